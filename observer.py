@@ -323,7 +323,7 @@ class Observer:
         due_at = now if is_left else self.balances.find_due(wallet, now)
         storage.database.execute_sql(PLAN, (due_at, wallet.id))
         is_pending = progress.pending > progress.stuck
-        self.notices.end_poll(wallet.id, is_pending, self.state.clock())
+        self.notices.end_poll(wallet.id, is_pending)
 
     def _publish(self, wallet: Wallet, now: int) -> None:
         ledger, progress = self.state.apply_entries(wallet), read_progress(self.state, wallet)

@@ -16,7 +16,7 @@ from paper.backtests import COLUMNS, Json, show_backtest
 from paper.faults import OwnFault
 from paper.own import OwnFiles
 from paper.recordings import MAX_SPAN_MS, Span
-from paper.strategies import BadSetting, Strategy
+from paper.strategies import COPY, FAMILIES, BadSetting, Strategy
 
 # Combinations of settings per backtest.
 MAX_CANDIDATES = 24
@@ -60,6 +60,8 @@ def find_candidates(
     family: str, settings: Sequence[str], own: OwnFiles | None = None
 ) -> tuple[Strategy, ...]:
     """Return a strategy for each combination of settings, at most MAX_CANDIDATES."""
+    if family == COPY:
+        raise invalid("family", f"copy has no backtest; must be one of: {', '.join(FAMILIES)}")
     choices: dict[str, list[int]] = {}
     for text in settings:
         found = SETTING.fullmatch(text.strip())

@@ -18,7 +18,7 @@ from accounts import quotas
 from accounts.delays import time_posts
 from accounts.fields import HOLDS_SECRET, has_control, holds_secret
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
-from accounts.verification import belongs, judge_stored
+from accounts.verification import CitedTrade, belongs, judge_stored
 from chain.base58 import is_base58
 from chain.letters import clean_text
 from chain.stored.attachments import LEAD
@@ -28,6 +28,7 @@ from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing
 from storage.arrivals import Appended, append_leaf, hash_words, new_salt, store_arrival
+from storage.rows import select
 
 MAX_TEXT = 4000
 MAX_LENGTHS = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
@@ -246,26 +247,9 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
 
 WALLET_OF = f"""SELECT b.retired_at, a.wallet_id FROM bot b
 LEFT JOIN attachment a ON a.id = {LEAD} WHERE b.id = ?"""
-TRADE_OF = f"""SELECT t.id, t.wallet_id, t.kind, t.flags, t.mint, t.token_changes,
-t.beside_tokens, t.explained, t.block_time
+TRADE_OF = f"""SELECT {", ".join(f"t.{name}" for name in CitedTrade._fields)}
 FROM {LISTED_TRADE} WHERE s.signature = ? AND t.wallet_id IN (
     SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL) ORDER BY t.id"""
-
-
-class TradeRow(NamedTuple):
-    """A row of TRADE_OF: what the verification of a post about the trade needs. `block_time`: Unix
-    seconds.
-    """
-
-    id: int
-    wallet_id: int
-    kind: str
-    flags: str
-    mint: str | None
-    token_changes: str
-    beside_tokens: str
-    explained: int | None
-    block_time: int | None
 
 
 def _store(
@@ -299,10 +283,7 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
     """
     if not (body.signature and wallet):
         return {"status": "none", "event_at": now}
-    trades = [
-        TradeRow(*row)
-        for row in database.execute_sql(TRADE_OF, (body.signature, bot_id)).fetchall()
-    ]
+    trades = select(CitedTrade, TRADE_OF, (body.signature, bot_id))
     if not trades:
         return {"status": "pending", "event_at": now}
     judged = [

@@ -41,9 +41,10 @@ CODES = {
     "internal_error": (500, "Internal error"),
     "busy": (503, "Busy, nothing was stored"),
 }
-# Codes that any API request can return, and any request with a key.
+# Codes that any API request can return, any request with a key, and any list.
 OF_ALL = ("rate_limited", "busy")
 OF_KEYS = ("missing_key", "invalid_key", "owner_banned")
+OF_LISTS = ("invalid_parameter", "invalid_cursor")
 
 
 class Problem(Exception):

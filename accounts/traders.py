@@ -106,8 +106,12 @@ def check_settings(family: str, given: Settings, own: OwnFiles | None = None) ->
         find_strategy(family, given, own)
     except BadSetting as error:
         raise invalid(error.field, str(error)) from None
-    if family == COPY and not Bot.select().where(Bot.uid == given["bot"]).exists():
-        raise invalid("bot", "there is no such bot")
+    if family == COPY:
+        bot = Bot.get_or_none(Bot.uid == given["bot"])
+        if bot is None:
+            raise invalid("bot", "there is no such bot")
+        if bot.retired_at is not None:
+            raise invalid("bot", "is retired, so its wallets aren't observed any more")
     return orjson.dumps(given).decode()
 
 

@@ -1,7 +1,7 @@
 """Verify posts: compare the signatures they cite with their wallet's observed trades."""
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -46,6 +46,20 @@ IN_ORDER = f"{HOLDERS.format(wallet='?')} ORDER BY id"
 OTHERS = """
 SELECT wallet_id FROM attachment WHERE bot_id = ? AND wallet_id <> ? AND ownership = 'proven'
 AND attached_at <= ? AND (detached_at IS NULL OR detached_at >= ?)"""
+
+
+class CitedTrade(NamedTuple):
+    """The columns of a trade that verifying a post about it needs. `block_time`: Unix seconds."""
+
+    id: int
+    wallet_id: int
+    kind: str
+    flags: str
+    mint: str | None
+    token_changes: str
+    beside_tokens: str
+    explained: int | None
+    block_time: int | None
 
 
 class Judgment(NamedTuple):
@@ -142,10 +156,8 @@ def _judge_by(post: Post, trade: Trade) -> Judgment:
     return Judgment(*judge_stored(trade, post.mint), trade)
 
 
-def judge_stored(trade: Any, post_mint: str | None) -> tuple[str, str | None]:
-    """Return a post's (status, reason) from the stored columns of the trade it cites: kind, flags,
-    mint, token_changes, beside_tokens and explained.
-    """
+def judge_stored(trade: CitedTrade | Trade, post_mint: str | None) -> tuple[str, str | None]:
+    """Return a post's (status, reason) from the trade it cites."""
     rows = (orjson.loads(text) for text in (trade.token_changes, trade.beside_tokens))
     mints = list_moved_mints(trade.kind, trade.mint, *rows)
     return judge(trade.kind, orjson.loads(trade.flags), mints, post_mint, trade.explained)

@@ -1,6 +1,4 @@
-"""Many keep-alive connections from one thread: raw sockets, so that the one who asks takes as
-little of the machine as possible from those who answer.
-"""
+"""Many keep-alive connections from one thread: raw sockets, to leave the machine to the servers."""
 
 import selectors
 import socket
@@ -13,7 +11,7 @@ CHUNKED = -1
 
 @dataclass
 class Heard:
-    """Seconds each answer took, how many had another status than expected, seconds in all."""
+    """Seconds for each response, the number of unexpected statuses, and seconds in total."""
 
     took: list = field(default_factory=list)
     wrong: int = 0
@@ -21,7 +19,7 @@ class Heard:
 
     @property
     def rate(self):
-        """Answers a second."""
+        """Responses per second."""
         return len(self.took) / self.seconds
 
     def percentile(self, percent):
@@ -41,7 +39,7 @@ def write_request(method, path, headers=(), body=b""):
 
 
 class Connection:
-    """One client: sends its next request as soon as the last one was answered."""
+    """A client: it sends its next request as soon as the last response arrived."""
 
     def __init__(self, port, requests):
         self.requests, self.socket = (
@@ -55,7 +53,7 @@ class Connection:
         self.socket.sendall(next(self.requests))
 
     def receive(self):
-        """(status, size of the body) once the answer is here whole, else None. Without
+        """Return (status, body size) once the response is complete, else None. Without
         Content-Length it must be chunked.
         """
         part = self.socket.recv(1 << 18)
@@ -81,7 +79,7 @@ class Connection:
 
 
 def ask(port, requests, clients=16, seconds=3.0, status=200):
-    """So many clients at once; `requests`: an iterator of bytes for each. Heard."""
+    """Send requests with this many clients at once. `requests`: an iterator of bytes for each."""
     heard, selector, open_connections = (
         Heard(),
         selectors.DefaultSelector(),

@@ -1,16 +1,16 @@
-"""Mutants that nobody could tell from the source, each with its reason."""
+"""Mutants that behave exactly like the source, each with its reason."""
 
-# What mutmut makes of the last argument of a zip.
+# mutmut's changes to the last argument of a zip.
 STRICT = (", strict=True", ", strict=False", ", strict=None", ", ")
 
 
 def _unchecked(line, why):
-    """Mutants of a line that zips what is equally long, whether it asks for that or not."""
+    """Mutants of a line that zips equally long values, with or without strict."""
     asked = next(one for one in STRICT if one in line)
     return {(line, line.replace(asked, other)): why for other in STRICT if other != asked}
 
 
-# {path: {(what the lines said, what the mutant says): why it is the same}}
+# {path: {(original lines, mutated lines): why they are equivalent}}
 EQUIVALENTS = {
     "chain/amounts.py": {
         (

@@ -1,25 +1,25 @@
-"""Ports for the servers that programs and tests start."""
+"""Ports for the servers of programs and tests."""
 
 import contextlib
 import random
 import socket
 import time
 
-# Below those that the system gives to whoever asks for any, be it for a connection
-# (net.ipv4.ip_local_port_range): one of these may be gone before a server that starts slowly binds.
+# Below the ephemeral ports (net.ipv4.ip_local_port_range): one of those may be taken before a slow
+# server binds it.
 FIRST, LAST = 20_000, 32_000
 TRIES = 50
 
 
 def find_port():
-    """A free port that no other process gets from here while this one lives."""
-    # Not seeded by anybody: two suites would look for the same ones.
+    """Return a free port that no other process gets from here while this one lives."""
+    # Never seeded: two test suites would try the same ports.
     for port in random.SystemRandom().sample(range(FIRST, LAST), TRIES):
         name = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError), socket.socket() as probe:
             name.bind(f"\0candor-port-{port}")
             probe.bind(("127.0.0.1", port))
-            # Kept open until this process ends: a name of Linux's abstract namespace.
+            # Kept open until this process ends: a name in Linux's abstract namespace.
             name.detach()
             return port
         name.close()

@@ -1,4 +1,4 @@
-"""The tests of each room that must notice its mutants, quick ones without servers."""
+"""The quick tests, without servers, that must catch the mutants of each room."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ROOMS = {
         " said_and_did several_wallets verification"
     ),
 }
-# Of a room only part of which is on the money path: its modules. Of others all of them.
+# Modules on the money path, for rooms where not all of them are.
 MODULES = {
     "accounts": "acts api_keys auto_posts keys owners posts proof quotas verification".split(),
 }
@@ -29,7 +29,7 @@ QUIET = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
 
 
 def list_modules(rooms):
-    """The paths of their modules, from the root."""
+    """Return the paths of their modules, from the root."""
     return [
         str(path.relative_to(ROOT))
         for room in rooms
@@ -39,7 +39,7 @@ def list_modules(rooms):
 
 
 def list_tests(rooms, only=()):
-    """The paths of their files of tests, each once; only some of them where they are named."""
+    """Return the paths of their test files, each once; only the named ones if any are named."""
     names = {name for room in rooms for name in ROOMS[room].split()}
     paths = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
     return [

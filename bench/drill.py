@@ -54,7 +54,7 @@ def run(env, *words):
 
 # ---- posting -------------------------------------------------------------------------------------
 class Poster(threading.Thread):
-    """Posts e-0, e-1... until stopped; repeats a post that is answered neither 200 nor 201."""
+    """Posts e-0, e-1... until stopped; retries until the status is 200 or 201."""
 
     def __init__(self, name, key, port):
         super().__init__(daemon=True)
@@ -74,7 +74,7 @@ class Poster(threading.Thread):
                 time.sleep(0.1)
 
     def post(self, event):
-        """The status of the answer, 0 without one."""
+        """Return the response's status, or 0 without a response."""
         headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         body = json.dumps({"eventId": event, "body": "words"})
@@ -86,8 +86,8 @@ class Poster(threading.Thread):
                 return 0
 
     def is_right(self, events, before):
-        """Whether these are its first posts without a hole, at least `before` of them. The last one
-        may have been stored without an answer.
+        """Whether these are its first posts without gaps, at least `before` of them. The last one
+        may have been stored without a response.
         """
         there = len(events)
         whole = events == [f"e-{n}" for n in range(there)]
@@ -119,7 +119,7 @@ def make_settings(folder, **more):
 
 
 def sort_posts(lines):
-    """{client: [event ids in order of arrival]} of lines of POSTED"""
+    """Return {client: [event ids in order of arrival]} from lines of POSTED."""
     found = {}
     for line in lines:
         name, _, event = line.partition("|")
@@ -128,7 +128,7 @@ def sort_posts(lines):
 
 
 def judge(env, posters, found):
-    """Print what became of the posts; `found`: event ids by client."""
+    """Print what happened to the posts; `found`: event ids by client."""
     wrong = 0
     for one in posters:
         events = found.get(one.name, [])
@@ -149,7 +149,7 @@ def judge(env, posters, found):
 
 # ---- backups -------------------------------------------------------------------------------------
 def drill_backups(folder, rounds):
-    """Each backup has of each client every post acknowledged before it began."""
+    """Check that each backup has every post acknowledged before it started."""
     env = make_settings(folder)
     with posting(env) as posters:
         right = [check_backup(folder, env, posters, number) for number in range(rounds)]
@@ -211,7 +211,7 @@ class PostgreSQL:
 
 @contextlib.contextmanager
 def pair(folder):
-    """A server and its hot standby, which has every commit before it is acknowledged."""
+    """Start a server and a hot standby that gets every commit before it is acknowledged."""
     shutil.chown(folder, "postgres", "postgres")
     folder.chmod(0o755)
     first, second = PostgreSQL(folder, "first"), PostgreSQL(folder, "second")
@@ -231,7 +231,7 @@ def pair(folder):
 
 
 def drill_failover(folder, _rounds):
-    """Kill the first server under posting, and promote the second."""
+    """Kill the first server while clients post, and promote the second."""
     with pair(folder) as (first, second):
         hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
         url = f"postgresql://candor@{hosts}/candor?target_session_attrs=read-write"

@@ -36,14 +36,14 @@ from bench._equivalents import EQUIVALENTS
 from bench._rooms import QUIET, ROOMS, ROOT, list_modules, list_tests
 
 MAX_BYTES = 4 << 30
-# Of processor time beside five times a test's own, and how much longer it may take by the clock.
+# Processor seconds in addition to five times a test's own, and the factor for the wall clock.
 SPARE_SECONDS, PATIENCE = 20, 20
 SURVIVED, KILLED, NOT_MADE, BROKEN = 0, 1, 2, 3
 
 
 class Mutant(NamedTuple):
-    """One mutant: its module's path, the lines of its statement, what they say before and after,
-    and the module's whole text with it.
+    """A mutant: its module's path, its statement's lines before and after, and the whole mutated
+    module.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Mutant(NamedTuple):
 
 
 def main(arguments):
-    """Print each survivor and a table of scores; the status is 1 below 95 %."""
+    """Print each survivor and a table of scores; exit with 1 below 95%."""
     parser = argparse.ArgumentParser(
         prog="python -m bench mutants", description=__doc__.splitlines()[0]
     )
@@ -77,15 +77,15 @@ def main(arguments):
 
 
 class Mutating:
-    """A plugin of pytest that takes the place of its loop over the tests."""
+    """A pytest plugin that replaces the loop over the tests."""
 
     def __init__(self, paths, args):
         self.paths, self.args = paths, args
         self.scores, self.running, self.failed = defaultdict(Counter), {}, False
 
     def pytest_configure(self):
-        """A mutant's failure is not made smaller, and draws are the same in each run."""
-        # Not before pytest, which rewrites what its plugins assert.
+        """Don't shrink failures, and draw the same values in each run."""
+        # After pytest, which rewrites asserts of its plugins.
         import hypothesis
 
         hypothesis.settings.register_profile(
@@ -108,7 +108,7 @@ class Mutating:
         for path in self.paths:
             gc.unfreeze()
             self.functions = find_functions(path)
-            # A fork that looks for garbage would copy all of this.
+            # Garbage collection in a fork would copy all of this memory.
             gc.freeze()
             for mutant in make(path, self.args.sample, self.args.seed):
                 self.begin(mutant)
@@ -117,7 +117,7 @@ class Mutating:
         return True
 
     def try_without(self):
-        """The tests alone must pass in the order in which mutants meet them: the quickest first."""
+        """Check that the tests pass without mutants in the same order: quickest first."""
         order = sorted(range(len(self.items)), key=self.took.__getitem__)
         if not (child := os.fork()):
             end_with(lambda: self.play_all(order))
@@ -126,7 +126,7 @@ class Mutating:
             sys.exit("a test fails without any mutant, in another order")
 
     def measure(self):
-        """How long each test takes, and which tests reach each line, found in a fork."""
+        """Measure each test's time and the lines it reaches, in a fork."""
         with tempfile.NamedTemporaryFile("r") as file:
             if not (child := os.fork()):
                 end_with(lambda: self.write_measures(file.name))
@@ -165,7 +165,7 @@ class Mutating:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
 
     def begin(self, mutant):
-        """Start the tests of a mutant in a fork, once there is room for it."""
+        """Start a mutant's tests in a fork once there is a free slot."""
         tests = self.choose_tests(mutant)
         while len(self.running) >= self.args.jobs:
             self.end_one()
@@ -174,7 +174,7 @@ class Mutating:
         self.running[child] = mutant
 
     def choose_tests(self, mutant):
-        """The tests over its lines, the quickest first."""
+        """Return the tests that reach its lines, quickest first."""
         reached = self.reached[mutant.path]
         tests = set().union(*(reached.get(line, ()) for line in mutant.lines))
         return sorted(tests, key=self.took.__getitem__)
@@ -184,13 +184,13 @@ class Mutating:
         return self.play_all(tests) if exchange(self.functions, mutant) else NOT_MADE
 
     def play_all(self, tests):
-        """Play tests until one fails, or runs for longer than anybody waits."""
+        """Run tests until one fails or takes too long."""
         for number, following in zip(tests, [*tests[1:], *tests[-1:]], strict=True):
             limit(SPARE_SECONDS + int(5 * self.took[number]))
             try:
                 self.play(self.items[number], self.items[following])
-            # Whatever a mutant breaks, the end of the process included, it is seen; that tests
-            # pass without one was tried before.
+            # Any exception, even SystemExit, means that the test caught the mutant: without
+            # mutants all tests passed (try_without).
             except BaseException:
                 return KILLED
             if self.failed:
@@ -207,7 +207,7 @@ class Mutating:
         if code == NOT_MADE:
             return
         score["made"] += 1
-        # Ended by a signal: it ran too long, or broke the interpreter.
+        # Killed by a signal: a timeout or an interpreter crash.
         score["ended"] += code < 0
         if code != SURVIVED:
             score["killed"] += 1
@@ -218,7 +218,7 @@ class Mutating:
             print(f"{where}\n    - {mutant.before}\n    + {mutant.after}", flush=True)
 
     def tell(self):
-        """Print the table; the status is 1 where too few were killed."""
+        """Print the table; return 1 if too few were killed."""
         heads = f"{'mutants':>8} {'killed':>7} {'(ended)':>8} {'the same':>9} {'share':>7}"
         print(f"{'module':30} {heads}")
         for path, score in self.scores.items():
@@ -228,8 +228,8 @@ class Mutating:
 
 
 def tell_score(name, score):
-    """Print one line of the table and return the share of killed ones. `ended`: of these, those
-    that ran too long; `the same`: not told from the source by anybody, and no part of the share.
+    """Print one line of the table and return the share of killed mutants. `ended`: those that timed
+    out; `the same`: equivalent ones, which don't count.
     """
     share = score["killed"] / max(1, score["made"] - score["equivalent"])
     counts = f"{score['made']:8} {score['killed']:7} {score['ended']:8} {score['equivalent']:9}"
@@ -238,14 +238,14 @@ def tell_score(name, score):
 
 
 def limit(seconds):
-    """End this fork after so many more seconds of processor time, or far more by the clock."""
+    """End this fork after this many seconds of processor time, or much longer by the clock."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + seconds, hard))
     signal.alarm(seconds * PATIENCE)
 
 
 def end_with(work):
-    """End this fork with what `work` returns, silently."""
+    """End this fork with the result of `work`, without output."""
     code = BROKEN
     with contextlib.suppress(BaseException):
         quiet = os.open(os.devnull, os.O_WRONLY)
@@ -259,9 +259,9 @@ def end_with(work):
 
 
 def make(path, sample, seed):
-    """The mutants of a module: all, or as many as asked for, drawn by the seed."""
+    """Return a module's mutants: all, or as many as requested, chosen by the seed."""
     source = Path(path).read_text()
-    # Not by its create_mutations(), which looks for a configuration.
+    # Not with its create_mutations(), which needs a configuration.
     visitor = MutationVisitor(mutation_operators, IgnoredCode(set(), set(), set()))
     module = MetadataWrapper(libcst.parse_module(source)).visit(visitor)
     spans = find_spans(source)
@@ -270,7 +270,7 @@ def make(path, sample, seed):
     parts = [module.code_for_node(statement) for statement in module.body]
     drawn = visitor.mutations
     if sample and sample < len(drawn):
-        # Before they are written out, which takes longer than most tests.
+        # Before generating their code, which takes longer than most tests.
         drawn = random.Random(f"{seed}|{path}").sample(drawn, sample)
     for one in drawn:
         at = homes[id(one.original_node)]
@@ -284,14 +284,14 @@ def make(path, sample, seed):
 
 
 def walk(node):
-    """A node and all below it."""
+    """Yield a node and all its descendants."""
     yield node
     for child in node.children:
         yield from walk(child)
 
 
 def find_spans(source):
-    """{line: the lines of the innermost statement there, of a compound one those of its head}"""
+    """Return {line: lines of the innermost statement there; for a compound one, its head}."""
     found = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.stmt):
@@ -303,7 +303,7 @@ def find_spans(source):
 
 
 def differ(before, after):
-    """How many lines two texts share above what differs, and the lines that do, each as one."""
+    """Return the number of equal lines at the start of two texts, and their differing lines."""
     old, new, same = before.splitlines(), after.splitlines(), 0
     while old and new and old[0] == new[0]:
         old, new, same = old[1:], new[1:], same + 1
@@ -316,7 +316,7 @@ def differ(before, after):
 
 
 def find_functions(path):
-    """{name and line: the functions that live in this process}, and the module's own code"""
+    """Return {name and line: live functions in this process}, and the module's code."""
     functions, full = defaultdict(list), str(ROOT / path)
     for one in gc.get_objects():
         if isinstance(one, FunctionType) and one.__code__.co_filename == full:
@@ -325,7 +325,7 @@ def find_functions(path):
 
 
 def exchange(functions, mutant):
-    """Whether a function could be given its mutant's code."""
+    """Replace a function's code with its mutant's. Return whether that worked."""
     full, made = str(ROOT / mutant.path), False
     try:
         after = compile(mutant.text, full, "exec", dont_inherit=True)
@@ -341,7 +341,7 @@ def exchange(functions, mutant):
 
 
 def find_changes(old, new):
-    """The pairs of code, outermost first, that differ in more than their lines."""
+    """Yield pairs of code objects, outermost first, that differ beyond line numbers."""
     if describe(old) == describe(new):
         return
     yield old, new
@@ -352,7 +352,7 @@ def find_changes(old, new):
 
 
 def describe(code):
-    """All of a code but where its lines stand."""
+    """Return everything about a code object except line numbers."""
     constants = [
         describe(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts
     ]

@@ -22,7 +22,7 @@ from paper.strategies import FAMILIES
 
 MINUTE = 60_000
 MAX_TICK_SECONDS = 2.0
-# Ticks before a strategy has seen enough to enter.
+# Ticks until a strategy has enough data to enter.
 WARMING = 14
 CHECKS = orjson.dumps(
     [
@@ -55,7 +55,7 @@ def main(arguments):
 
 
 def measure(settings, args):
-    """Seconds of the longest tick."""
+    """Return the longest tick in seconds."""
     start = time.time_ns() // 1_000_000 - args.ticks * MINUTE
     market, job, seconds, work = prepare(args, start), papertrade.PaperJob(settings), [], []
     for number in range(args.ticks):
@@ -75,7 +75,7 @@ def measure(settings, args):
 
 
 def prepare(args, now):
-    """{token row: price}; traders with a setting of their own each."""
+    """Return {token row: price}. Each trader has its own settings."""
     from accounts import traders
 
     owner = None
@@ -105,7 +105,7 @@ def prepare(args, now):
 
 
 def store_snapshots(market, at, number):
-    """A pass of the scout: thirty tokens a moment."""
+    """Store a pass of the scout: thirty tokens at a time."""
     chance, rows = random.Random(number), []
     for place, token in enumerate(market):
         market[token] *= chance.uniform(0.97, 1.034)

@@ -34,7 +34,7 @@ def main(arguments):
 
 
 def try_sales(count, seed=1):
-    """How many random sales pay too much, and how many there were."""
+    """Return how many random sales pay too much, and how many there were."""
     chance, above, sold = random.Random(seed), 0, 0
     for number in range(count):
         decimals, reserve = chance.randrange(19), 10 ** chance.uniform(0, 14)
@@ -74,7 +74,7 @@ def try_swaps(count, volatility, seed=1):
 
 
 def make_swap(chance, sol, raw):
-    """A swap of a pool with 25 basis points of fee, worked out as fractions, and its reading."""
+    """Return a swap in a pool with a 25 bps fee, computed with fractions, and its reading."""
     side = chance.choice(("buy", "sell"))
     given = (sol if side == "buy" else raw) // chance.randrange(50, 5_000)
     net = Fraction(given * 9_975, 10_000)

@@ -37,7 +37,7 @@ def main(arguments):
 
 
 def list_files(work):
-    """The project's files in which a function runs during `work()`."""
+    """Return the project's files in which a function runs during `work()`."""
     names = set()
 
     def note(frame, event, _):
@@ -57,7 +57,7 @@ def list_files(work):
 
 
 def walk_signature(folder):
-    """The node shows a wallet's last transaction; the next tick stores its trade and its rank."""
+    """The node lists a wallet's last transaction; the next tick stores its trade and rank."""
     import story
     from lookout import Lookout
     from node import FakeNode
@@ -77,7 +77,7 @@ def walk_signature(folder):
 
 
 def walk_post(folder):
-    """A bot posts, and a reader asks for the feed."""
+    """A bot posts, and a reader requests the feed."""
     from service import Service
 
     service = Service(folder / "data")
@@ -96,7 +96,7 @@ def walk_post(folder):
 
 
 def walk_tick(folder):
-    """A tick of the paper job for one trader, after some that warmed it up."""
+    """The paper job ticks for one trader, after warm-up ticks."""
     settings = config.load({"DATA_DIR": str(folder)}, dotenv=None)
     storage.migrate(storage.connect(settings))
     start = time.time_ns() // 1_000_000 - 2 * WARMING * MINUTE

@@ -327,54 +327,58 @@ class WalletChange(NamedTuple):
 
 
 def _read_facts(row: RecordedTransaction, symbols: Mapping[str, str]) -> TradeFacts | None:
-    """Read a trade's facts from its receipt; None where no token moved. A failed trade is told as a
-    sale that was made.
+    """Read a trade's facts from its receipt; None if no token moved. The bot describes a failed
+    trade as a sale that went through.
     """
-    moved, lamports = _read_change(row)
     if row.kind == "failed":
-        mint = next(
-            one["mint"] for one in row.receipt["meta"]["preTokenBalances"] if one["mint"] in symbols
-        )
-        return TradeFacts({"kind": "sell", "symbol": symbols[mint]}, mint)
-    bought = [mint for mint, raw in moved.items() if raw > 0]
-    sold = [mint for mint, raw in moved.items() if raw < 0]
+        return _read_failure(row, symbols)
+    moved, lamports = _read_change(row)
     if USDC.mint in moved and len(moved) == 2:
-        mint = next(one for one in moved if one != USDC.mint)
-        return TradeFacts(
-            {
-                "kind": "buy" if mint in bought else "sell",
-                "symbol": symbols[mint],
-                "amount": _format_amount(moved[mint], symbols[mint]),
-                "paid": _format_amount(moved[USDC.mint], symbols[USDC.mint]),
-                "currency": symbols[USDC.mint],
-            },
-            mint,
-        )
-    if row.kind == "swap" and bought and sold:
-        got, gave = bought[0], sold[0]
-        return TradeFacts(
-            {
-                "kind": "swap",
-                "symbol": symbols[got],
-                "amount": _format_amount(moved[got], symbols[got]),
-                "fromSymbol": symbols[gave],
-                "fromAmount": _format_amount(moved[gave], symbols[gave]),
-            },
-            got,
-        )
+        return _read_dollar_trade(moved, symbols)
+    if row.kind == "swap" and len({raw > 0 for raw in moved.values()}) == 2:
+        return _read_swap(moved, symbols)
     if len(moved) != 1:
         return None
     ((mint, raw),) = moved.items()
-    return TradeFacts(
-        {
-            "kind": row.kind,
-            "symbol": symbols[mint],
-            "amount": _format_amount(raw, symbols[mint]),
-            "paid": f"{abs(Decimal(lamports)) / 10**9:.3f}",
-            "currency": "SOL",
-        },
-        mint,
-    )
+    facts = {
+        "kind": row.kind,
+        "symbol": symbols[mint],
+        "amount": _format_amount(raw, symbols[mint]),
+        "paid": f"{abs(Decimal(lamports)) / 10**9:.3f}",
+        "currency": "SOL",
+    }
+    return TradeFacts(facts, mint)
+
+
+def _read_failure(row: RecordedTransaction, symbols: Mapping[str, str]) -> TradeFacts:
+    balances = row.receipt["meta"]["preTokenBalances"]
+    mint = next(one["mint"] for one in balances if one["mint"] in symbols)
+    return TradeFacts({"kind": "sell", "symbol": symbols[mint]}, mint)
+
+
+def _read_dollar_trade(moved: Mapping[str, int], symbols: Mapping[str, str]) -> TradeFacts:
+    mint = next(one for one in moved if one != USDC.mint)
+    facts = {
+        "kind": "buy" if moved[mint] > 0 else "sell",
+        "symbol": symbols[mint],
+        "amount": _format_amount(moved[mint], symbols[mint]),
+        "paid": _format_amount(moved[USDC.mint], symbols[USDC.mint]),
+        "currency": symbols[USDC.mint],
+    }
+    return TradeFacts(facts, mint)
+
+
+def _read_swap(moved: Mapping[str, int], symbols: Mapping[str, str]) -> TradeFacts:
+    got = next(mint for mint, raw in moved.items() if raw > 0)
+    gave = next(mint for mint, raw in moved.items() if raw < 0)
+    facts = {
+        "kind": "swap",
+        "symbol": symbols[got],
+        "amount": _format_amount(moved[got], symbols[got]),
+        "fromSymbol": symbols[gave],
+        "fromAmount": _format_amount(moved[gave], symbols[gave]),
+    }
+    return TradeFacts(facts, got)
 
 
 def _read_change(row: RecordedTransaction) -> WalletChange:

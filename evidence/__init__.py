@@ -1,1 +1,1 @@
-"""What strangers can check: documents of evidence, the audit that works them out again."""
+"""Evidence documents that anyone can verify, and the audit that verifies them."""

@@ -1,7 +1,7 @@
-"""Work out again, from the auditor's own node, all that an instance claims of a bot.
+"""Recompute everything an instance claims about a bot, from the auditor's own node.
 
-A transaction that the node lacks, an order or a time that it does not tell, other rules: none of
-these is a difference. What the balances of the chain disprove is one.
+A transaction, order or time that the node lacks is not a difference, and neither are other rules.
+Only what the chain's balances disprove is one.
 """
 
 import contextlib
@@ -46,15 +46,15 @@ from evidence.view import Node
 from evidence.wallet_audit import WalletAudit
 from models import Bot
 
-# Posts of a bot that the evidence lacks and that are named.
+# Posts missing from the evidence that a report names.
 MAX_LEFT_OUT = 1_000
 
 
 @dataclass(frozen=True)
 class Auditor:
-    """Who audits: the instance, the auditor's node, and what is accepted of the operator's word.
+    """An auditor: the instance, the auditor's node, and whether to trust the operator's programs.
 
-    `own`: the auditor's own programs and markers, which need no acceptance.
+    `own`: the auditor's own programs and markers, which are always trusted.
     """
 
     instance: Instance
@@ -63,13 +63,13 @@ class Auditor:
     accepts: bool
     own: Programs
     tell: Callable[[str], None]
-    # Whether claims are compared with the instance's log too.
+    # Whether to compare claims with the instance's log, too.
     reads_log: bool = True
     # Unix seconds.
     now: Callable[[], int] = lambda: int(time.time())
 
     def audit(self, bot: str) -> Report:
-        """Audit a bot. Raises NodeTrouble where the node stops answering."""
+        """Audit a bot. Raises NodeTrouble if the node stops answering."""
         for left in reversed(range(MAX_READINGS)):
             report = Report(bot)
             try:
@@ -80,22 +80,22 @@ class Auditor:
                 report.cannot_tell(INSTANCE, str(error))
             return report
         report = Report(bot)
-        report.cannot_tell(INSTANCE, "its evidence changed while it was read, again and again")
+        report.cannot_tell(INSTANCE, "its evidence kept changing while it was read")
         return report
 
     def audit_unlisted(self, listed: Iterable[str]) -> list[Report]:
-        """Report on bots of which there are leaves, and that the instance's list leaves out. Raises
-        Nonsense.
-        """
+        """Report on logged bots that the instance's list lacks. Raises Nonsense."""
         log = LogAudit(self.instance, self.memory.log, self.tell)
         is_read = self.reads_log and log.read(log.measure(), ())
         missing = set(self.memory.log.list_bots() if is_read else ()) - set(listed)
         if missing:
-            # They may have come since.
+            # They may be newer than the list.
             missing -= set(self.instance.list_bots())
         reports = [Report(bot) for bot in sorted(missing)]
         for report in reports:
-            report.add([Difference(None, "log.bot", None, "it is logged, and in no list of bots")])
+            report.add(
+                [Difference(None, "log.bot", None, "it is in the log but not in the list of bots")]
+            )
         return reports
 
     def _audit_once(self, report: Report, rereads: bool) -> None:
@@ -121,9 +121,7 @@ class Auditor:
     def _check_clock(self, claims: Claims, report: Report) -> None:
         hour = self.now() // HOUR_SECONDS
         if abs(claims.bot.hour - hour) > 1:
-            told = (
-                f"its boards are of the hour {claims.bot.hour} since 1970, your clock says {hour}"
-            )
+            told = f"its boards end in hour {claims.bot.hour} since 1970, your clock says {hour}"
             report.cannot_tell(INSTANCE, told)
 
     # ---- wallets ---------------------------------------------------------------------------------
@@ -151,11 +149,11 @@ class Auditor:
         return claims if is_present else self.instance.read_claims(scope)
 
     def _audit_wallets(self, claims: Claims, audits: list[WalletAudit]) -> None:
-        """Audit each wallet of a bot. What all of them did is read first: what two exchange has no
+        """Audit all wallets of a bot. Read all of them first: exchanges between two of them have no
         price.
         """
         for one in audits if len(audits) > 1 else ():
-            # The claims about all wallets, and the boards, must be of the same moment.
+            # The claims about all wallets and the boards must be from the same snapshot.
             again = self.instance.read_claims(one.scope)
             if (again.digest, again.bot) != (one.claims.digest, claims.bot):
                 raise Changed
@@ -172,7 +170,7 @@ class Auditor:
     ) -> None:
         unclear = [one for one in audits if one.findings.timeless or one.findings.unresolved]
         if unclear or not all(one.is_whole for one in audits):
-            # What is unknown was said of the wallets.
+            # The wallets' audits reported what is unknown.
             return
         number = books.find_bot(report.bot)
         books.update(Bot, number, retired_at=claims.bot.retiredAtMs)
@@ -218,7 +216,7 @@ class Auditor:
         for page in self.instance.read_posts(scope, claims):
             report.posts += len(page)
             if self.memory.add_posts(page):
-                # Only one of them is judged; a reader may look at the other.
+                # Only one of them is checked; a reader may see the other.
                 report.add([Difference(None, "posts", "an id twice", "each once")])
 
     def _check_log(
@@ -267,7 +265,7 @@ class Auditor:
             yield Difference(None, f"posts.{uid}", None, "it is logged")
 
     def _check_other_posts(self, report: Report, wallets: set[str]) -> None:
-        """Posts that are judged against no wallet, or against one that the bot never held."""
+        """Check posts without a wallet, or with one that the bot never had."""
         for post in self.memory.list_posts(None):
             report.add(comparing.judge_unsigned(post))
         for address in sorted(self.memory.list_post_wallets() - wallets):
@@ -278,19 +276,19 @@ class Auditor:
 
 
 class TimedPost(NamedTuple):
-    """A post as accounts.delays times it: `trade` is its id, `created_at` in ms."""
+    """A post for accounts.delays: `trade` is its id, `created_at` in ms."""
 
     line: ClaimedPost
     trade: str | None
     status: str
     created_at: int
     block_time: int | None
-    # All are of one bot.
+    # All belong to one bot.
     bot: int = 0
 
 
 class Accepted(NamedTuple):
-    """The table to read by, or None and why; `notes`: what the verdict has to say."""
+    """The programs to read with, or None and why. `notes`: remarks about the verdict."""
 
     programs: Programs | None
     notes: list[str]
@@ -298,8 +296,8 @@ class Accepted(NamedTuple):
 
 
 def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
-    """Decide by which programs to read. `own`: the auditor's; `accepts`: is the operator's word
-    taken for what is not among these? Raises BadPrograms.
+    """Decide which programs to read with. `own`: the auditor's; `accepts`: whether to trust the
+    operator's for the rest. Raises BadPrograms.
     """
     if claims.reading != READING or claims.programTable != name_rules(table()):
         told = f"it reads by the rules of version {claims.version}, this is {VERSION}: they differ"

@@ -1,5 +1,5 @@
-"""The tables of an auditor, in a temporary file: what it works out has the tables and columns of an
-instance, so the same statements read both.
+"""An auditor's tables, in a temporary file. They have an instance's tables and columns, so that the
+same statements read both.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ class Books:
         self._db.execute("PRAGMA journal_mode = OFF")
         for table in (*TABLES, *(one.table for one in DERIVED)):
             self._db.execute(_write_table(table))
-        # Never committed: nobody else reads it.
+        # Never committed: no other connection reads it.
         self._db.execute("BEGIN")
 
     def close(self) -> None:

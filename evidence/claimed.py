@@ -1,8 +1,7 @@
-"""What is claimed of a bot and its wallets beyond single receipts and posts: everything derived.
+"""Everything claimed about a bot and its wallets besides receipts and posts: all derived data.
 
-The functions read the tables of an instance, or those that an auditor fills (evidence.books), and
-make the same JSON of both. A column that is added to a table is claimed and compared without being
-named here.
+The functions read an instance's tables or an auditor's (evidence.books) and return the same JSON
+for both. A new column of a table is claimed and compared automatically.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ from chain.stored.tables import DelayTotal
 from evidence.lines import Json, name_member, show_json
 from storage import Rows
 
-# What follows from a wallet's ledger.
+# Derived from a wallet's ledger.
 SUMS = (*list_summary(), "last_trade_at")
 WALLET = f"""
 SELECT {", ".join(f"w.{name}" for name in SUMS)}, b.uid, e.uid, w.bot_since
@@ -39,7 +38,7 @@ SELECT a.id, {", ".join((*SPAN.values(), *HELD))}
 FROM attachment a JOIN bot b ON b.id = a.bot_id
 LEFT JOIN running_total t ON {write_last("t", "a.id")}
 WHERE a.wallet_id = {{wallet}} ORDER BY a.id"""
-# Tables of a wallet that list it, or its trades, for a token's page.
+# Tables that list a wallet or its trades on a token's page.
 LISTED = {
     "trade_mint": """
     SELECT t.slot, t.signature, n.address, m.side, m.slot
@@ -58,7 +57,7 @@ PROFILE = "SELECT standing_at FROM bot WHERE id = {bot}"
 
 # ---- a wallet ------------------------------------------------------------------------------------
 def show_derived(rows: Rows, wallet_id: int) -> Json:
-    """Make what is derived of a wallet: its sums, whose its past is, and its spans."""
+    """Return a wallet's derived data: its sums, previous owners and spans."""
     (row,) = rows(WALLET.format(wallet=wallet_id))
     bot, earlier, since = row[len(SUMS) :]
     return {
@@ -91,13 +90,13 @@ def _show_columns(names: Iterable[str], values: Iterable[Any]) -> Json:
 
 
 def _show_column(value: int | str | None) -> Any:
-    """Integers as text, for not every reader holds 64 bits; texts are JSON."""
+    """Integers become text, because not every JSON reader supports 64 bits; text is JSON."""
     return str(value) if isinstance(value, int) else show_json(value)
 
 
 # ---- digests of rows -----------------------------------------------------------------------------
 def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
-    """Return the SHA-256, in hex, over rows as lines of JSON. They are never held together."""
+    """Return the SHA-256, in hex, of rows as lines of JSON, one row at a time."""
     whole = hashlib.sha256()
     for row in rows:
         whole.update(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
@@ -126,8 +125,8 @@ def digest_lists(rows: Rows, wallet_id: int) -> dict[str, str]:
 
 # ---- a bot ---------------------------------------------------------------------------------------
 def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
-    """Make the rows of a bot on every board and window in an hour, counted from 1970: as they are
-    stored, or worked out where readers work them out.
+    """Return a bot's rows on every board and window in an hour (counted from 1970): stored, or
+    computed where readers would compute them.
     """
     now = hour * HOUR_SECONDS
     ((standing_at,),) = rows(PROFILE.format(bot=bot_id))

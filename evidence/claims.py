@@ -1,4 +1,4 @@
-"""What an instance claims, fetched and checked: nothing of it is trusted, all of it is bounded."""
+"""Fetch and check an instance's claims. They are untrusted, and everything is bounded."""
 
 import hashlib
 import time
@@ -14,14 +14,14 @@ from evidence.lines import PAGE_SIZE, Json
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 
-# Of one document: 1,000 posts of the longest words take half of it.
+# For one document; 1,000 posts of maximum length use half of it.
 MAX_BYTES = 64_000_000
 LIMITS = Limits(connect_seconds=10, read_seconds=30, answer_seconds=120, max_bytes=MAX_BYTES)
 MAX_PAGES, MAX_BOTS, MAX_ADDRESSES, MAX_SPANS = 1_000, 100_000, 100_000, 10_000
-# Wallets of one bot: what is known of each is kept until all are read.
+# Wallets of one bot. Data about each is kept until all have been read.
 MAX_WALLETS = 200
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
-# How often a document is read again because a page of it has changed meanwhile.
+# How often to read a document because one of its pages changed.
 MAX_READINGS = 3
 ADDRESS = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$")]
 SIGNATURE = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$")]
@@ -34,15 +34,15 @@ ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
 class Nonsense(Exception):
-    """An instance gave no usable evidence; the message says what is wrong with it."""
+    """An instance sent no usable evidence; the message says what is wrong with it."""
 
 
 class Changed(Exception):
-    """A page is not what its document names any more: both are to be read again."""
+    """A page no longer matches the digest in its document; read both again."""
 
 
 class ClaimedUntouched(BaseModel):
-    # The digest is over all that is claimed.
+    # The digest covers all claims.
     model_config = ConfigDict(extra="allow")
 
     address: ADDRESS
@@ -52,7 +52,7 @@ class ClaimedUntouched(BaseModel):
 
 
 class ClaimedSpan(BaseModel):
-    """A stretch in which a bot held the wallet; what is derived of it has further members."""
+    """A time during which a bot had the wallet. Derived data is in additional members."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -60,7 +60,7 @@ class ClaimedSpan(BaseModel):
     ownership: Annotated[str, Field(max_length=20)] | None = None
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
-    # None: nothing was published since it began.
+    # None: nothing has been published since it began.
     openPositions: Annotated[str, Field(max_length=40)] | None
 
 
@@ -87,7 +87,7 @@ class ClaimedProfile(BaseModel):
 
 
 class ClaimedBot(ClaimedProfile):
-    # The hour, counted from 1970, that windows end in.
+    # The hour (counted from 1970) in which windows end.
     hour: Annotated[int, Field(ge=0, lt=10**7, strict=True)]
     standings: dict[str, Any]
     pace: dict[str, Any] | None
@@ -131,7 +131,7 @@ class Claims(BaseModel):
 
 
 class ClaimedReceipt(BaseModel):
-    """What every line of a receipt must have to be compared at all."""
+    """The members that every receipt line needs to be compared."""
 
     signature: SIGNATURE
     slot: SLOT
@@ -176,17 +176,17 @@ class BotList(BaseModel):
 
 
 class Scope(NamedTuple):
-    """Which document is read: of a bot, and of one of its wallets (None: the present one)."""
+    """Which document to read: a bot's, for one of its wallets (None: the current one)."""
 
     bot: str
     wallet: str | None = None
 
 
 class Instance:
-    """An instance at an address, asked without a key.
+    """An instance, queried without a key.
 
-    `ask(path)` returns the body of an answer; it raises FetchError. Methods raise Nonsense, those
-    that read pages also Changed.
+    `ask(path)` returns a response body or raises FetchError. Methods raise Nonsense; those that
+    read pages also raise Changed.
     """
 
     def __init__(
@@ -217,9 +217,9 @@ class Instance:
     def read_claims(self, scope: Scope) -> Claims:
         claims: Claims = self._read(Claims, self._address(scope))
         if claims.format != FORMAT:
-            raise Nonsense(f"its evidence is of another format than {FORMAT}")
+            raise Nonsense(f"its evidence isn't in the format {FORMAT}")
         if claims.wallet and scope.wallet not in (None, claims.wallet.address):
-            raise Nonsense("its evidence is of another wallet than asked for")
+            raise Nonsense("its evidence is about another wallet")
         return claims
 
     def read_receipts(self, scope: Scope, claims: Claims) -> Iterator[list[Json]]:
@@ -228,7 +228,7 @@ class Instance:
         digests.append(hashlib.sha256(tail).hexdigest())
         told = claims.wallet and claims.wallet.model_dump(exclude_unset=True)
         if told and digest_claims(told, digests) != claims.digest:
-            raise Nonsense("its digest is not that of what it claims")
+            raise Nonsense("its digest doesn't match its claims")
         for lines in self._read_pages(scope, claims.receiptPages, "page", "receipts"):
             yield _check_lines(ClaimedReceipt, lines)
         yield _check_lines(ClaimedReceipt, claims.receipts)
@@ -246,15 +246,15 @@ class Instance:
     ) -> Iterator[list[Json]]:
         for number, page in enumerate(pages, 1):
             if page.page != number:
-                raise Nonsense("its pages are not numbered one after another")
+                raise Nonsense("its pages aren't numbered consecutively")
             query = {name: str(number), "digest": page.digest}
             body = self._get(self._address(scope, query), changing=True)
             if hashlib.sha256(body).hexdigest() != page.digest:
-                raise Nonsense(f"page {number} is not what its digest names")
+                raise Nonsense(f"page {number} doesn't match its digest")
             made = _parse(body)
             lines = made.get(member) if isinstance(made, dict) else None
             if not isinstance(lines, list) or len(lines) > PAGE_SIZE:
-                raise Nonsense(f"page {number} is no list of {member}")
+                raise Nonsense(f"page {number} isn't a list of {member}")
             yield lines
 
     @staticmethod
@@ -266,9 +266,7 @@ class Instance:
         return check_shape(shape, _parse(self._get(path)))
 
     def _get(self, path: str, changing: bool = False) -> bytes:
-        """Ask for a path, again where the instance is busy. `changing`: a 404 means that what was
-        named has changed.
-        """
+        """Fetch a path, with retries. `changing`: a 404 means that the named page has changed."""
         for left in reversed(range(MAX_TRIES)):
             try:
                 return self._ask(path)
@@ -286,17 +284,17 @@ def _parse(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except ValueError:
-        raise Nonsense("the instance sent something that is not JSON") from None
+        raise Nonsense("the instance sent invalid JSON") from None
 
 
 def check_shape(shape: Any, value: Any) -> Any:
-    """Return the value as `shape`, a model. Raises Nonsense."""
+    """Parse the value as the model `shape`. Raises Nonsense."""
     try:
         return shape.model_validate(value)
     except (ValidationError, RecursionError) as error:
         named = error.errors()[0]["loc"] if isinstance(error, ValidationError) else ("depth",)
         place = ".".join(map(str, named))
-        raise Nonsense(f"its evidence has a member that cannot be: {place:.80}") from None
+        raise Nonsense(f"its evidence has an invalid member: {place:.80}") from None
 
 
 def _check_lines(shape: Any, lines: list[Any]) -> list[Json]:

@@ -1,4 +1,4 @@
-"""Compare lines of receipts, coverage and verifications with what was worked out. Pure."""
+"""Compare claimed lines, coverage and verifications with computed ones. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from evidence.claims import ClaimedPost
 from evidence.differences import NOTHING_SAID, Difference, compare, cut, is_same
 from evidence.lines import Line, make_line
 
-# What follows from the transaction alone; the rest follows from all that were before it.
+# Members that depend only on the transaction; the others depend on earlier ones, too.
 OWN_FIELDS = frozenset(
     (
         *("tradeId", "signature", "slot", "transactionIndex", "blockTime", "receipt", "kind"),
@@ -25,7 +25,7 @@ OWN_FIELDS = frozenset(
         *("rentLamports", "besideLamports", "tokenChanges", "besideTokens", "counterparties"),
     )
 )
-# Members that say nothing where one side does not know this one: some nodes do not tell it.
+# Members to ignore if one side lacks this one: some nodes don't report it.
 UNTOLD = {
     "transactionIndex": "transactionIndex",
     "place": "transactionIndex",
@@ -41,8 +41,8 @@ class LineFinding(NamedTuple):
 
 @dataclass
 class Findings:
-    """What comparing a wallet found. `timeless`: some block time is known to one side only;
-    `unresolved`: some order inside a slot is known to neither or one side only.
+    """Findings about a wallet. `timeless`: only one side knows some block time; `unresolved`: one
+    side or both don't know some order inside a slot.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Findings:
 
 # ---- lines ---------------------------------------------------------------------------------------
 def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
-    """The line of a transaction as far as it follows from itself: OWN_FIELDS."""
+    """Return a transaction's line with only the members that don't depend on others: OWN_FIELDS."""
     holder = SimpleNamespace(id=0, address=wallet)
     booked = Booked(entry, see_side(entry, SOL), entry.flags)
     row = make_trade_row(holder, entry.tx_index or 0, {WHOLE: booked})
@@ -87,7 +87,7 @@ def compare_line(
 def compare_coverage(
     coverage: Mapping[str, Any], pending: PendingLedger, timeless: bool
 ) -> Iterator[Difference]:
-    """Compare what is said of how whole the history is with what its transactions tell."""
+    """Compare the claimed coverage with the one that the transactions show."""
     ledger, worked_out = pending.ledger, show_extent(pending)
     if timeless:
         worked_out.pop("observedFrom")
@@ -107,7 +107,7 @@ def compare_coverage(
 
 
 def list_gaps(coverage: Mapping[str, Any] | None) -> list[tuple[int, int]]:
-    """The gaps that a coverage admits, as closed intervals of slots."""
+    """Return the gaps in a coverage as closed intervals of slots."""
     gaps = (coverage or {}).get("gaps")
     found = []
     for gap in gaps if isinstance(gaps, list) else []:
@@ -126,7 +126,9 @@ def _is_in(gaps: Collection[tuple[int, int]], first: int, last: int) -> bool:
 
 
 def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
-    """Why an instance may lack a transaction of this slot by its own words; None: it may not."""
+    """Return why an instance may lack a transaction of this slot according to its own coverage, or
+    None.
+    """
     state = (coverage or {}).get("state")
     if coverage is None or state not in ("partial", "complete"):
         return "it says that it is still fetching"
@@ -143,11 +145,11 @@ def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
 
 # ---- posts ---------------------------------------------------------------------------------------
 def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[Difference]:
-    """Compare the verification of a post with what the transaction it names says of the bot's
-    wallets, by address. If it verifies the post for one of them, that decides.
+    """Compare a post's verification with the transaction it names, as the bot's wallets (by
+    address) saw it. One wallet for which the post is verified is enough.
     """
     if post.status == "pending" and post.checkedAtMs is None:
-        # Made since the wallet was last published.
+        # Newer than the wallet's last publication.
         return
     found = [_judge_entry(post, address, entry) for address, entry in entries.items()]
     right = [one for one in found if one["status"] == "verified"] or found
@@ -174,10 +176,10 @@ def _judge_entry(post: ClaimedPost, address: str, entry: Entry) -> dict[str, Any
 
 
 def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Difference]:
-    """Compare the verification of a post whose transaction is not among those of its wallet.
+    """Compare a post's verification if its transaction isn't among its wallet's.
 
-    `is_foreign`: does it exist and name none of the wallet's accounts, or was it another bot's?
-    None: nobody knows.
+    `is_foreign`: whether the transaction exists but names none of the wallet's accounts, or was
+    another bot's. None: unknown.
     """
     status, reason, told = (
         (*OTHER_WALLET, "mismatch (other_wallet)")

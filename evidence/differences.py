@@ -1,4 +1,4 @@
-"""The comparison of two values of JSON, member by member, and the report of an audit."""
+"""Compare two JSON values member by member, and report an audit."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-# Shown in place of a member that one side lacks.
+# Shown for a member that one side lacks.
 NOTHING_SAID = "(not said)"
 MAX_SHOWN = 300
 
 
 class Difference(NamedTuple):
-    """What is claimed is not what was worked out; `signature` None: not of one transaction."""
+    """A claim that differs from the computed value. `signature` None: not about one transaction."""
 
     signature: str | None
     field: str
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
 def compare(
     theirs: Any, ours: Any, place: str = "", signature: str | None = None
 ) -> Iterator[Difference]:
-    """Name each member that differs by its place: `sums.results.winningSells`, `spans.1.hours`."""
+    """Yield each differing member by its path: `sums.results.winningSells`, `spans.1.hours`."""
     if is_same(theirs, ours):
         return
     one, other = _list_members(theirs), _list_members(ours)
@@ -36,7 +36,7 @@ def compare(
 
 
 def _list_members(value: Any) -> Mapping[str, Any] | None:
-    """The members of an object, or of a list of objects, which are numbered from 1."""
+    """Return the members of an object, or of a list of objects (numbered from 1)."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value):
@@ -45,7 +45,7 @@ def _list_members(value: Any) -> Mapping[str, Any] | None:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Are two JSON values the same? 1 is not true, and members have no order."""
+    """Whether two JSON values are equal. 1 differs from true, and members have no order."""
     if type(one) is type(other) and isinstance(one, str | int):
         return bool(one == other)
     try:
@@ -56,23 +56,23 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def cut(value: Any) -> Any:
-    """A value fit to be printed: what an instance says may be long."""
+    """Shorten a value for printing: an instance may send long ones."""
     text = orjson.dumps(value).decode()
     return value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 # ---- a report ------------------------------------------------------------------------------------
-# Differences of a bot that are named one by one; the others are counted.
+# Differences listed for each bot; the rest are only counted.
 MAX_NAMED = 1_000
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "cannot_tell"
-# The side that lacks what a verdict needs.
+# The side that lacks what the verdict needs.
 NODE, INSTANCE, AUDITOR = "your node", "the instance", "this program"
 
 
 @dataclass
 class Report:
-    """What an audit of a bot found. `unknown`: why it cannot tell; `notes`: what a reader of the
-    verdict should know; `receipts`, `posts`: how many were compared.
+    """The result of a bot's audit. `unknown`: why it can't tell; `notes`: remarks about the
+    verdict; `receipts`, `posts`: how many were compared.
     """
 
     bot: str
@@ -90,7 +90,7 @@ class Report:
         return CANNOT_TELL if self.unknown else SAME
 
     def cannot_tell(self, side: str, why: str, wallet: str | None = None) -> None:
-        """Note which side lacks what. `side`: NODE, INSTANCE or AUDITOR."""
+        """Record which side lacks something. `side`: NODE, INSTANCE or AUDITOR."""
         about = f"{wallet}: " if wallet else ""
         self.unknown.append(f"{side}: {about}{why}")
 

@@ -1,5 +1,5 @@
-"""Log what is claimed of each wallet, as a digest, at most hourly and if it changed: a document of
-evidence can't be changed afterwards without being seen.
+"""Log a digest of each wallet's claims, at most hourly and only if it changed, so that later
+changes to evidence are detectable.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from evidence.tables import LoggedWallet
 from storage import database, write_rows, writing
 from storage.arrivals import append_leaf
 
-# What of a wallet's row moves with every publication.
+# Columns of a wallet that change with every publication.
 STATES = f"""
 SELECT id, address, coverage, results, positions, reconciliation
 FROM wallet WHERE id IN {HELD} ORDER BY id"""
@@ -25,19 +25,19 @@ JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)"""
 
 
 class DigestLog:
-    """Remembers which digest of a wallet was logged last, and of which state of its row it was."""
+    """Remembers each wallet's last logged digest and the state of its row at that time."""
 
     def __init__(self) -> None:
         self._logged: dict[int, str] | None = None
         self._states: dict[int, bytes] = {}
 
     def run_tick(self, now: int) -> tuple[None, None]:
-        """Append a leaf for each wallet that a bot holds and whose digest changed; `now` in ms."""
+        """Log a digest for each attached wallet whose digest changed; `now` in ms."""
         if self._logged is None:
             rows = database.execute_sql(LOGGED).fetchall()
             self._logged = {number: orjson.loads(data)["digest"] for number, data, *_ in rows}
         for number, address, *texts in database.execute_sql(STATES).fetchall():
-            # Its text takes tens of kilobytes a wallet.
+            # Its text is tens of kilobytes per wallet.
             state = hashlib.sha256(orjson.dumps(texts)).digest()
             if texts[0] is None or self._states.get(number) == state:
                 continue
@@ -50,8 +50,8 @@ class DigestLog:
 
 
 def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
-    """Append a digest of a wallet's evidence to the log, inside a transaction; `now` in ms. It says
-    how many records the wallet has, which never become fewer.
+    """Log a digest of a wallet's evidence, inside a transaction; `now` in ms. The leaf includes the
+    number of the wallet's records, which never decreases.
     """
     ((records,),) = database.execute_sql(RECORDS, (wallet_id,)).fetchall()
     leaf = append_leaf("evidence", now, wallet=address, digest=digest, records=records)
@@ -59,7 +59,7 @@ def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
 
 
 def show_logged(wallet_id: int) -> dict[str, Any] | None:
-    """The last such leaf of a wallet: the log, its index there, the digest; None without one."""
+    """Return a wallet's last such leaf: its log, index and digest, or None."""
     row = database.execute_sql(f"{LOGGED} WHERE g.wallet_id = ?", (wallet_id,)).fetchone()
     if row is None:
         return None

@@ -1,7 +1,7 @@
-"""The document of evidence: all that is claimed of a bot and one of its wallets.
+"""The evidence document: everything claimed about a bot and one of its wallets.
 
-Full pages of receipts and posts stand apart, named by their digests, and never change under that
-name; what is not full yet stands in the document. docs/check.md describes the members.
+Full pages of receipts and posts are separate, named by their digests, and never change under that
+name; the last page is in the document. docs/check.md describes the members.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from storage import Rows, database, snapshot
 from storage.arrivals import mark_owner
 
 FORMAT = "candor-evidence/1"
-# Signatures without their transaction that are named; the count tells of all.
+# Pending signatures that are listed; `pendingCount` includes all.
 MAX_PENDING = MAX_BOTS = 1_000
-# Of a coverage, what moves with every poll, though nothing happened.
+# Members of a coverage that change with every poll.
 POLLED = ("observedTo", "checkedAt")
 
 
@@ -34,8 +34,8 @@ BOT = f"""
 SELECT b.uid, o.uid, b.created_at, b.retired_at, b.salt, {", ".join(f"b.{name}" for name in SAID)}
 FROM bot b JOIN owner o ON o.id = b.owner_id WHERE b.id = {{bot}}"""
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = {wallet} AND state = 'pending'"
-# Each half comes from an index in the order of slots: during a long backfill sorting all that is
-# pending would take longer than the rest of the document.
+# Each half is read from an index in order of slots: during a long backfill, sorting all pending
+# rows would take longer than the rest of the document.
 OLDEST = f"""
 SELECT * FROM (
     SELECT signature, slot FROM sighting
@@ -51,7 +51,7 @@ WHERE a.bot_id = {bot} ORDER BY a.attached_at, a.id"""
 
 
 def _rows(sql: str) -> Iterable[tuple[Any, ...]]:
-    """As storage.read_rows, one row at a time: a wallet may have thousands of hours."""
+    """Like storage.read_rows, but one row at a time: a wallet may have thousands of hours."""
     return cast(Iterable[tuple[Any, ...]], database.execute_sql(sql))
 
 
@@ -72,14 +72,14 @@ def show_wallet(wallet_id: int) -> Json:
 
 
 def digest_wallet(wallet_id: int) -> str:
-    """Digest all that is claimed of a wallet, from one snapshot of the database."""
+    """Digest all claims about a wallet, from one snapshot of the database."""
     with snapshot():
         return digest_claims(show_wallet(wallet_id), name_pages(RECEIPTS, wallet_id).digests)
 
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
-    """Digest (SHA-256, hex) what show_wallet makes, without the times of polls, and the pages of
-    receipts.
+    """Digest (SHA-256, hex) the result of show_wallet, without polling times, and the receipt
+    pages.
     """
     coverage = wallet.get("coverage")
     if isinstance(coverage, dict):
@@ -90,8 +90,8 @@ def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
 
 # ---- the document --------------------------------------------------------------------------------
 def make_document(bot_id: int, wallet_id: int | None, programs: Programs, hour: int) -> Json:
-    """Make the document of a bot and one of its wallets, None for a bot that never had any.
-    `hour`: the present one, counted from 1970. It is of one snapshot, and locks nothing.
+    """Make the document of a bot and one of its wallets (None if it never had one). `hour`: the
+    current one, counted from 1970. Reads one snapshot and locks nothing.
     """
     with snapshot():
         wallets = _rows(WALLETS.format(bot=bot_id))
@@ -122,7 +122,7 @@ def _show_history(wallet_id: int | None) -> Json:
 
 
 def show_rules(programs: Programs) -> Json:
-    """Make what names the rules: the version, the built-in table, and what the operator added."""
+    """Return the rules in use: the version, the built-in table and the operator's additions."""
     return {
         "version": VERSION,
         "reading": READING,
@@ -138,7 +138,7 @@ def show_rules(programs: Programs) -> Json:
 
 
 def _show_pending(wallet_id: int) -> Json:
-    """Signatures that are listed and whose transactions are not here yet, the oldest first."""
+    """Return listed signatures whose transactions are still missing, oldest first."""
     ((count,),) = _rows(COUNT_PENDING.format(wallet=wallet_id))
     rows = _rows(PENDING.format(wallet=wallet_id))
     return {
@@ -157,7 +157,7 @@ def show_bot(bot_id: int, hour: int) -> Json:
 
 
 def show_profile(rows: Rows, bot_id: int) -> Json:
-    """Make what a bot says of itself, and whose it is; times in ms."""
+    """Return a bot's profile and owner; times in ms."""
     ((uid, owner, created_at, retired_at, salt, *said),) = rows(BOT.format(bot=bot_id))
     return {
         "owner": mark_owner(uid, owner),
@@ -174,7 +174,7 @@ SELECT b.uid, (SELECT w.address FROM attachment a JOIN wallet w ON w.id = a.wall
                WHERE a.id = {LEAD})
 FROM bot b WHERE b.id > COALESCE((SELECT id FROM bot WHERE uid = ?), 0)
 ORDER BY b.id LIMIT {MAX_BOTS}"""
-# The wallet that leads now, else the last that did.
+# The current primary wallet, or the last one.
 LEADING = """
 SELECT a.wallet_id FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? AND (? = '' OR w.address = ?)
@@ -183,8 +183,8 @@ ORDER BY a.detached_at IS NULL DESC, CASE WHEN a.detached_at IS NULL THEN a.atta
 
 
 def list_bots(after: str) -> Json:
-    """List bots, the oldest first, from beyond the bot of the public id `after` ("": all), with the
-    wallet that each holds now.
+    """List bots with their current wallets, oldest first, after the bot with the public id `after`
+    ("": from the start).
     """
     rows = database.execute_sql(BOTS, (after,)).fetchall()
     return {
@@ -199,7 +199,7 @@ def find_bot(uid: str) -> int | None:
 
 
 def find_wallet(bot_id: int, address: str | None) -> int | None:
-    """The number of the bot's wallet: of this address, else the present or last one, or None."""
+    """Return the id of the bot's wallet at this address, else of its current or last one."""
     given = address or ""
     row = database.execute_sql(LEADING, (bot_id, given, given)).fetchone()
     return row and int(row[0])

@@ -1,7 +1,6 @@
-"""What the leaves of a log say of bots, posts and wallets, compared with what is claimed. Pure.
+"""Compare the log's leaves about bots, posts and wallets with the claims. Pure.
 
-Leaves at or after `before` may be newer than the claims: they can explain a difference, but not
-be one.
+Leaves from `before` on may be newer than the claims: they can explain a difference, but aren't one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,7 @@ from evidence.differences import Difference, compare
 from evidence.log_memory import Said
 from storage.arrivals import hash_words
 
-# Members of a post's leaf that its line has under the same name.
+# Members that a post's leaf and line share.
 SAME_NAMES = ("wallet", "source", "channel", "mint", "signature")
 VERDICT = {"status": "status", "reason": "statusReason", "eventAtMs": "eventAt"}
 Json = dict[str, Any]
@@ -24,7 +23,7 @@ def _list(said: Iterable[Said], *kinds: str) -> list[Said]:
 
 
 def _settle(claimed: Any, logged: Iterable[tuple[int, Any]], before: int) -> Any:
-    """The value that was logged last, or what is claimed if that was logged since."""
+    """Return the value logged last, or the claimed value if it was logged later."""
     known, since = None, list[Any]()
     for place, value in logged:
         if place < before:
@@ -38,7 +37,7 @@ def _settle(claimed: Any, logged: Iterable[tuple[int, Any]], before: int) -> Any
 def compare_post(
     post: ClaimedPost, bot: str, place: int | None, said: list[Said], before: int
 ) -> Iterator[Difference]:
-    """Compare a post with its leaf, at `place`, and with what was logged of it since."""
+    """Compare a post with its leaf, at `place`, and with later leaves about it."""
     where = f"posts.{post.id}.logged"
     leaf = next((one.leaf for one in _list(said, "post") if one.place == place), None)
     if leaf is None:
@@ -81,7 +80,7 @@ def _hash_post(post: ClaimedPost) -> str | None:
 
 # ---- bots ----------------------------------------------------------------------------------------
 def compare_bot(bot: ClaimedProfile, said: list[Said], before: int) -> Iterator[Difference]:
-    """Compare what a bot says of itself, whose it is, and when it was made and retired."""
+    """Compare a bot's profile, owner, and times of creation and retirement."""
     profiles = _list(said, "profile")
     if not profiles:
         yield Difference(None, "bot.logged", bot.said.get("name"), "no leaf of this bot")
@@ -101,7 +100,7 @@ def compare_bot(bot: ClaimedProfile, said: list[Said], before: int) -> Iterator[
 
 # ---- wallets -------------------------------------------------------------------------------------
 def compare_published(wallet: ClaimedWallet, said: list[Said], before: int) -> Iterator[Difference]:
-    """What was ever logged of a wallet's records was published, and stays so."""
+    """Check that every logged record of a wallet was published and still is."""
     leaves = [one.leaf for one in _list(said, "evidence") if one.place < before]
     logged = [leaf.get("records") for leaf in leaves]
     records = max((count for count in logged if isinstance(count, int)), default=0)
@@ -113,7 +112,7 @@ def compare_published(wallet: ClaimedWallet, said: list[Said], before: int) -> I
 
 
 class Held(NamedTuple):
-    """A time a bot held a wallet, in ms; `detached_ms` None: until now."""
+    """A time during which a bot had a wallet, in ms; `detached_ms` None: until now."""
 
     ownership: str | None
     attached_ms: int | None
@@ -121,7 +120,7 @@ class Held(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Did it end as it began, or before, by a clock that was set?"""
+        """Whether it ended when it began, or earlier because a clock was set back."""
         begins, ends = self.attached_ms, self.detached_ms
         return begins is not None and ends is not None and ends <= begins
 
@@ -157,7 +156,7 @@ def _show_held(spans: Iterable[Held]) -> list[list[Any]]:
 
 
 def fold_leaves(said: Iterable[Said]) -> HeldWallets:
-    """When a bot held each wallet, by the leaves about it, in their order."""
+    """Return when a bot had each wallet, from the leaves about it in order."""
     found: HeldWallets = {}
     for one in said:
         address, at = one.leaf.get("wallet"), one.leaf.get("at")
@@ -169,7 +168,7 @@ def fold_leaves(said: Iterable[Said]) -> HeldWallets:
             last = spans.pop() if is_open else Held(None, None, None)
             spans.append(last._replace(detached_ms=at))
             continue
-        # A second attachment while it is held is its proof.
+        # A second attachment before it is detached is its proof.
         began = spans.pop().attached_ms if is_open else at
         spans.append(Held(str(one.leaf.get("ownership")), began, None))
     return found

@@ -1,5 +1,5 @@
-"""Lines of evidence: what is claimed of each receipt of a wallet and each post of a bot, in order
-of arrival, in pages of 1,000 that their digests name (SHA-256 of the bytes of a page, in hex).
+"""Lines of evidence: the claims about each receipt of a wallet and each post of a bot, in order of
+arrival, in pages of 1,000 named by digest (SHA-256 of a page's bytes, in hex).
 """
 
 import hashlib
@@ -19,10 +19,9 @@ Json = dict[str, Any]
 
 # ---- pages ---------------------------------------------------------------------------------------
 class Paged(NamedTuple):
-    """A table whose rows are shown as lines, in the order of their ids.
+    """A table shown as lines, in order of row ids.
 
-    `lines`: SQL of an `owner`'s rows above the id `after`: the id, then what `show` makes a line
-    of.
+    `lines`: SQL for an `owner`'s rows above the id `after`: the id, then the arguments of `show`.
     """
 
     kind: str
@@ -71,7 +70,7 @@ def _read_after(paged: Paged, owner: int, number: int, after: int) -> Page:
 
 
 def read_page(paged: Paged, owner: int, number: int) -> Page:
-    """Read page `number` (from 1); one beyond the last is empty."""
+    """Read page `number` (from 1); pages after the last are empty."""
     if number == 1:
         return _read_after(paged, owner, 1, 0)
     sql = (
@@ -84,7 +83,7 @@ def read_page(paged: Paged, owner: int, number: int) -> Page:
 
 
 def name_pages(paged: Paged, owner: int) -> Named:
-    """Name the full pages. They are read one at a time."""
+    """List the full pages, reading one at a time."""
     named: list[Json] = []
     page = _read_after(paged, owner, 1, 0)
     while page.is_full:
@@ -94,7 +93,7 @@ def name_pages(paged: Paged, owner: int) -> Named:
 
 
 # ---- receipts ------------------------------------------------------------------------------------
-# Members of a line, and the column of the trade: texts and numbers, amounts (as text), and JSON.
+# Line members and their trade columns: text and numbers, amounts (as text), and JSON.
 PLAIN = {
     "tradeId": "uid",
     "signature": "signature",
@@ -135,7 +134,7 @@ def name_member(column: str) -> str:
     return first + "".join(one.capitalize() for one in rest)
 
 
-# A column that is added to trades is claimed under its own name.
+# New columns of trades are claimed under their own names.
 PLAIN |= {
     name_member(name): name
     for name in DIGESTED
@@ -143,7 +142,7 @@ PLAIN |= {
 }
 COLUMNS = (*PLAIN.values(), *AMOUNTS.values(), *NESTED.values())
 AMOUNTS_FROM, NESTED_FROM = len(PLAIN), len(PLAIN) + len(AMOUNTS)
-# A signature that was listed before its block time counts from then (Entry.happened_at).
+# A signature listed before its block time counts from when it was listed (Entry.happened_at).
 RECEIPT_LINES = f"""
 SELECT t.id, {", ".join(f"t.{name}" for name in COLUMNS)},
        r.digest, CASE WHEN s.seen_at < t.block_time * 1000 THEN s.seen_at END
@@ -153,14 +152,14 @@ WHERE t.wallet_id = {{owner}} AND t.id > {{after}} ORDER BY t.id LIMIT {{most}}"
 
 
 def make_line(columns: Mapping[str, Any], digest: str | None, seen_at: int | None) -> Line:
-    """Make the line of a receipt from the columns of its trade. `seen_at`: when it was listed (ms),
-    if that was before its block time.
+    """Make a receipt's line from its trade's columns. `seen_at`: when it was listed (ms), if before
+    its block time.
     """
     return _make_line([columns[name] for name in COLUMNS], digest, seen_at)
 
 
 def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line:
-    """As make_line; `told`: the values of COLUMNS. Thousands of lines may be made at once."""
+    """Like make_line, from the values of COLUMNS: thousands of lines may be made at once."""
     line: Line = dict(zip(PLAIN, told[:AMOUNTS_FROM], strict=True))
     line["receipt"], line["seenAtMs"] = digest, seen_at
     amounts, nested = told[AMOUNTS_FROM:NESTED_FROM], told[NESTED_FROM:]
@@ -170,8 +169,8 @@ def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line
 
 
 def show_json(text: str | None) -> Any:
-    """Return the value of a JSON column, or its text if that is damaged: evidence shows what is
-    stored.
+    """Return the value of a JSON column, or its text if it is damaged: evidence shows the stored
+    data.
     """
     try:
         return orjson.loads(text or "null")
@@ -189,7 +188,7 @@ RECEIPTS = Paged(
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-# Members of a line, and the SQL of each.
+# Line members and their SQL.
 POST = {
     "id": "p.uid",
     "createdAtMs": "p.created_at",
@@ -209,7 +208,7 @@ POST = {
     "log": "l.uid",
     "logIndex": "p.leaf_id - l.first_leaf",
 }
-# What the hash of words in a post's leaf is over.
+# Hashed as `words` in a post's leaf.
 WORDS = {
     "salt": "p.salt",
     "eventId": "p.event_id",
@@ -226,7 +225,7 @@ WHERE p.bot_id = {{owner}} AND p.id > {{after}} ORDER BY p.id LIMIT {{most}}"""
 
 
 def show_post(values: list[Any]) -> Line:
-    """Make the line of a post; its words are null once it is hidden."""
+    """Make a post's line; its words are null once it is hidden."""
     line: Line = dict(zip(POST, values, strict=False))
     words = dict(zip(WORDS, values[len(POST) :], strict=True))
     line["isClaim"] = bool(line["isClaim"])

@@ -1,7 +1,7 @@
-"""Read logs, as the database holds them, and open them: the first one, and those that follow a
-restore, a lost key or the operator's word. Each names the one before it in its first leaf.
+"""Read logs from the database and open new ones: the first, or one after a restore, a lost key or
+the operator's request. The first leaf of each names the log before it.
 
-`db` is the database of this process, except where a restore looks into another one.
+`db` is this process's database, except when a restore reads another one.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ WHERE p.uid = ?"""
 
 
 def name_origin(uid: str) -> str:
-    """Return the name that checkpoints of a log begin with, wherever it is served."""
+    """Return the origin line of a log's checkpoints, regardless of where it is served."""
     return f"candor/{uid}"
 
 
@@ -43,7 +43,7 @@ class LogRow(NamedTuple):
     size: int
     # UTC milliseconds
     opened_at: int
-    # The verifier key that it was opened with, null before the first start.
+    # The verifier key it was opened with; null before the first start.
     key: str | None
     id: int
 
@@ -53,7 +53,7 @@ class LogRow(NamedTuple):
 
 
 class LoggedPost(NamedTuple):
-    """A post with its leaf: `place` in the log `log`. Without its words and salt once hidden."""
+    """A post with its leaf at `place` in the log `log`; without words and salt once hidden."""
 
     log: str
     place: int
@@ -71,7 +71,7 @@ class LoggedPost(NamedTuple):
 
 
 class Damaged(Exception):
-    """The log lacks a leaf or a node: somebody else than this program wrote into its tables."""
+    """The log lacks a leaf or a node: another program wrote to its tables."""
 
 
 def list_logs() -> list[LogRow]:
@@ -79,21 +79,21 @@ def list_logs() -> list[LogRow]:
 
 
 def find_log(uid: str | None = None, db: Any = database) -> LogRow | None:
-    """Return the log of this uid, or (None) the one that grows; None where there is none."""
+    """Return the log with this uid, or (None) the one that grows; None without one."""
     where, given = (" WHERE uid = ?", (uid,)) if uid else (" ORDER BY id DESC LIMIT 1", ())
     rows = db.execute_sql(LOGS + where, given).fetchall()
     return LogRow(*rows[0]) if rows else None
 
 
 def find_post(uid: str) -> LoggedPost | None:
-    """Return a post with its leaf; None for one that is unknown or not logged."""
+    """Return a post with its leaf, or None if it is unknown or not logged."""
     rows = database.execute_sql(PROMISED, (uid,)).fetchall()
     return LoggedPost(*rows[0]) if rows else None
 
 
 # ---- tiles ---------------------------------------------------------------------------------------
 def read_leaves(log: LogRow, begin: int, end: int, db: Any = database) -> list[bytes]:
-    """Return the leaves of these indices. Raises Damaged where one is missing."""
+    """Return the leaves with these indexes. Raises Damaged if one is missing."""
     bounds = (log.first_leaf + begin, log.first_leaf + end)
     rows = db.execute_sql(LEAVES, bounds).fetchall()
     if len(rows) != end - begin:
@@ -116,7 +116,7 @@ def read_hashes(
 
 
 def make_reader(log: LogRow, size: int, db: Any = database) -> tree.ReadHash:
-    """Return a reader of hashes of the log's first `size` leaves, which reads each tile once."""
+    """Return a reader of hashes of the log's first `size` leaves that reads each tile once."""
     tiles: dict[tuple[int, int], list[bytes]] = {}
 
     def read(level: int, index: int) -> bytes:
@@ -136,7 +136,7 @@ def make_checkpoint(log: LogRow, db: Any = database) -> Checkpoint:
 
 
 class Proof(NamedTuple):
-    """Why a leaf is in a log: a signed checkpoint, and the hashes to its root, in base64."""
+    """A leaf's inclusion proof: a signed checkpoint and the hashes to its root, in base64."""
 
     place: int
     size: int
@@ -153,7 +153,7 @@ def prove(log: LogRow, index: int, signer: Signer) -> Proof:
 
 
 def write_promise(origin: str, leaf: str) -> bytes:
-    """Return what a promise signs: that this leaf stands in the log of this origin."""
+    """Return the text that a promise signs: this leaf is in the log of this origin."""
     return f"candor-log-promise/v1\n{origin}\n{leaf}\n".encode()
 
 
@@ -164,9 +164,9 @@ FIRST_LEAF = make_shape(make_object(previous=OPENING | None))
 
 
 def ensure_log(config: Config, signer: Signer, now: int) -> None:
-    """Open the first log if there is none, and bind the log to its key; `now` in ms.
+    """Open the first log if none exists, and bind the log to its key; `now` in ms.
 
-    BadSetting if another key than the log's is set.
+    Raises BadSetting if a key other than the log's is configured.
     """
     with writing():
         if find_log() is None:
@@ -175,8 +175,8 @@ def ensure_log(config: Config, signer: Signer, now: int) -> None:
 
 
 def bind_key(config: Config, signer: Signer, now: int) -> None:
-    """Note which key the log is signed with. One that changed opens a new log; BadSetting where it
-    was set, or where other machines may have the right one.
+    """Record the log's key. A changed key opens a new log. Raises BadSetting if the key was
+    configured, or if other machines may have the right one.
     """
     one = find_log()
     if one is None or one.key == str(signer.verifier(one.origin)):
@@ -201,9 +201,9 @@ def store_key(signer: Signer) -> None:
 
 
 def renew_log(why: str, now: int, last: dict[str, Any] | None = None, db: Any = database) -> str:
-    """Open a new log that names the last checkpoint of the old one; return its uid.
+    """Open a new log that names the old one's last checkpoint; return its uid.
 
-    `why`: key | restore | operator. `last`: that checkpoint, where another database knows it.
+    `why`: key | restore | operator. `last`: that checkpoint, if it is from another database.
     """
     with db.atomic():
         previous = describe_last(db)
@@ -213,9 +213,7 @@ def renew_log(why: str, now: int, last: dict[str, Any] | None = None, db: Any = 
 
 
 def describe_last(db: Any = database) -> dict[str, Any] | None:
-    """Return the checkpoint of the log that grows, as the next log's first leaf names it; None
-    without one.
-    """
+    """Return the growing log's checkpoint as the next log's first leaf names it, or None."""
     one = find_log(db=db)
     if one is None:
         return None
@@ -223,15 +221,15 @@ def describe_last(db: Any = database) -> dict[str, Any] | None:
 
 
 def read_opening(one: LogRow) -> dict[str, Any] | None:
-    """Return what a log's first leaf says of the log before it: `log`, `size`, `root`, `kept` and
-    `why`; None for the first log, and where that leaf is damaged, which `doctor` names.
+    """Return what a log's first leaf says about the previous log: `log`, `size`, `root`, `kept` and
+    `why`. None for the first log, or if that leaf is damaged (`doctor` reports it).
     """
     leaf: dict[str, Any] | None = read_stored(read_leaves(one, 0, 1)[0], FIRST_LEAF)
     return leaf["previous"] if leaf else None
 
 
 def list_openings() -> list[dict[str, Any]]:
-    """List what each log says of the one before it, the newest first."""
+    """List what each log says about the previous one, newest first."""
     told = (read_opening(one) for one in reversed(list_logs()))
     return [previous for previous in told if previous]
 
@@ -240,7 +238,7 @@ def list_openings() -> list[dict[str, Any]]:
 
 
 def list_witnessed() -> list[Witnessed]:
-    """List the instances that are watched, by their addresses."""
+    """List the watched instances by URL."""
     return list(Witnessed.select().order_by(Witnessed.url))
 
 

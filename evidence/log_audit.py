@@ -1,5 +1,5 @@
-"""Read an instance's logs: all leaves are fetched, and must lead to the root that it signed. Claims
-are compared with the leaves by the caller (evidence.leaves).
+"""Read an instance's logs: fetch all leaves and check that they lead to the signed root. The caller
+compares claims with the leaves (evidence.leaves).
 """
 
 import time
@@ -17,15 +17,15 @@ from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
 from market.failures import FetchError
 from storage import tree
 
-# Of a log that is read at all, and of one run: what was read is kept, the next run goes on.
+# Per log, and per run: leaves already read are kept, and the next run continues.
 MAX_LEAVES, MAX_SECONDS = 4_000_000, 900.0
-# Logs before the present one, and others that posts name.
+# Earlier logs, and other logs that posts name.
 MAX_LOGS = 50
 TELL_EVERY = 100
 
 
 class Moment(NamedTuple):
-    """How many leaves a log had; 0: that cannot be told."""
+    """How many leaves a log had; 0 if unknown."""
 
     origin: str
     size: int
@@ -33,7 +33,7 @@ class Moment(NamedTuple):
 
 @dataclass
 class LogAudit:
-    """An instance's logs, read as one. `rereads`: may the evidence be read once more?
+    """An instance's logs, read as one. `rereads`: whether the evidence may be read once more.
 
     `differences`, `unknown`: what is wrong with the logs, and why they can't be read.
     """
@@ -59,7 +59,7 @@ class LogAudit:
 
     def read(self, before: Moment, named: Iterable[str]) -> bool:
         """Read all logs; return whether claims can be compared with them. `before`: from `measure`;
-        `named`: the ids of logs that posts name.
+        `named`: ids of logs that posts name.
 
         Raises Changed if a new log began during the audit.
         """
@@ -94,11 +94,11 @@ class LogAudit:
         self.memory.join(self.parts)
 
     def weigh(self, compare: Callable[[int], Iterable[Difference]]) -> list[Difference]:
-        """Compare claims with what was logged before they were read (`compare(before)`). Raises
-        Changed where what is in the log now differs more.
+        """Compare claims with the leaves logged before they were read (`compare(before)`). Raises
+        Changed if the current leaves lead to a different result.
 
-        The instance says how many leaves there were before, and may say too few: by the next
-        reading its log was read, and as many are known.
+        An instance may report too few leaves from before. The next reading uses the number read
+        here.
         """
         found = list(compare(self._before))
         end = self.parts[-1].ends
@@ -110,12 +110,12 @@ class LogAudit:
         return self.memory.list_said(about)
 
     def find_place(self, post: ClaimedPost) -> int | None:
-        """Return the place that a post says its leaf has, among all leaves; None without one."""
+        """Return the place of a post's leaf among all leaves, as the post claims, or None."""
         part = self._find_part(post)
         return None if part is None or post.logIndex is None else part.begins + post.logIndex
 
     def excuse(self, post: ClaimedPost) -> str | None:
-        """Why a post can't be compared; None where it can."""
+        """Return why a post can't be compared, or None."""
         part = self._find_part(post)
         if post.log is None or post.logIndex is None:
             return None
@@ -131,7 +131,7 @@ class LogAudit:
 
     # ---- which logs ------------------------------------------------------------------------------
     def _read_chain(self) -> list[Checkpoint]:
-        """Read the present log and those that it continues; return them, the oldest first."""
+        """Read the current log and those it continues; return them, oldest first."""
         chain = [self._read_present()]
         while previous := self._find_previous(chain[0]):
             if len(chain) > MAX_LOGS:
@@ -163,12 +163,12 @@ class LogAudit:
         if previous.kept == previous.size:
             self._read_all(one, prefix)
         else:
-            # Nobody signed the root of what a restore kept.
+            # The root of the leaves that a restore kept is unsigned.
             self._read_leaves(one, prefix)
         return one
 
     def _read_strange(self, origins: Iterable[str]) -> list[Checkpoint]:
-        """Read logs that posts name and that the present one does not continue."""
+        """Read logs that posts name and that the current one doesn't continue."""
         found = []
         for origin in list(origins)[:MAX_LOGS]:
             _, _, uid = origin.partition("/")
@@ -198,12 +198,12 @@ class LogAudit:
         for _ in range(2):
             if self._read_leaves(one, prefix) == one.root:
                 return
-            # What was kept may be of an answer that nobody signed.
+            # Stored leaves may be from an unsigned response.
             self.memory.forget(one.origin)
         raise tree.BadProof("its leaves do not lead to the root that it signed")
 
     def _read_leaves(self, one: Checkpoint, prefix: str) -> bytes:
-        """Fetch the leaves that are not kept; return the root that all lead to."""
+        """Fetch missing leaves; return the root of all leaves."""
         full, rest = divmod(one.size, tree.TILE_WIDTH)
         hashes, end = self.memory.list_bundles(one.origin, full), time.monotonic() + MAX_SECONDS
         for number in range(len(hashes), full):
@@ -228,7 +228,7 @@ class LogAudit:
 
 
 def _make_reader(bundles: list[bytes], last: list[bytes]) -> tree.ReadHash:
-    """Return a reader of the tree above these full bundles and the leaves after them."""
+    """Return a reader of the tree over these full bundles and the leaves after them."""
 
     def read(level: int, index: int) -> bytes:
         if level == 0:

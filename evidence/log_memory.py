@@ -1,4 +1,4 @@
-"""What an auditor keeps of an instance's logs: the checkpoint seen last, and the leaves about bots,
+"""An auditor's memory of an instance's logs: the last checkpoint seen, and the leaves about bots,
 posts and wallets, so that each leaf is fetched once.
 """
 
@@ -21,7 +21,7 @@ CREATE INDEX IF NOT EXISTS log_leaf_about ON log_leaf (about, kind);
 CREATE INDEX IF NOT EXISTS log_leaf_bot ON log_leaf (bot, kind);
 CREATE TEMP TABLE part (origin TEXT PRIMARY KEY, begins INTEGER, size INTEGER);
 """
-# What a leaf is about, by its kind.
+# The subject of a leaf, by its kind.
 ABOUT = {
     **dict.fromkeys(("post", "verification", "hiding"), "post"),
     **dict.fromkeys(("profile", "retirement", "attachment", "detachment"), "bot"),
@@ -30,14 +30,14 @@ ABOUT = {
 
 
 class Said(NamedTuple):
-    """A leaf: its place, counted through all logs, and its members."""
+    """A leaf: its place, counted across all logs, and its members."""
 
     place: int
     leaf: dict[str, Any]
 
 
 class Part(NamedTuple):
-    """A log of which the first `size` leaves were read. `begins`: leaves of the logs before it."""
+    """A log whose first `size` leaves were read. `begins`: number of leaves in earlier logs."""
 
     origin: str
     begins: int
@@ -70,7 +70,7 @@ class LogMemory:
     def keep_bundle(
         self, origin: str, number: int, leaves: list[bytes], root: bytes | None
     ) -> None:
-        """Keep what a bundle says; `root`: its hash, None where it is not full."""
+        """Store the leaves of a bundle; `root`: its hash, or None if it isn't full."""
         begin = number * TILE_WIDTH
         self._kept.execute("BEGIN IMMEDIATE")
         self._kept.execute("DELETE FROM log_leaf WHERE origin = ? AND place >= ?", (origin, begin))
@@ -93,7 +93,7 @@ class LogMemory:
 
     # ---- reading leaves --------------------------------------------------------------------------
     def join(self, parts: Iterable[Part]) -> None:
-        """Read these logs as one from now on."""
+        """Treat these logs as one from now on."""
         self._kept.execute("DELETE FROM part")
         self._kept.executemany("INSERT INTO part VALUES (?, ?, ?)", parts)
 
@@ -120,7 +120,7 @@ class LogMemory:
         return [bot for (bot,) in rows]
 
     def find_opening(self, origin: str) -> dict[str, Any]:
-        """Return the first leaf of a log; empty where that is no opening, or not known."""
+        """Return a log's first leaf; empty if it is not an opening or unknown."""
         found = self._kept.execute(
             "SELECT leaf FROM log_leaf WHERE origin = ? AND place = 0 AND kind = 'opening'",
             (origin,),
@@ -130,9 +130,7 @@ class LogMemory:
 
 
 def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
-    """Make the row of a leaf that is kept; None for any other leaf, and for one that cannot be
-    read.
-    """
+    """Return a leaf's row, or None if it isn't stored or can't be parsed."""
     try:
         made = orjson.loads(leaf)
     except ValueError:

@@ -1,5 +1,5 @@
-"""What an auditor keeps: transactions in a file, so that an audit goes on where it stopped, and the
-tables of the wallet at hand, on disk too.
+"""An auditor's memory: transactions in a file, so that an interrupted audit continues, and tables
+about the current wallet, also on disk.
 """
 
 import contextlib
@@ -22,12 +22,13 @@ from evidence.log_memory import LogMemory
 RECEIPTS = (
     "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID"
 )
-# Transactions of the wallet at hand that the node lists, or that are claimed (`line`, JSON) or
-# taken into what is rebuilt (`taken`). `entry`: what the node told of it.
+# The current wallet's transactions: listed by the node, claimed (`line`, JSON) or included in the
+# rebuild (`taken`). `entry`: as the node reported it. With row ids: signatures are random and rows
+# are large, so WITHOUT ROWID takes half as long again.
 TRANSACTIONS = """
 CREATE TABLE tx (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER,
     listed INTEGER DEFAULT 0, taken INTEGER DEFAULT 0, line BLOB,
-    entry BLOB, digest TEXT, inner_told INTEGER) WITHOUT ROWID;
+    entry BLOB, digest TEXT, inner_told INTEGER);
 CREATE INDEX tx_slot ON tx (slot, tx_index);
 """
 POSTS = """
@@ -54,7 +55,7 @@ SELECT slot, signature FROM tx WHERE entry IS NOT NULL AND slot IN (
 
 
 class KeptEntry(NamedTuple):
-    """What the auditor's node told of a transaction, and what is claimed of it, if anything."""
+    """A transaction as the auditor's node reported it, and the claim about it, if any."""
 
     entry: Entry
     digest: str
@@ -63,23 +64,23 @@ class KeptEntry(NamedTuple):
 
 
 class Memory:
-    """What an auditor remembers. `path`: the file of transactions; None: kept for this run only."""
+    """An auditor's memory. `path`: the file of transactions; None: kept for this run only."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._kept = sqlite3.connect(path or ":memory:", timeout=30, isolation_level=None)
-        # What is lost in a power cut is fetched again.
+        # Data lost in a power cut is fetched again.
         self._kept.execute("PRAGMA synchronous = OFF")
         self._kept.execute(RECEIPTS)
         self.log = LogMemory(self._kept)
-        # An empty name makes a temporary file that nobody sees.
+        # An empty name makes a temporary file.
         self._posts = sqlite3.connect("", isolation_level=None)
         self._posts.executescript(POSTS)
         self.begin()
 
     def begin(self) -> None:
-        """Forget the wallet at hand."""
-        # How many transactions are listed: counting rows would read all of them.
+        """Forget the current wallet."""
+        # Number of listed transactions: counting the rows would read all of them.
         self.listed = 0
         self._work = sqlite3.connect("", isolation_level=None)
         self._work.executescript(
@@ -87,7 +88,7 @@ class Memory:
         )
 
     def open_beside(self) -> "Memory":
-        """Return a memory of another wallet that shares all but the tables of the one at hand."""
+        """Return a memory for another wallet that shares everything but the wallet's tables."""
         beside = copy.copy(self)
         beside.begin()
         return beside
@@ -98,7 +99,7 @@ class Memory:
 
     # ---- transactions ----------------------------------------------------------------------------
     def find_receipt(self, signature: str) -> Receipt | None:
-        """The kept transaction; one that can't be read is as if it were not there."""
+        """Return the stored transaction; an unreadable one counts as missing."""
         found = self._kept.execute("SELECT body FROM receipt WHERE signature = ?", (signature,))
         row = found.fetchone()
         return row and read_stored(row[0], signature)
@@ -119,34 +120,34 @@ class Memory:
         return self._work.total_changes - before
 
     def list_unread(self) -> list[tuple[str, int, int | None]]:
-        """Signatures that are listed or claimed and have no entry yet, with slot and place."""
+        """List signatures, slots and places that are listed or claimed and have no entry yet."""
         return self._work.execute(
             "SELECT signature, slot, tx_index FROM tx WHERE entry IS NULL AND (listed = 1 OR"
             " line IS NOT NULL) ORDER BY slot"
         ).fetchall()
 
     def store_entry(self, entry: Entry, digest: str, inner_told: bool) -> None:
-        """Store what a transaction means for the wallet at hand."""
+        """Store a transaction's entry for the current wallet."""
         row = (entry.signature, entry.slot, entry.tx_index, entry.dump(), digest, inner_told)
         self._work.execute(STORE_ENTRY, row)
 
     def store_places(self, places: Mapping[str, int]) -> None:
-        """Store the places of transactions inside their slot."""
+        """Store the places of transactions in their slots."""
         rows = [(place, signature) for signature, place in places.items()]
         self._work.executemany("UPDATE tx SET tx_index = ? WHERE signature = ?", rows)
 
     def add_claims(self, lines: list[dict[str, Any]]) -> int:
-        """Add claimed lines; return how many name a signature that an earlier one named."""
+        """Add claimed lines; return how many repeat an earlier signature."""
         rows = [(line["signature"], line["slot"], orjson.dumps(line)) for line in lines]
         return len(lines) - self._add(ADD_CLAIM, rows)
 
     def add_left_out(self, signatures: list[str]) -> None:
-        """Take transactions that nobody claims into what is rebuilt."""
+        """Include unclaimed transactions in the rebuild."""
         rows = [(signature,) for signature in signatures]
         self._work.executemany("UPDATE tx SET taken = 1 WHERE signature = ?", rows)
 
     def drop_claim(self, signature: str) -> None:
-        """Leave a claimed line out of what is rebuilt."""
+        """Exclude a claimed line from the rebuild."""
         sql = "UPDATE tx SET taken = 0, line = NULL WHERE signature = ?"
         self._work.execute(sql, (signature,))
 
@@ -154,11 +155,11 @@ class Memory:
         return next(self._list("signature = ?", signature), None)
 
     def list_claimed(self) -> Iterator[KeptEntry]:
-        """Yield what is claimed, or taken in, and known, by slot."""
+        """Yield known transactions that are claimed or included, by slot."""
         return self._list("taken = 1")
 
     def list_unclaimed(self) -> Iterator[KeptEntry]:
-        """Yield what is known and that nobody claims, by slot."""
+        """Yield known transactions that aren't claimed, by slot."""
         return self._list("taken = 0")
 
     def list_all(self) -> Iterator[KeptEntry]:
@@ -178,12 +179,12 @@ class Memory:
             yield KeptEntry(entry, digest, bool(inner_told), line)
 
     def list_missing(self) -> list[dict[str, Any]]:
-        """The claimed lines whose transaction is not known, by slot."""
+        """List claimed lines whose transaction is unknown, by slot."""
         sql = "SELECT line FROM tx WHERE line IS NOT NULL AND entry IS NULL ORDER BY slot"
         return [orjson.loads(line) for (line,) in self._work.execute(sql)]
 
     def list_unplaced(self) -> dict[int, list[str]]:
-        """Signatures without a place, of slots that hold several, by slot."""
+        """List signatures without a place in slots with several, by slot."""
         found: dict[int, list[str]] = {}
         for slot, signature in self._work.execute(UNPLACED):
             found.setdefault(slot, []).append(signature)
@@ -191,11 +192,11 @@ class Memory:
 
     # ---- posts -----------------------------------------------------------------------------------
     def begin_posts(self) -> None:
-        """Forget the posts of the bot at hand."""
+        """Forget the current bot's posts."""
         self._posts.execute("DELETE FROM post")
 
     def add_posts(self, posts: list[ClaimedPost]) -> int:
-        """Add posts in the order of arrival; return how many have the id of an earlier one."""
+        """Add posts in order of arrival; return how many repeat an earlier id."""
         before = self._posts.total_changes
         rows = [
             (one.id, one.wallet, one.signature, one.createdAtMs, one.log, one.model_dump_json())
@@ -211,15 +212,15 @@ class Memory:
         return len(rows) - (self._posts.total_changes - before)
 
     def list_posts(self, wallet: str | None) -> Iterator[ClaimedPost]:
-        """Yield the posts that are judged against a wallet, or against none."""
+        """Yield the posts that are judged against a wallet (None: without one)."""
         return self._list_posts("WHERE wallet IS ?", wallet)
 
     def list_all_posts(self) -> Iterator[ClaimedPost]:
-        """Yield all posts in the order of their times."""
+        """Yield all posts in order of time."""
         return self._list_posts("ORDER BY created_at, place")
 
     def list_repeated(self) -> set[str]:
-        """The ids of posts that name a transaction that an earlier post named."""
+        """Return the ids of posts that name the same transaction as an earlier post."""
         rows = self._posts.execute(
             "SELECT id FROM post p WHERE EXISTS (SELECT 1 FROM post o"
             " WHERE o.signature = p.signature AND o.place < p.place)"
@@ -244,7 +245,7 @@ class Memory:
 
 
 def find_path(url: str, node_urls: str) -> Path:
-    """Return the file of what this node told of this instance: in XDG_CACHE_HOME, else ~/.cache."""
+    """Return the file for this node and instance, in XDG_CACHE_HOME or ~/.cache."""
     named = os.environ.get("XDG_CACHE_HOME") or ""
     folder = Path(named) if named.startswith("/") else Path.home() / ".cache"
     name = hashlib.sha256(f"{url} {node_urls}".encode()).hexdigest()[:16]
@@ -252,9 +253,9 @@ def find_path(url: str, node_urls: str) -> Path:
 
 
 def open_memory(path: Path) -> Memory:
-    """Open the file, made where it is missing; where that cannot be, keep nothing after this run.
+    """Open the file, or create it. If that fails, keep nothing after this run.
 
-    A file that is damaged is made anew.
+    A damaged file is replaced.
     """
     for _ in range(2):
         try:

@@ -21,7 +21,7 @@ BEGIN = "\N{EM DASH} "
 
 
 class BadNote(ValueError):
-    """A note that is not written as specified, or not signed by the expected key."""
+    """A note that is malformed or not signed by the expected key."""
 
 
 def encode(raw: bytes) -> str:
@@ -29,7 +29,7 @@ def encode(raw: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Return the bytes of a base64 text; BadNote for any other way to write them."""
+    """Decode canonical base64. Raises BadNote for anything else."""
     try:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -54,7 +54,7 @@ class Verifier:
 
     @classmethod
     def parse(cls, text: str) -> "Verifier":
-        """Read a verifier key as `str` writes it; BadNote for anything else."""
+        """Parse a verifier key in the format of `str`. Raises BadNote."""
         found = re.fullmatch(r"([^\s+]{1,255})\+([0-9a-f]{8})\+([A-Za-z0-9+/=]{44})", text)
         if not found:
             raise BadNote("not a verifier key")
@@ -81,15 +81,15 @@ class Verifier:
 
 @dataclass(frozen=True, repr=False)
 class Signer:
-    """A log's signing key, made of 32 secret bytes. Its witness signs with another, made of it: one
-    key must not say two kinds of things.
+    """A log's signing key, from 32 secret bytes. Its witness signs with another key derived from
+    it: one key must not sign two kinds of statements.
     """
 
     seed: bytes
 
     @functools.cached_property
     def _keys(self) -> dict[int, SigningKey]:
-        """The key of each kind of signature: to derive one takes longer than to sign."""
+        """The key for each kind of signature, cached: deriving one takes longer than signing."""
         told = hashlib.sha256(b"candor witness key\n" + self.seed).digest()
         return {SIGNATURE: SigningKey(self.seed), COSIGNATURE: SigningKey(told)}
 
@@ -108,7 +108,7 @@ class Signer:
         return f"{text}\n{BEGIN}{name} {encode(signature)}\n"
 
     def cosign(self, name: str, text: str, seconds: int) -> str:
-        """Return the witness's line for a checkpoint's text that was found consistent at a time."""
+        """Return the witness's line for a checkpoint that was consistent at a time."""
         signature = self._keys[COSIGNATURE].sign(write_cosigned(text, seconds)).signature
         told = self.verifier(name, COSIGNATURE).id + seconds.to_bytes(8, "big") + signature
         return f"{BEGIN}{name} {encode(told)}\n"
@@ -120,7 +120,7 @@ def write_cosigned(text: str, seconds: int) -> bytes:
 
 # ---- notes ---------------------------------------------------------------------------------------
 class Line(NamedTuple):
-    """A signature line: `signature` is what follows the key's id."""
+    """A signature line: `signature` is the part after the key's id."""
 
     name: str
     id: bytes
@@ -128,7 +128,7 @@ class Line(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A note that was read, and not verified yet."""
+    """A parsed note that isn't verified yet."""
 
     text: str
     lines: list[Line]
@@ -141,7 +141,7 @@ class Note(NamedTuple):
 
 
 def parse_note(raw: bytes) -> Note:
-    """Read a note; BadNote for any other text."""
+    """Parse a note. Raises BadNote."""
     if len(raw) > MAX_NOTE_BYTES:
         raise BadNote("the note is too long")
     try:
@@ -186,7 +186,7 @@ class Checkpoint(NamedTuple):
 
 
 def parse_checkpoint(text: str) -> Checkpoint:
-    """Read the text of a checkpoint; BadNote for any other. Further lines are not ours."""
+    """Parse a checkpoint's text. Raises BadNote. Ignores further lines."""
     found = re.fullmatch(r"([^\n]*)\n(0|[1-9]\d{0,14})\n([^\n]*)\n", text, re.ASCII)
     if not found:
         raise BadNote("not a checkpoint")

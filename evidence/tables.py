@@ -13,10 +13,9 @@ from models import Base, Wallet
 
 
 class Log(Base):
-    """A log: its leaves are those from `first_leaf` to before the next log's. The last one grows.
+    """A log: its leaves run from `first_leaf` to the next log's. The last log grows.
 
-    A restore opens another one. `key`: the verifier key of the key that it is signed with, null
-    before the first start.
+    A restore opens another one. `key`: the verifier key, null before the first start.
     """
 
     uid = TextField(unique=True)
@@ -26,7 +25,7 @@ class Log(Base):
 
 
 class Leaf(Base):
-    """An entry of the log: JSON, of which each byte counts. Ids have no gap, whatever the log."""
+    """A leaf of the log: the exact bytes of its JSON. Ids have no gaps, even across logs."""
 
     id = BigIntegerField(primary_key=True)
     data = TextField()
@@ -50,7 +49,7 @@ class Node(Base):
 
 class Witnessed(Base):
     """Another instance whose log is watched: `key`, its verifier key, and `note`, its last
-    checkpoint that was found consistent, with our cosignature. `trouble`: what was wrong since.
+    consistent checkpoint with our cosignature. `trouble`: what has gone wrong since.
     """
 
     url = TextField(primary_key=True)
@@ -62,7 +61,7 @@ class Witnessed(Base):
 
 
 class LoggedWallet(Base):
-    """The leaf that last held a digest of a wallet's evidence."""
+    """The last leaf with a digest of a wallet's evidence."""
 
     wallet = ForeignKeyField(Wallet, primary_key=True)
     leaf_id = BigIntegerField()

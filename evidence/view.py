@@ -1,4 +1,4 @@
-"""What the auditor's own node tells of a wallet: its addresses, their signatures, transactions."""
+"""A wallet as the auditor's own node reports it: its addresses, signatures and transactions."""
 
 import functools
 import time
@@ -25,20 +25,20 @@ from evidence.memory import Memory
 
 FINALIZED = {"commitment": "finalized"}
 PAGE, ACCOUNTS_A_CALL = 1_000, 100
-# A node lists badly now and then: addresses are listed until a whole round brings nothing new.
+# Nodes sometimes return incomplete lists, so repeat until a round finds nothing new.
 MAX_ROUNDS = 6
-# How often a transaction is asked for that the node does not give.
+# How often to request a transaction that the node doesn't return.
 MAX_ASKED = 3
-# A longer rest than this is not waited for, nor more failures in a row than that.
+# The longest wait, and the most consecutive failures.
 MAX_REST_SECONDS, MAX_FAILURES = 60.0, 12
-# What a node may list of a wallet beyond what is claimed, and give nothing of in a row.
+# How many unclaimed transactions a node may list, and how many in a row it may fail to return.
 MAX_SURPLUS, MAX_MISSING = 100_000, 2_000
 MAX_ADDRESSES = 100_000
 REPORT_SECONDS = 2.0
 
 
 class NodeTrouble(Exception):
-    """The auditor's node does not answer; the message says so to the auditor."""
+    """The auditor's node doesn't answer; the message is for the auditor."""
 
 
 class Node:
@@ -46,8 +46,8 @@ class Node:
         self.rpc, self._sleep = rpc, sleep
 
     def ask(self, method: str, params: list[Any], check: Callable[[Any], Any]) -> Any:
-        """The checked answer. Raises NodeTrouble where none comes, BadAnswer or Refused where none
-        can be used.
+        """Return the checked answer. Raises NodeTrouble without one, BadAnswer or Refused if it is
+        unusable.
         """
         failures = 0
         while True:
@@ -65,11 +65,11 @@ class Node:
 
 
 class View:
-    """All that the node tells of one wallet, read into a Memory.
+    """Everything the node reports about one wallet, read into a Memory.
 
-    `missing`: signature -> slot of what is listed or claimed and was not given. `foreign`:
-    signatures whose transactions name none of its accounts. `unlisted`: addresses of which the node
-    gave no list. `report` is told of progress.
+    `missing`: signature -> slot of listed or claimed transactions that the node didn't return.
+    `foreign`: signatures of transactions that name none of the wallet's accounts. `unlisted`:
+    addresses for which the node returned no list. `report` receives progress.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class View:
 
     # ---- all of it -------------------------------------------------------------------------------
     def read(self, claimed: int, more_addresses: Iterable[str]) -> None:
-        """List and fetch until a whole round brings nothing new. `claimed`: how many transactions
-        the instance names; `more_addresses`: those that it says are the wallet's.
+        """List and fetch until a round finds nothing new. `claimed`: how many transactions the
+        instance claims; `more_addresses`: addresses it attributes to the wallet.
         """
         self.addresses |= set(more_addresses)
         self._find_accounts()
         limit = 2 * claimed + MAX_SURPLUS
         for number in range(1, MAX_ROUNDS + 1):
-            # An address that was found since may be theirs.
+            # It may belong to an address found since.
             self.foreign.clear()
             known, before = len(self.addresses), self.memory.listed
             for count, address in enumerate(sorted(self.addresses), 1):
@@ -116,7 +116,7 @@ class View:
             try:
                 found = self.node.ask("getTokenAccountsByOwner", params, check_accounts)
             except (BadAnswer, Refused):
-                # Those that any transaction named are found there.
+                # It finds every address that a transaction named.
                 continue
             self.addresses |= set(found[:MAX_ADDRESSES])
 
@@ -128,7 +128,7 @@ class View:
 
     # ---- lists -----------------------------------------------------------------------------------
     def _list(self, address: str, limit: int) -> None:
-        """List an address to its end; a page without anything that this scan has not seen is it."""
+        """List an address until a page has nothing that is new in this scan."""
         before: str | None = None
         seen: set[str] = set()
         while self.memory.listed <= limit:
@@ -162,13 +162,15 @@ class View:
                 self.missing[signature] = slot
                 in_a_row += 1
                 if in_a_row > MAX_MISSING:
-                    raise NodeTrouble(f"your node gives none of {in_a_row} transactions in a row")
+                    raise NodeTrouble(
+                        f"your node returned none of {in_a_row} transactions in a row"
+                    )
                 continue
             in_a_row = 0
             self.take(receipt, place)
 
     def fetch(self, signature: str) -> Receipt | None:
-        """Ask the node for a transaction, some times; None where it does not give it."""
+        """Request the transaction from the node, with retries; None if it isn't returned."""
         options = {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
         check = functools.partial(check_receipt, signature=signature)
         while self._asked.get(signature, 0) < MAX_ASKED:
@@ -176,7 +178,7 @@ class View:
             try:
                 raw, receipt = self.node.ask("getTransaction", [signature, options], check)
             except (BadAnswer, Refused):
-                # Asked some times already; the next round asks again.
+                # Already retried; the next round tries again.
                 return None
             if receipt is not None:
                 self.memory.keep_receipt(signature, raw)
@@ -185,7 +187,7 @@ class View:
         return None
 
     def fetch_again(self, signature: str) -> None:
-        """Ask anew for a transaction that differs from what is claimed, and read it."""
+        """Request a transaction that differs from its claim again, and read it."""
         self._asked.pop(signature, None)
         receipt = self.fetch(signature)
         if receipt is not None:
@@ -193,7 +195,7 @@ class View:
             self.take(receipt, kept.entry.tx_index if kept else None)
 
     def take(self, receipt: Receipt, place: int | None) -> None:
-        """Read what a transaction means for the wallet; remember accounts that it shows."""
+        """Store a transaction's meaning for the wallet, and the accounts it shows."""
         self.missing.pop(receipt.signature, None)
         if not touches(receipt, self.wallet, self.addresses):
             self.foreign.add(receipt.signature)
@@ -210,7 +212,7 @@ class View:
             self._reread(fresh)
 
     def _reread(self, fresh: set[str]) -> None:
-        """Read again the transactions of 2021 that name these accounts without their owner."""
+        """Reread transactions of 2021 that name these accounts without their owner."""
         for signature in sorted(set().union(*(self._ownerless.pop(a, ()) for a in fresh))):
             receipt, kept = self.memory.find_receipt(signature), self.memory.find_entry(signature)
             if receipt is not None and kept is not None:
@@ -227,13 +229,13 @@ class View:
             try:
                 places = self.node.ask("getBlock", [slot, options], check_block)
             except (BadAnswer, Refused):
-                # The chain of balances has to show the order.
+                # The chain of balances must show the order.
                 continue
             self.memory.store_places({s: places[s] for s in signatures if s in places})
 
     # ---- balances --------------------------------------------------------------------------------
     def ask_holdings(self) -> dict[str, Holding] | None:
-        """What the node says that the wallet's accounts hold; None where it does not say."""
+        """Return what the node says the wallet's accounts hold; None if it doesn't say."""
         options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}
         addresses, found = sorted(self.addresses), dict[str, Holding]()
         for start in range(0, len(addresses), ACCOUNTS_A_CALL):

@@ -1,4 +1,4 @@
-"""Work out again, from the auditor's own node, all that an instance claims of one wallet."""
+"""Recompute everything an instance claims about one wallet, from the auditor's own node."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,19 +36,19 @@ from models import Attachment, Wallet
 if TYPE_CHECKING:
     from evidence.audit import Auditor
 
-# Suspects that are asked for again before anything is said of them.
+# Suspects to request again before reporting them.
 MAX_SUSPECTS = 500
-# So far may the clock of the chain run ahead of an instance's.
+# How far the chain's clock may be ahead of an instance's.
 MAX_AHEAD_SECONDS = 600
-# So long may an instance take to publish a span after it looked at the wallet.
+# How long an instance may take to publish a span after checking the wallet.
 MAX_WAITING_MS = 600_000
-# Sums that follow without a block time.
+# Sums that don't need block times.
 TIMELESS = ("results", "positions", "reconciliation", "averageCost")
 
 
 @dataclass
 class Rebuilt:
-    """A wallet's ledger, worked out; `last_trade`: Unix seconds."""
+    """A wallet's computed ledger; `last_trade`: Unix seconds."""
 
     pending: PendingLedger
     last_trade: int | None = None
@@ -64,10 +64,10 @@ class WalletAudit:
     memory: Memory
     books: Books
     findings: Findings = field(default_factory=Findings)
-    # Whether all that is claimed is there to be rebuilt.
+    # Whether all claimed transactions are available for the rebuild.
     is_whole: bool = False
     _unexplained: set[str] = field(default_factory=set)
-    # The other wallets of the bot, and when it held both.
+    # The bot's other wallets, and when it had both.
     _siblings: "list[tuple[WalletAudit, Sibling]]" = field(default_factory=list)
 
     def read_claims(self) -> bool:
@@ -79,7 +79,7 @@ class WalletAudit:
         return True
 
     def read_node(self) -> None:
-        """Read what the node tells, and which transactions the claims lack or have too many."""
+        """Read the wallet from the node, and find missing and extra claims."""
         wallet = self.wallet
         self.view = View(
             self.auditor.node, self.memory, self.programs, wallet.address, self.auditor.tell
@@ -131,7 +131,7 @@ class WalletAudit:
             if self.memory.add_claims(lines):
                 self._differs(None, "receipts", "a signature twice", "each once")
         if early:
-            # From then they count in the forward record: no chain says whether that is so.
+            # They count in the forward record from then on; the chain can't confirm that.
             self._cannot_tell(
                 INSTANCE,
                 f"it says that it saw {early} transactions more than {MAX_AHEAD_SECONDS // 60}"
@@ -142,14 +142,14 @@ class WalletAudit:
 
     # ---- which transactions ----------------------------------------------------------------------
     def _name_foreign(self) -> None:
-        """Name claimed transactions that name none of the wallet's accounts."""
+        """Report claimed transactions that name none of the wallet's accounts."""
         for signature in sorted(self.view.foreign):
             ours = "it names none of the wallet's accounts"
             self._differs(signature, "signature", signature, ours)
             self.memory.drop_claim(signature)
 
     def _recheck_suspects(self) -> None:
-        """Ask the node again for what differs: it may have been wrong once."""
+        """Request differing transactions again: the node may have been wrong once."""
         suspects = []
         for kept in self.memory.list_claimed():
             if kept.line is not None and self._compare_line(kept).differences:
@@ -164,8 +164,8 @@ class WalletAudit:
         return comparing.compare_line(kept.line or {}, ours, OWN_FIELDS)
 
     def _find_missing(self) -> bool:
-        """Look at claimed transactions that the node does not give; return whether there are none
-        left that may be true.
+        """Check claimed transactions that the node didn't return; return whether there are none, or
+        the balances disprove them.
         """
         missing = self.memory.list_missing()
         if not missing:
@@ -183,8 +183,8 @@ class WalletAudit:
         return False
 
     def _disproves(self, missing: list[dict[str, Any]]) -> bool:
-        """Do the balances join, from the beginning to what the node says now, without these
-        transactions, though together they would have moved something?
+        """Whether the balances join without these transactions, from the beginning to the node's
+        current ones, although together they would have moved something.
         """
         if not _moves(missing):
             return False
@@ -204,7 +204,7 @@ class WalletAudit:
         return (kept.entry for kept in self.memory.list_all())
 
     def _name_left_out(self) -> None:
-        """Name transactions that the node lists and that the instance leaves out."""
+        """Report transactions that the node lists and the instance doesn't."""
         pending = {one.signature for one in self.claims.pending}
         left_out, excused, seen = [], dict[str, list[int]](), list[int]()
         for kept in self.memory.list_unclaimed():
@@ -214,7 +214,7 @@ class WalletAudit:
                     seen.append(entry.slot)
                 continue
             if entry.signature in pending or self.claims.pendingCount > len(pending):
-                why = "it says that it has not fetched them yet"
+                why = "it says it hasn't fetched them yet"
             why = why or comparing.excuse(self._coverage, entry.slot)
             if why:
                 excused.setdefault(why, []).append(entry.slot)
@@ -226,11 +226,11 @@ class WalletAudit:
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(INSTANCE, f"{told}: {why}")
         if seen:
-            # Not a difference: they may be about to appear. The reader of `same` should still know.
+            # Not a difference: they may appear soon. The reader of `same` should still know.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to {seen[-1]},"
-                " are not compared: they are younger than the last one that it claims, and older"
-                " than the moment up to which it says that it saw the wallet"
+                " aren't compared: they are newer than its last claimed transaction, but"
+                " older than the time up to which it says it observed the wallet"
             )
 
     @property
@@ -238,12 +238,12 @@ class WalletAudit:
         return self.claims.wallet.coverage if self.claims.wallet else None
 
     def _is_newer(self, entry: Entry) -> bool:
-        """Did it happen after what the instance has looked at?"""
+        """Whether it is newer than the instance's last slot."""
         last = (self._coverage or {}).get("lastSlot")
         return entry.slot > (last if isinstance(last, int) else -1)
 
     def _says_it_saw(self, entry: Entry) -> bool:
-        """Did it happen before what the instance says that it looked at?"""
+        """Whether it is older than the time up to which the instance claims to have observed."""
         told = (self._coverage or {}).get("observedTo")
         at = show_time(entry.block_time)
         return isinstance(told, str) and at is not None and at <= told
@@ -257,12 +257,12 @@ class WalletAudit:
                     self.findings.add(found)
 
     def _is_doubtful(self, kept: KeptEntry, found: comparing.LineFinding) -> bool:
-        """Is it the node that may be wrong: without inner calls, or where nothing joins?"""
+        """Whether the node may be wrong: it lacks inner calls, or the receipts differ."""
         names = {one.field for one in found.differences}
         if not names:
             return False
         if not kept.inner_told or "receipt" in names:
-            self._cannot_tell(NODE, f"it tells another {kept.entry.signature}")
+            self._cannot_tell(NODE, f"it returned a different {kept.entry.signature}")
             return True
         return False
 
@@ -292,11 +292,11 @@ class WalletAudit:
         self._weigh_order()
 
     def _open_books(self) -> tuple[int, tuple[Span, ...]]:
-        """Insert the wallet and when bots held it; return its number, and the spans, numbered."""
+        """Insert the wallet and its attachments; return its id and the numbered spans."""
         spans, find_bot = self.wallet.spans, self.books.find_bot
         values: dict[str, Any] = {"coverage": orjson.dumps(self.wallet.coverage).decode()}
         if spans:
-            # The one that is open began last, whatever the clock said.
+            # The open one began last, whatever the clock said.
             order = sorted(spans, key=lambda one: one.detachedAtMs is None)
             holders = [
                 Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in order
@@ -341,7 +341,7 @@ class WalletAudit:
         return rebuilt
 
     def _fill_books(self, number: int, rebuilt: Rebuilt) -> None:
-        """Insert all that follows from the ledger, but of spans that may wait to be published."""
+        """Insert all data derived from the ledger, except spans that may not be published yet."""
         ledger = rebuilt.pending.ledger
         waiting = self._list_waiting(ledger)
         self.books.update(
@@ -364,8 +364,8 @@ class WalletAudit:
                 self.books.update(Attachment, span, **holdings._asdict())
 
     def _list_waiting(self, ledger: Ledger) -> set[int]:
-        """The numbers of the spans that are claimed not to be published yet, where that may be: an
-        instance that looked at the wallet since they began has published them.
+        """Return the numbers of spans that are claimed to be unpublished, if that is possible: an
+        instance that checked the wallet since they began has published them.
         """
         numbers = sorted(ledger.find_holdings())
         checked_at = parse_time((self._coverage or {}).get("checkedAt"))
@@ -390,21 +390,21 @@ class WalletAudit:
         marked = mark_own(entry, [one.entry for one in found if one and one.line is not None])
         claimed = OWN_FLAGS.intersection((kept.line or {}).get("flags") or ())
         if marked is entry and claimed and self._is_anothers(entry):
-            # The other wallet is another bot's, whose claims are not read here. The flag can only
+            # The other wallet is another bot's, whose claims aren't read here. The flag can only
             # remove a price.
             more = {UNEXPLAINED} if OWN_WALLETS in claimed else set()
             return entry._replace(flags=tuple(sorted({*entry.flags, *claimed, *more})))
         return marked
 
     def _mark_booked(self, kept: KeptEntry) -> Entry:
-        """Flag what has no price for what came before, too."""
+        """Also flag an entry that is unexplained because of earlier ones."""
         entry = self._mark(kept)
         if entry.signature not in self._unexplained:
             return entry
         return entry._replace(flags=tuple(sorted({*entry.flags, UNEXPLAINED})))
 
     def _is_anothers(self, entry: Entry) -> bool:
-        """Did another bot hold the wallet then?"""
+        """Whether another bot had the wallet at that time."""
         return any(
             Sibling(0, span.attachedAtMs, span.detachedAtMs).is_held_at(entry.block_time)
             for span in self.wallet.spans
@@ -412,13 +412,13 @@ class WalletAudit:
         )
 
     def _is_disjoint(self, ledger: Ledger, compared: Findings) -> bool:
-        """Does the node tell other transactions, whose balances do not join? Then it is wrong."""
+        """Whether receipts differ and their balances don't join: then the node is wrong."""
         others = [one for one in compared.differences if one.field == "receipt"]
         said = comparing.list_gaps(self._coverage)
         broken = [g for g in ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
         if others and broken:
             gap = f"slots {broken[0].from_slot} to {broken[0].to_slot}"
-            self._cannot_tell(NODE, f"its transactions do not join at {gap}")
+            self._cannot_tell(NODE, f"its transactions don't join at {gap}")
         return bool(others and broken)
 
     def _compare_whole(self, number: int, rebuilt: Rebuilt, compared: Findings) -> None:
@@ -428,7 +428,7 @@ class WalletAudit:
         theirs = wallet.model_dump(include={"sums", "past", "spans"})
         ours = claimed.show_derived(self.books.rows, number)
         if timeless:
-            self._cannot_tell(NODE, "some block times are known to one side only")
+            self._cannot_tell(NODE, "only one side knows some block times")
             for told in (theirs, ours):
                 told.pop("spans")
                 told["sums"] = {name: told["sums"].get(name) for name in TIMELESS}
@@ -437,12 +437,12 @@ class WalletAudit:
             found += compare(theirs[name], ours[name], place)
 
     def _weigh_order(self) -> None:
-        """Drop differences that follow from an order inside a slot that nobody knows."""
+        """Drop differences that depend on an unknown order inside a slot."""
         if not self.findings.unresolved:
             return
         kept = [one for one in self.findings.differences if one.field in OWN_FIELDS]
         if len(kept) < len(self.findings.differences):
-            self._cannot_tell(NODE, "the order of some transactions inside their slot is not known")
+            self._cannot_tell(NODE, "the order of some transactions in their slot is unknown")
         self.findings.differences = kept
 
     # ---- posts -----------------------------------------------------------------------------------
@@ -473,7 +473,7 @@ class WalletAudit:
         return comparing.judge_unseen(post, False if is_known else self._is_foreign(post, views))
 
     def _is_foreign(self, post: ClaimedPost, views: Iterable[View]) -> bool | None:
-        """Does the transaction exist and name no account of these wallets? None: nobody knows."""
+        """Whether the transaction exists and names no account of these wallets; None: unknown."""
         if post.status in ("pending", "not_found") or post.signature is None:
             return None
         receipt = self.memory.find_receipt(post.signature) or self.view.fetch(post.signature)
@@ -482,14 +482,14 @@ class WalletAudit:
         return not any(touches(receipt, one.wallet, one.addresses) for one in views)
 
     def _is_own(self, entry: Entry, second: int) -> bool:
-        """Was what the wallet did the bot's own when it posted within this Unix second?"""
+        """Whether the wallet's action was the bot's own when it posted in this Unix second."""
         spans = self.wallet.spans
         holders = [Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in spans]
         at = second * 1000 + 999
         return is_own_trade(holders, self.report.bot, at, entry.block_time)
 
     def is_proven_at(self, second: int) -> bool:
-        """Does the bot claim to have held the wallet, proven, within this Unix second?"""
+        """Whether the bot claims to have had the wallet, proven, in this Unix second."""
         return any(
             span.botId == self.report.bot
             and span.ownership == "proven"
@@ -500,7 +500,7 @@ class WalletAudit:
 
 
 def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> Iterator[Sibling]:
-    """Yield when the bot claims to have held both wallets."""
+    """Yield the times during which the bot claims to have had both wallets."""
     for one in wallet.spans:
         for two in other.spans:
             begins = max(one.attachedAtMs, two.attachedAtMs)
@@ -511,7 +511,7 @@ def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> 
 
 
 def parse_time(text: Any) -> int | None:
-    """Return the Unix seconds of RFC 3339; None where it is none."""
+    """Return the Unix seconds of an RFC 3339 time; None for anything else."""
     try:
         return int(datetime.fromisoformat(text).timestamp())
     except (TypeError, ValueError):
@@ -532,7 +532,7 @@ def _is_early(line: Mapping[str, Any]) -> bool:
 
 
 def _moves(lines: list[dict[str, Any]]) -> bool:
-    """Would these claimed transactions together have moved SOL or a token?"""
+    """Whether these claimed transactions together would have moved SOL or a token."""
     total: dict[str, int] = {}
     try:
         for line in lines:

@@ -1,7 +1,7 @@
-"""Watch the log of another instance: does what it shows now continue what it showed before?
+"""Watch another instance's log: does it continue what it showed before?
 
-One that cannot be reached, or that answers nonsense, is not accused. One that signed a checkpoint
-which does not contain the one before is: of a fork, or a rollback.
+An instance that can't be reached or responds with nonsense is not accused. One that signed a
+checkpoint that doesn't contain the previous one is, of a fork or a rollback.
 """
 
 import time
@@ -26,23 +26,23 @@ from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 from storage import tree
 
-# Of one address of a log.
+# For one URL of a log.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
-# Logs after the one that was seen, each of which names the one before it.
+# Logs after the last one seen; each names the one before it.
 MAX_STEPS = 20
-# Why a log is followed by a new one.
+# Why a new log replaced the previous one.
 REASONS = ("restore", "key", "operator")
 # Fetches an address below `/log/` of the instance. Raises FetchError.
 Fetch = Callable[[str], bytes]
 
 
 class CannotTell(Exception):
-    """There was no usable answer; the text says why."""
+    """There was no usable response; the text says why."""
 
 
 class Alarm(Exception):
-    """The log is not what it was: a sentence for people, and what the witness should keep now."""
+    """The log changed its past: a sentence for people, and what the witness should store now."""
 
     def __init__(self, text: str, seen: "Seen | None" = None) -> None:
         super().__init__(text)
@@ -50,11 +50,11 @@ class Alarm(Exception):
 
 
 class NewLog(Alarm):
-    """Another log than the one that was seen: after a restore, or with another key."""
+    """A different log than before: after a restore, or with another key."""
 
 
 class Seen(NamedTuple):
-    """A checkpoint that was found consistent, as it is kept: its note and the log's key."""
+    """The last consistent checkpoint as stored: its note and the log's key."""
 
     key: str
     note: str
@@ -65,8 +65,8 @@ class Seen(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a look at a log found: its present checkpoint, and (of a new log) what it and the logs
-    before it say of their predecessors, back to the log that was seen.
+    """An observation of a log: its current checkpoint and, for a new log, what it and its
+    predecessors say about the logs before them, back to the last one seen.
     """
 
     seen: Seen
@@ -74,7 +74,7 @@ class Look(NamedTuple):
 
 
 def make_fetch(url: str) -> Fetch:
-    """Return a Fetch of the instance at `url`, bounded in bytes, requests and time."""
+    """Return a Fetch for the instance at `url`, bounded in bytes, requests and time."""
     session, end, left = open_session(), time.monotonic() + MAX_SECONDS, [MAX_REQUESTS]
 
     def get(path: str) -> bytes:
@@ -88,9 +88,9 @@ def make_fetch(url: str) -> Fetch:
 
 # ---- looking -------------------------------------------------------------------------------------
 def read_log(get: Fetch, seen: Seen | None) -> Look:
-    """Read the log's present checkpoint, which continues `seen` (None: nothing was seen).
+    """Read the log's current checkpoint, which continues `seen` (None: the first observation).
 
-    Raises Alarm for a fork or a rollback, CannotTell where there is no answer to judge.
+    Raises Alarm for a fork or a rollback, CannotTell without a usable response.
     """
     try:
         raw, key = get("checkpoint"), Verifier.parse(get("key").decode("ascii", "replace").strip())
@@ -145,7 +145,7 @@ def _check_root(get: Fetch, prefix: str, checkpoint: Checkpoint) -> None:
 
 
 def _find_root(get: Fetch, prefix: str, size: int) -> bytes:
-    """Return the root that the tiles lead to; Alarm where they do not fit the size."""
+    """Return the root of the tiles; Alarm if they don't match the size."""
     try:
         return tree.find_root(_read_tiles(get, prefix, size), size)
     except tree.BadProof as error:
@@ -153,7 +153,7 @@ def _find_root(get: Fetch, prefix: str, size: int) -> bytes:
 
 
 def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> None:
-    """Alarm unless the new tree begins with the old one."""
+    """Alarm unless the new tree starts with the old one."""
     if new.size < old.size:
         raise Alarm(f"ROLLBACK: it had {old.size} leaves and now shows {new.size}")
     if new.size == old.size:
@@ -171,7 +171,7 @@ def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> 
 
 # ---- a new log -----------------------------------------------------------------------------------
 class Previous(NamedTuple):
-    """What the first leaf of a log says of the one before: its last checkpoint, why it ended, and
+    """What a log's first leaf says about the previous log: its last checkpoint, why it ended, and
     how many of its leaves were kept.
     """
 
@@ -186,16 +186,16 @@ class Previous(NamedTuple):
         return name_origin(self.log)
 
     def check_root(self, kept_root: bytes) -> None:
-        """Alarm where all leaves were kept and they lead to another root than is named."""
+        """Alarm if all leaves were kept but lead to a root other than the named one."""
         if self.kept == self.size and kept_root != self.root:
             raise Alarm("FORK: the leaves of an earlier log do not lead to the root that is named")
 
 
 def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Previous]:
-    """Follow the first leaves of the new log and of those before it back to the log that was seen;
-    Alarm unless they lead there, and nothing that was seen was lost.
+    """Follow the first leaves of the new log and its predecessors back to the last log seen. Alarm
+    unless they lead there and nothing that was seen was lost.
 
-    An Alarm about what a restore lost has `seen`: the new log is watched from then on.
+    An Alarm about a lossy restore has `seen`: the new log is watched from then on.
     """
     steps, prefix, one = list[Previous](), "", new
     while one.origin != old.origin:
@@ -211,7 +211,7 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
         if is_last and previous.root != old.root:
             raise Alarm("FORK: the new log names another root of the old one than was seen", now)
         previous.check_root(one.root)
-    # What was kept of the old one still begins with what was seen.
+    # The kept part of the old log still starts with what was seen.
     _check_growth(get, prefix, old, one)
     return steps
 
@@ -224,8 +224,8 @@ def _describe_loss(old: Checkpoint, previous: Previous) -> str:
 
 
 def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
-    """Return what the first leaf of a log says of the one before, None where that is the first;
-    Alarm where it is not in the log, or cannot be.
+    """Return what a log's first leaf says about the previous log, or None for the first log; Alarm
+    if the leaf is missing or invalid.
     """
     width = tree.find_width(one.size, 0, 0)
     try:
@@ -239,8 +239,8 @@ def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
 
 
 def parse_previous(said: dict[str, Any] | None) -> Previous | None:
-    """Read the member `previous`. Raises ValueError, KeyError or TypeError: nothing of it is
-    trusted, and what is shown of it is one of our own words.
+    """Parse the member `previous`. Raises ValueError, KeyError or TypeError. It is untrusted; only
+    our own words are shown.
     """
     if said is None:
         return None

@@ -1,4 +1,4 @@
-"""Keep what a witness saw, in the database: one row for each instance that is watched."""
+"""Store a witness's observations: one row per watched instance."""
 
 import logging
 from collections.abc import Sequence
@@ -14,7 +14,9 @@ logger = logging.getLogger("candor.log")
 
 
 class Outcome(NamedTuple):
-    """How observing another instance's log ended: `verdict` is consistent | alarm | cannot_tell."""
+    """The result of observing another instance's log: `verdict` is consistent | alarm |
+    cannot_tell.
+    """
 
     url: str
     verdict: str
@@ -22,8 +24,8 @@ class Outcome(NamedTuple):
 
 
 def observe_log(url: str, signer: Signer, now: int, get: witness.Fetch | None = None) -> Outcome:
-    """Observe the log of the instance at `url`; keep and cosign its checkpoint where it continues
-    the last one. `now` in ms.
+    """Observe the log of the instance at `url`. If it continues the last checkpoint, store and
+    cosign the new one. `now` in ms.
     """
     url = url.rstrip("/")
     row = Witnessed.get_or_none(Witnessed.url == url)
@@ -42,7 +44,7 @@ def observe_log(url: str, signer: Signer, now: int, get: witness.Fetch | None = 
 
 
 def describe(seen: witness.Seen | None, found: witness.Look) -> str:
-    """Say what a log is consistent with; a renewed one is named as such."""
+    """Say what a log is consistent with; mention a renewed one."""
     told = f"{found.seen.checkpoint.size} leaves, consistent with "
     if seen is None:
         return f"{told}themselves; seen for the first time"
@@ -56,8 +58,8 @@ def describe(seen: witness.Seen | None, found: witness.Look) -> str:
 
 
 def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
-    """Observe each of these instances, and at what each saw of ours; return what is wrong in a
-    sentence, None where nothing is.
+    """Observe each of these instances, and what each saw of our log; return problems in a sentence,
+    or None.
     """
     wrong = []
     for url in urls:
@@ -70,8 +72,8 @@ def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
 
 
 def ask_about_us(url: str, signer: Signer, get: witness.Fetch) -> Outcome:
-    """Compare what another instance saw of this one's log with the log: a checkpoint that we signed
-    and no longer have means that this database is not the one that was shown.
+    """Compare another instance's view of our log with the log. A checkpoint that we signed and no
+    longer have means that this database isn't the one it saw.
     """
     one = log.find_log()
     try:
@@ -105,11 +107,11 @@ def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:
 def _keep(
     url: str, before: witness.Seen | None, found: witness.Seen, signer: Signer, now: int
 ) -> None:
-    """Store a checkpoint, with our cosignature, in the place of the one that it was compared with;
-    nothing where somebody else replaced that meanwhile.
+    """Replace the checkpoint it was compared with, adding our cosignature; do nothing if another
+    process replaced it first.
     """
     text = parse_note(found.note.encode()).text
-    # The log's own line alone: what others cosigned is theirs to show.
+    # Only the log's own line; other witnesses publish their cosignatures themselves.
     lines = found.note[len(text) + 1 :].splitlines(keepends=True)
     own = [line for line in lines if line.split(" ")[1] == found.checkpoint.origin][:2]
     note = f"{text}\n{''.join(own)}{signer.cosign(signer.witness_name, text, now // 1000)}"
@@ -126,7 +128,7 @@ def _keep(
 
 
 def _note_trouble(url: str, text: str, now: int) -> None:
-    """Store what was wrong; it stays until the operator forgets the instance."""
+    """Store a problem; it stays until the operator forgets the instance."""
     with writing():
         Witnessed.update(trouble=text, trouble_at=now).where(
             Witnessed.url == url, Witnessed.trouble.is_null() | (Witnessed.trouble != text)
@@ -134,6 +136,6 @@ def _note_trouble(url: str, text: str, now: int) -> None:
 
 
 def forget(url: str) -> bool:
-    """Forget what was seen of an instance; return whether anything was."""
+    """Forget an instance; return whether it was known."""
     with writing():
         return bool(Witnessed.delete().where(Witnessed.url == url.rstrip("/")).execute())

@@ -164,7 +164,7 @@ class Notices:
             if now - told_at >= GRACE_SECONDS and wallet_id not in self._polled:
                 self._missed_at[wallet_id] = now
 
-    def end_poll(self, wallet_id: int, is_pending: bool, now: float) -> None:
+    def end_poll(self, wallet_id: int, is_pending: bool) -> None:
         """Record that a wallet was polled. `is_pending`: listed transactions couldn't be fetched
         yet.
         """

@@ -1,8 +1,7 @@
 """Back up and restore an instance, and copy its database before the schema changes.
 
-SQLite's online backup copies in one step, that is in one read transaction: the copy is one moment
-of the database, and no writer waits for it. It gets its name only after it was read to the end and
-found whole.
+SQLite's online backup copies in one step, that is in one read transaction: the copy is a snapshot,
+and no writer waits for it. It gets its name only after a complete check.
 """
 
 import contextlib
@@ -33,9 +32,9 @@ BUSY_MS = 5000
 
 @dataclass(frozen=True)
 class Holding:
-    """What a database file holds. `schema` is the name of its newest migration.
+    """The contents of a database file. `schema` is the name of its newest migration.
 
-    `foreign` are sentences about what its schema holds that Candor did not make.
+    `foreign`: sentences about schema objects that Candor didn't create.
     """
 
     schema: str
@@ -47,14 +46,14 @@ class Holding:
 
 
 class Restored(NamedTuple):
-    """What was restored, and where the replaced database is kept (None: there was none)."""
+    """The restored contents, and where the replaced database is kept (None: there was none)."""
 
     holding: Holding
     kept_aside: Path | None
 
 
 class Migrated(NamedTuple):
-    """Names of the migrations applied, and the copy made before them (None: none was needed)."""
+    """Names of the applied migrations, and the copy made before them (None: not needed)."""
 
     names: list[str]
     copy: Path | None
@@ -71,7 +70,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _need_file(config: Config, instead: str) -> None:
-    """Refuse where a PostgreSQL server keeps the data; `instead` is its own way."""
+    """Refuse if the data is on a PostgreSQL server; `instead` says what to use there."""
     if config.database_url:
         raise Refused(
             f"DATABASE_URL is set and a PostgreSQL server keeps the data: use its own {instead}"
@@ -84,7 +83,7 @@ def _need_file(config: Config, instead: str) -> None:
 def store_backup(config: Config, target: Path) -> Holding:
     """Write a checked copy of the instance's database to the file `target` (mode 0600).
 
-    A backup that is there already is replaced.
+    An existing file is replaced.
     """
     _need_file(config, "pg_dump --format=custom")
     if not config.database_path.exists():
@@ -101,11 +100,11 @@ def store_backup(config: Config, target: Path) -> Holding:
 def store_copy(source: Path, target: Path) -> Holding:
     """Copy the database `source`, open or not, to `target`.
 
-    The target appears, or changes, only once the copy was checked.
+    The target appears or changes only after the copy was checked.
     """
     remove_partials(target.parent, target.name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    # Locked while it is written: what a killed process left can be told from it.
+    # Locked while it is written, to tell it from the leftovers of a killed process.
     held = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         lock_descriptor(held)
@@ -116,7 +115,7 @@ def store_copy(source: Path, target: Path) -> Holding:
         sync(target.parent)
         return holding
     except (apsw.Error, OSError) as error:
-        # The disk is asked before the partial copy is removed; SQLite calls some of these errors
+        # Check the disk before removing the partial copy; SQLite calls some of these errors
         # "not an error".
         if trouble.name_trouble(error, target.parent) == "disk_full":
             raise Refused(f"the disk of {target.parent} is full: nothing was kept there") from None
@@ -132,7 +131,7 @@ def list_partials(folder: Path, name: str = "*") -> list[Path]:
 
 
 def remove_partials(folder: Path, name: str = "*") -> None:
-    """Remove unfinished copies, and the files that SQLite left beside them."""
+    """Remove unfinished copies and the files that SQLite left with them."""
     for path in list_partials(folder, name):
         _remove(path)
 
@@ -157,16 +156,15 @@ def _copy_pages(source: Path, target: Path) -> None:
     ):
         with writer.backup("main", reader, "main") as backup:
             backup.step(-1)
-        # One file, without a WAL beside it.
+        # A single file, without a WAL.
         writer.pragma("journal_mode", "delete")
 
 
 # ---- looking into a database ---------------------------------------------------------------------
 def open_reading(path: Path) -> apsw.Connection:
-    """Open a connection that cannot write. Raises apsw.Error.
+    """Open a read-only connection. Raises apsw.Error.
 
-    A transaction that was interrupted, as its journal tells, is undone first: without that nobody
-    can read, and a reader cannot do it.
+    An interrupted transaction (its journal exists) is rolled back first: no reader could do that.
     """
     if path.with_name(f"{path.name}-journal").exists():
         with (
@@ -178,7 +176,7 @@ def open_reading(path: Path) -> apsw.Connection:
 
 
 def _open_file(path: Path, flags: int) -> apsw.Connection:
-    """Open a database that anybody may have written: nothing its schema says is believed."""
+    """Open a database from an untrusted source: nothing in its schema is trusted."""
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_MS)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -187,10 +185,10 @@ def _open_file(path: Path, flags: int) -> apsw.Connection:
 
 
 def check_database(path: Path, foreign_ok: bool = True) -> Holding:
-    """Read a database to its end; Refused where it is damaged, not Candor's, or of a newer version.
+    """Read a whole database; Refused if it is damaged, not Candor's, or newer.
 
-    Without `foreign_ok`, one of this version whose schema is another one is refused too, before any
-    trigger or check of that schema is evaluated.
+    Without `foreign_ok`, also refuse one of this version with a different schema, before evaluating
+    any of its triggers or checks.
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
@@ -227,7 +225,7 @@ def _refuse_foreign(path: Path, foreign: Sequence[str]) -> None:
 
 
 def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holding:
-    """Count what a database holds; Refused where it is not Candor's or of a newer version."""
+    """Count the rows of a database; Refused if it isn't Candor's or is newer."""
     applied = foreign_schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is not a Candor database")
@@ -258,10 +256,10 @@ def _is_ours(path: Path) -> bool:
 # ---- restoring -----------------------------------------------------------------------------------
 @_refusing()
 def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Restored:
-    """Make `source` the instance's database; with `replace` the present one is kept aside.
+    """Make `source` the instance's database; with `replace`, the current one is set aside.
 
-    `now` in ms. The new file is whole and on the disk before it gets its name, and the present one
-    has its second name before that: a crash at any moment leaves one of them as the database.
+    `now` in ms. The new file is complete and synced before it gets its name, and the current one
+    gets its second name before that: a crash at any moment leaves one of them as the database.
     """
     _need_file(config, "pg_restore")
     with instance.alone(config.data_dir):
@@ -276,7 +274,7 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
                 " backup takes its place"
             )
         restored = config.data_dir / "app.db.restored"
-        # A journal or WAL of an interrupted restore would be played into the new file.
+        # SQLite would apply a journal or WAL of an interrupted restore to the new file.
         _remove(restored)
         _remove_links(config)
         store_copy(source, restored)
@@ -302,9 +300,9 @@ def _check_source(config: Config, source: Path) -> None:
 
 
 def _update(restored: Path) -> Holding:
-    """Bring a copy to this version's schema; refuse one that then has another schema.
+    """Migrate a copy to this version's schema; refuse it if the result has a different schema.
 
-    Only then can it be told: an older version's schema is not known any more.
+    An older version's schema can't be checked before that.
     """
     database = SQLite(restored)
     try:
@@ -319,24 +317,26 @@ def _update(restored: Path) -> Holding:
 
 
 def _skip_arrivals(path: Path, now: int) -> None:
-    """Number what arrives from now on above every number the replaced database gave out.
+    """Number new arrivals above every number that the replaced database issued.
 
-    So its followers miss nothing. `now`, in ms, is above: there were fewer arrivals than ms.
+    Followers then miss nothing. `now`, in ms, is higher: there were fewer arrivals than
+    milliseconds.
     """
     with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
 
 
 def _log_operator_out(path: Path) -> None:
-    """Forget links and sessions of the operator: some that a backup holds were ended since."""
+    """Delete the operator's sign-in links and sessions: some may have ended since the backup."""
     with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         db.execute("DELETE FROM admin_login; DELETE FROM admin_session")
 
 
 def _put_aside(config: Config, now: int) -> Path:
-    """Give the present database a second name, after its WAL was written into it.
+    """Give the current database a second name after writing its WAL into it.
 
-    Of a damaged one the files beside it are renamed: played into another database, they destroy it.
+    If it is damaged, also rename its other files: applied to another database, they would destroy
+    it.
     """
     path = config.database_path
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
@@ -347,7 +347,7 @@ def _put_aside(config: Config, now: int) -> Path:
             os.rename(path.with_name(path.name + side), aside.with_name(aside.name + side))
     if path.exists():
         _link(path, aside)
-    # The new database must not come to the disk before this.
+    # The new database must not reach the disk before this.
     sync(config.data_dir)
     return aside
 
@@ -356,7 +356,7 @@ def _link(path: Path, aside: Path) -> None:
     try:
         os.link(path, aside)
     except OSError:
-        # This file system has no second names: a crash just now leaves no database but `aside`.
+        # This file system has no hard links: a crash now leaves only `aside`.
         os.rename(path, aside)
 
 
@@ -370,7 +370,7 @@ def _remove_links(config: Config) -> None:
 def _empty_wal(path: Path) -> None:
     """Write the whole WAL into the file by leaving WAL mode.
 
-    SQLite allows that only to a connection that is alone with the database; Refused otherwise.
+    SQLite allows that only to the sole connection; Refused otherwise.
     """
     try:
         with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
@@ -378,7 +378,7 @@ def _empty_wal(path: Path) -> None:
     except (apsw.BusyError, apsw.LockedError):
         mode = "locked"
     except apsw.Error:
-        # Damaged or gone: perhaps the reason for restoring.
+        # Damaged or missing: perhaps the reason for restoring.
         return
     if mode != "delete":
         raise Refused(f"another program has {path} open: close it first")
@@ -403,9 +403,9 @@ def migrate(config: Config) -> Migrated:
 
 
 def _migrate_file(config: Config, database: Any) -> Migrated:
-    """Copy a database that is out of date, then migrate it.
+    """Copy an outdated database, then migrate it.
 
-    Locked: a second process would replace the copy with one of the migrated database.
+    Under a lock: a second process would replace the copy with a migrated database.
     """
     path, copy = config.database_path, None
     lock = database.lock("migrating")
@@ -432,7 +432,7 @@ def _migrate_server(database: Any) -> list[str]:
             )
         return storage.migrate(database)
     except (OperationalError, ProgrammingError) as error:
-        # A mistake in a migration is ours, and traces.
+        # A mistake in a migration is a bug: show its stack trace.
         if not (isinstance(error, OperationalError) or database.is_forbidden(error)):
             raise
         raise Refused(f"the database of DATABASE_URL cannot be used: {error}".strip()) from None
@@ -442,14 +442,14 @@ def _list_pending(path: Path) -> list[str]:
     with contextlib.closing(open_reading(path)) as db:
         applied, known = foreign_schema.list_applied(db), storage.list_migrations()
         if set(applied) - set(known):
-            # Of a newer version: refuses.
+            # Refuses a newer version.
             _hold(db, path)
         return [name for name in known if name not in applied]
 
 
 def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
-    """Open a new log in the database `restored`, which names the last checkpoint of the one it
-    takes the place of, or else its own; return its uid. `now` in ms.
+    """Open a new log for the database `restored`. It names the last checkpoint of the database it
+    replaces, or else its own. Return its uid. `now` in ms.
     """
     last = _read_last(replaced) if replaced.exists() else None
     with _open_database(restored) as database:
@@ -457,7 +457,7 @@ def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
 
 
 def _read_last(replaced: Path) -> dict[str, Any] | None:
-    """The last checkpoint of a database that may be damaged: perhaps the reason for restoring."""
+    """Return the last checkpoint of a database that may be damaged (a reason for restoring)."""
     try:
         with _open_database(replaced) as database:
             return log.describe_last(database)
@@ -467,7 +467,7 @@ def _read_last(replaced: Path) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def _open_database(path: Path) -> Iterator[SQLite]:
-    """Open another database file than the process's own; afterwards it is one file again."""
+    """Open a database file other than the process's own; afterwards it is a single file again."""
     database = SQLite(path)
     try:
         with database.connection_context():

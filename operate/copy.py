@@ -1,7 +1,7 @@
-"""Copy an instance from SQLite to PostgreSQL, with its ids.
+"""Copy an instance from SQLite to PostgreSQL, including ids.
 
-One transaction, committed only once everything was read back. Nobody may use the instance
-meanwhile: what was written to the file after a copy would be left behind.
+One transaction, committed only after everything was read back. The instance must not be in use:
+later writes to the file would be lost.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ ORDER BY w.address, t.slot, t.place, t.signature"""
 
 
 class CopiedTable(NamedTuple):
-    """A table whose rows are the same on both sides; `digest`: their SHA-256 in order of keys."""
+    """A table with equal rows on both sides; `digest`: their SHA-256 in order of keys."""
 
     table: str
     rows: int
@@ -35,16 +35,16 @@ class CopiedTable(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """The tables that were copied, and {wallet address: SHA-256 of its ledger}."""
+    """The copied tables, and {wallet address: SHA-256 of its ledger}."""
 
     tables: list[CopiedTable]
     ledgers: dict[str, str]
 
 
 def move(config: Config, url: str) -> Copied:
-    """Copy the instance of `config` into the empty database of `url`.
+    """Copy the instance of `config` into the empty database at `url`.
 
-    Refused says why nothing was stored there.
+    If it raises Refused, nothing was stored there.
     """
     if config.database_url:
         raise Refused("DATABASE_URL is set: this instance is in PostgreSQL already")
@@ -101,7 +101,7 @@ def _select(table: Any) -> str:
 
 
 def _list_rows(source: apsw.Connection, table: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows of a SQLite table in order of their key, booleans as such (SQLite has integers)."""
+    """Return a SQLite table's rows in order of key, with booleans (SQLite has integers)."""
     kinds = [isinstance(field, BooleanField) for field in table._meta.sorted_fields]
     for row in source.execute(_select(table)):
         yield tuple(
@@ -136,7 +136,7 @@ def _compare(source: apsw.Connection, target: Any, table: Any) -> CopiedTable:
 
 
 def _compare_ledgers(source: apsw.Connection, target: Any) -> dict[str, str]:
-    """{address: SHA-256 of its ledger}, each side sorted by its own database; Refused if unlike."""
+    """Return {address: SHA-256 of its ledger}, sorted by each database; Refused if they differ."""
     before, after = (
         _digest_ledgers(source.execute(LEDGER)),
         _digest_ledgers(target.stream(LEDGER, ROWS_AT_ONCE)),

@@ -1,5 +1,5 @@
-"""Check the database: readable, whole, writable, of this version, and what it says of its instance
-(clock, jobs, transactions, quotas).
+"""Check the database: readable, complete, writable, of this version, and its contents (clock, jobs,
+transactions, quotas).
 """
 
 import contextlib
@@ -27,7 +27,7 @@ MAX_DIFFERENCES = 200
 RESTORE = (
     "stop the server; restore the newest backup with --replace (the damaged file is kept aside)"
 )
-# A file that cannot be opened or locked may be whole: a restore would lose what is newer.
+# A file that can't be opened or locked may be intact, and a restore would lose newer data.
 NOT_DAMAGED = (
     "nothing says that it is damaged: check its disk, and who may read and write it and its folder;"
     " then run `app.py doctor` again"
@@ -93,7 +93,7 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
     if not config.database_url and not config.database_path.exists():
         return
     try:
-        # A schema that waits for its migration is told of before.
+        # A pending migration is already reported.
         if _lacks_migrations(config):
             yield look(
                 "nothing was recomputed: the schema is not this version's",
@@ -120,7 +120,7 @@ def _tell_differences(found: Sequence[Difference]) -> Iterator[Finding]:
     if len(found) > MAX_DIFFERENCES:
         yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", DERIVED)
     if not any(one.level == "wrong" for one in found):
-        # What is named was not compared, or not to its end.
+        # These were not compared, or not completely.
         but = "but for what is named above, " if found else ""
         yield fine(
             f"{but}every wallet was rebuilt from its receipts and is the same; every post,"
@@ -218,14 +218,14 @@ def check_schema(applied: list[str]) -> Iterator[Finding]:
 
 # ---- what is stored ------------------------------------------------------------------------------
 
-# A job may fail for this long before somebody has to do something.
+# A job may fail for this long before the operator must act.
 MAX_FAILING_MS = 3_600_000
 # A job is late after this many intervals, and at least this many ms, as in health.
 LATE_INTERVALS, LATE_MS = 4, 120_000
 # A transaction is stuck after this many tries.
 STUCK_TRIES = 5
 DAY_MS = 86_400_000
-# Candor did not exist before: a clock that is earlier is wrong.
+# Candor didn't exist before, so an earlier clock is wrong.
 FIRST_DAY_MS = 1_790_000_000_000
 
 
@@ -267,7 +267,7 @@ SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 
 
 def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
-    """Check that no time in the columns DATED is later than `now` (ms), as after a clock was set
+    """Check that no time in the columns DATED is later than `now` (ms), as after setting a clock
     back.
     """
     newest, place = max(
@@ -407,8 +407,8 @@ def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
 
 
 class ImbalanceRow(NamedTuple):
-    """A wallet whose money the ledgers cannot follow, by how many lamports and by how many raw
-    units of stablecoins: JSON by mint.
+    """A wallet whose ledger doesn't balance, by how many lamports and raw units of stablecoins
+    (JSON by mint).
     """
 
     address: str
@@ -442,7 +442,7 @@ def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:
         if trouble:
             yield look(
                 f"the log of {url} is not what it was: {trouble}",
-                "ask its operator; `app.py witness URL --forget` begins anew",
+                "ask its operator; `app.py witness URL --forget` starts over",
             )
 
 

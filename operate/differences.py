@@ -1,12 +1,12 @@
-"""The comparison of stored rows with rebuilt ones."""
+"""Compare stored rows with rebuilt ones."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# What reading damaged rows raises.
+# Raised when reading damaged rows.
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError)
-# So much of a value is shown, and so many differences of a table are kept.
+# Characters shown of a value, and differences kept for a table.
 MAX_SHOWN, MAX_FOUND = 80, 1_000
 Key = tuple[Any, ...]
 Keyed = tuple[Key, Sequence[Any]]
@@ -14,14 +14,14 @@ Keyed = tuple[Key, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """Where stored data differs, as far as each field applies, and how (`what`)."""
+    """A difference in stored data: where (as far as each field applies) and `what`."""
 
     table: str
     what: str
     wallet: str | None = None
     signature: str | None = None
     field: str | None = None
-    # "wrong", or "look" where nothing is lost and the difference goes away by itself.
+    # "wrong", or "look" if nothing is lost and the difference will resolve itself.
     level: str = "wrong"
 
     def __str__(self) -> str:
@@ -31,8 +31,8 @@ class Difference:
 
 
 class Comparison:
-    """Compares rows of a table with rebuilt ones, which `add` takes. Both arrive in the order of
-    their keys. `stored`: (key, values of `columns`); `signed`: a key ends in a signature.
+    """Compares a table's rows with rebuilt ones passed to `add`. Both must be in order of key.
+    `stored`: (key, values of `columns`); `signed`: whether keys end in a signature.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Comparison:
         self._next = next(self._stored, None)
 
     def end(self) -> list[Difference]:
-        """Return what differs, once all rebuilt rows were added."""
+        """Return the differences, after all rebuilt rows were added."""
         for key, _ in ([self._next] if self._next else []) + list(self._stored):
             self._note(key, "a fresh rebuild has no such row")
         return self.found

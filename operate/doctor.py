@@ -1,8 +1,7 @@
-"""What is wrong with an instance, and what to do about it, in sentences. Reads only; asks the
-network only when told to.
+"""Find problems of an instance and say how to fix them, in sentences. Read-only; uses the network
+only on request.
 
-A check yields Findings: `fine`; `look`, which an operator should know of; `wrong`, which needs
-doing something.
+A check yields Findings: `fine`, `look` (the operator should know) or `wrong` (needs action).
 """
 
 import os
@@ -46,7 +45,7 @@ OWN_FILES = {
     "log_key",
     "programs.csv",
     "about.txt",
-    # A demonstration's: `app.py demo` writes it and says where it is.
+    # Written by `app.py demo`, which also prints its path.
     "server.log",
     "jobs.lock",
     "work.lock",
@@ -61,13 +60,13 @@ LEFTOVERS = {
 
 
 def examine(config: Config, now: int, online: bool = False, deep: bool = False) -> list[Finding]:
-    """All findings, in a fixed order. `now` in ms. `deep`: derive everything again and compare."""
+    """Return all findings in a fixed order. `now` in ms. `deep`: also compare derived data."""
     return [finding for check in list_checks(config, now, online, deep) for finding in check]
 
 
 def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[Iterable[Finding]]:
-    """Yield the findings of each check in turn; `online` asks the network, `deep` derives
-    everything again.
+    """Yield each check's findings in turn. `online`: use the network; `deep`: rebuild derived data
+    and compare.
     """
     yield check_settings(config)
     programs = list(check_programs(config))
@@ -95,9 +94,8 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
 def examine_lightly(
     config: Config, now: int, execute: Callable[..., Any], applied: list[str]
 ) -> list[Finding]:
-    """What can be said at once, in the server itself: nothing here reads a table that grows.
-
-    `execute`: of the database that is open; `applied`: the names of its migrations. `now` in ms.
+    """Return the findings that are quick enough for the server itself: nothing here reads a growing
+    table. `execute`: of the open database; `applied`: names of its migrations. `now` in ms.
     """
     return [
         *check_settings(config),
@@ -189,7 +187,7 @@ def check_files(config: Config) -> Iterator[Finding]:
     if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
         yield wrong(
             "app.db-wal is there without its app.db",
-            "put its app.db back beside it, or restore a backup with --replace",
+            "put its app.db back, or restore a backup with --replace",
         )
     yield from _check_key_files(config)
     rules = config.data_dir / "about.txt"
@@ -220,16 +218,16 @@ def _check_key_files(config: Config) -> Iterator[Finding]:
     is_read = not config.secret_key and _may_read(secret)
     if is_read and len(key_files.read_secret(secret)) < key_files.MIN_SECRET:
         yield wrong(
-            "secret_key is cut short: sessions and cursors could be forged",
-            f"rm {secret}: the next start makes a new one, and everybody has to log in again",
+            "secret_key is too short: sessions and cursors could be forged",
+            f"rm {secret}: the next start makes a new one, and everyone must sign in again",
         )
     if not config.log_key and _may_read(log):
         kept = key_files.read_secret(log)
         if kept and not key_files.is_log_key(kept):
             yield wrong(
                 "log_key does not hold 64 hexadecimal digits: no server starts with it",
-                f"put the copy you kept back; where there is none, rm {log}: the next start makes a"
-                " new one and begins a new log, which names the last checkpoint of this one",
+                f"put the copy you kept back; without one, rm {log}: the next start makes a new"
+                " key and opens a new log, which names the last checkpoint of this one",
             )
 
 
@@ -270,7 +268,7 @@ def compare_clock(number: int, block_ms: int, now: int) -> Finding:
         f"the newest final block of endpoint {number} is of {show_time(block_ms)}; the clock here"
         f" says {show_time(now)}, {show_span(abs(now - block_ms))}"
     )
-    # No block is of the future, and any node may lag.
+    # Blocks are never from the future, but any node may lag.
     if block_ms > now:
         return wrong(f"{told} behind", f"the clock is wrong: {SET_CLOCK}")
     return wrong(
@@ -281,13 +279,13 @@ def compare_clock(number: int, block_ms: int, now: int) -> Finding:
 
 
 def check_finality(rpc: Rpc, number: int) -> Finding:
-    """Ask a node whether its chain finalizes by Alpenglow: a certificate of its genesis says so.
-    Nothing here depends on it; it tells how long a transaction takes to be final.
+    """Ask a node whether its chain finalizes with Alpenglow, which shows in a certificate of its
+    genesis. It only affects how long a transaction takes to become final.
     """
     try:
         certificate, _ = rpc.call("getAgGenesisCert", [])
     except RpcError:
-        # -32601, as of nodes that do not know the question.
+        # -32601, from nodes without this method.
         return fine(f"Solana endpoint {number} does not tell whether its chain runs Alpenglow")
     if certificate is None:
         return fine(f"Solana endpoint {number}: its chain does not run Alpenglow yet")
@@ -325,14 +323,14 @@ def check_providers(config: Config) -> Iterator[Finding]:
 
 
 ROOT = 0
-# What the server reads alone; it writes the other files of its own.
+# Files that the server only reads; it writes its other files.
 READ_ALONE = {"secret_key", "log_key", "programs.csv", "about.txt"}
 WRITTEN = "app.db", "ratelimit.db", "jobs.lock", "work.lock", locks.DATA_DIR_LOCK
 
 
 def check_access(config: Config) -> Iterator[Finding]:
-    """Check that this user can use DATA_DIR and the files in it, and that nobody else looks into
-    it. Root can use everything, so then the owner of the folder is asked about.
+    """Check that this user can use DATA_DIR and its files, and that no other user can read them.
+    Root can use everything, so for root check the folder's owner.
     """
     folder, user = config.data_dir, os.geteuid()
     owner = folder.stat().st_uid
@@ -386,7 +384,7 @@ def _is_readable(path: Path) -> bool:
 
 def _can_use(path: Path, is_written: bool, user: int) -> bool:
     needed, known = os.R_OK | (os.W_OK if is_written else 0), path.stat()
-    # Root can do what no mode allows, and nobody can write where the disk is read-only.
+    # Root can do what no mode allows, and a read-only disk can't be written to.
     if known.st_uid == user:
         is_allowed = known.st_mode >> 6 & needed == needed
     else:
@@ -395,7 +393,7 @@ def _can_use(path: Path, is_written: bool, user: int) -> bool:
 
 
 def can_look(config: Config) -> bool:
-    """Whether this user can read what an examination of DATA_DIR and its database reads."""
+    """Whether this user can read everything that an examination reads."""
     folder = config.data_dir
     if not os.access(folder, os.R_OK | os.X_OK):
         return False
@@ -405,7 +403,7 @@ def can_look(config: Config) -> bool:
 
 
 def advise_owner(folder: Path, owner: int) -> str:
-    """Tell how to come to the files of another user."""
+    """Say how to access another user's files."""
     server = "USER" if owner == ROOT else str(owner)
     named = (
         "where USER is the server's" if owner == ROOT else f"if the server is {name_user(owner)}"

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-# The newest final block may be so old: nodes lag, and finality takes its time.
+# The newest final block may be this old: nodes lag, and finality takes time.
 CLOCK_MS = 90_000
 SET_CLOCK = "set it on the machine itself (as root: timedatectl set-ntp true)"
 

@@ -1,4 +1,4 @@
-"""What a file's schema holds that Candor did not make."""
+"""Find schema objects that Candor didn't create."""
 
 import re
 
@@ -8,8 +8,8 @@ import config as settings
 import storage
 from storage import SCHEMA_OBJECTS, SchemaObject
 
-# What no migration makes and does no harm, in exactly this form: what SQLite keeps for itself
-# (statistics of ANALYZE, the last numbers given out), and where Litestream notes what it copied.
+# Harmless objects that no migration creates, in exactly this form: SQLite's own (ANALYZE
+# statistics, last autoincrement numbers), and Litestream's notes.
 KNOWN = {
     ("table", "sqlite_stat1", "createtablesqlite_stat1(tbl,idx,stat)"),
     ("table", "sqlite_stat4", "createtablesqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
@@ -20,10 +20,8 @@ KNOWN = {
 
 
 def list_applied(db: apsw.Connection) -> list[str]:
-    """Names of the migrations a database has seen, in order; none where it is empty or somebody
-    else's.
-    """
-    # a view or a virtual table of that name could have rows without end
+    """List a database's migrations in order; none if it is empty or isn't Candor's."""
+    # A view or virtual table of that name could have endless rows.
     if not db.execute(
         "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migration' AND type = 'table' AND"
         " rootpage > 0"
@@ -33,11 +31,11 @@ def list_applied(db: apsw.Connection) -> list[str]:
 
 
 def list_foreign(db: apsw.Connection) -> list[str]:
-    """Sentences about what differs from this version's schema; none if nothing does, or if the file
-    is not ours or is of another version.
+    """Return sentences about differences from this version's schema; none if the file isn't
+    Candor's or is of another version.
 
-    Compared are all tables (with columns, checks, generated columns), indexes, triggers, views and
-    virtual tables, by their SQL.
+    Compares the SQL of all tables (with columns, checks and generated columns), indexes, triggers,
+    views and virtual tables.
     """
     applied, known = list_applied(db), storage.list_migrations()
     if not set(applied) - set(known) and applied != known[: len(applied)]:
@@ -49,7 +47,7 @@ def list_foreign(db: apsw.Connection) -> list[str]:
     found = {
         _name_object(row): row for row in rows if (row.type, row.name, _plain(row.sql)) not in KNOWN
     }
-    told = [f"{name} is none of Candor's" for name in sorted(found.keys() - due.keys())]
+    told = [f"{name} isn't Candor's" for name in sorted(found.keys() - due.keys())]
     told += [f"{name} is missing" for name in sorted(due.keys() - found.keys())]
     for name in sorted(due.keys() & found.keys()):
         one, other = due[name], found[name]
@@ -61,7 +59,7 @@ def list_foreign(db: apsw.Connection) -> list[str]:
 
 
 def _name_object(row: SchemaObject) -> str:
-    """`the trigger "steal" on post`, quoted and cut short: a stranger may have named it."""
+    """`the trigger "steal" on post`, quoted and shortened: an attacker may have named it."""
     shown = ascii(row.name[:60])
     return (
         f"the {row.type} {shown}"
@@ -71,12 +69,12 @@ def _name_object(row: SchemaObject) -> str:
 
 
 def _sort_columns(sql: str | None) -> list[str]:
-    """The parts of a statement in one order: a column that a migration added is the last one."""
+    """Sort the parts of a statement: columns added by a migration come last."""
     head, _, rest = (_plain(sql) or "").partition("(")
     body, _, tail = rest.rpartition(")")
     return [head, *sorted(body.split(",")), tail]
 
 
 def _plain(sql: str | None) -> str | None:
-    """SQL without quotes of names, white space and case, in which versions of SQLite differ."""
+    """Normalize SQL: versions of SQLite differ in quotes, whitespace and case."""
     return sql if not isinstance(sql, str) else re.sub(r'["`\s]', "", sql).lower()

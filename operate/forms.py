@@ -1,5 +1,5 @@
-"""Check what has no second source by its form alone: whether each text, number and date can be what
-it stands for.
+"""Check data without a second source by form alone: whether each text, number and date is a
+possible value of its column.
 """
 
 import re
@@ -87,18 +87,18 @@ EVERYWHERE = {
     **dict.fromkeys(("pool_sol", "pool_tokens", "change5m_pct", "change1h_pct"), NUMBER),
     **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
 }
-# What is planned may lie ahead.
+# Planned times may be in the future.
 AHEAD = {"due_at", "repair_at", "expires_at", "auto_post_since"}
-# In ms: before that nothing of this program was, but pairs that others made.
+# In ms: only trading pairs can be older.
 FIRST_MS = 1_500_000_000_000
 DAY_MS = 86_400_000
 CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
-# Column by column: is this value what the column stands for?
+# By column: whether a value is possible.
 Checks = dict[str, Callable[[Any], Any]]
 
 
 def check_forms(reader: Reader, now: int) -> Iterator[Difference]:
-    """Yield what cannot be what it stands for: a text, number or date of any table; `now` in ms."""
+    """Yield impossible values: text, numbers and dates of all tables. `now` in ms."""
     for model in schema.TABLES:
         checks: Checks = dict(_list_form_checks(model, now))
         if not checks:
@@ -120,7 +120,7 @@ def _check_rows(reader: Reader, table: Any, checks: Checks) -> Iterator[Differen
 
 
 def _fits(check: Callable[[Any], Any], value: object) -> bool:
-    # In a damaged file a value may be of another type than its column holds.
+    # In a damaged file, values may have a type other than their column's.
     try:
         return bool(check(value))
     except TypeError:

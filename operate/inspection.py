@@ -1,9 +1,9 @@
-"""Does what is stored agree with itself? Everything that is derived is derived again from the
-stored transactions and compared.
+"""Check that stored data is consistent: rebuild all derived data from the stored transactions and
+compare.
 
-Reads only, one wallet at a time, each in one snapshot of the database; beside a running server too.
-Posts are compared with the log. Names and profiles have no second source: of them only the form
-can be checked (operate.forms).
+Read-only, one wallet at a time, each in one snapshot; also with a running server. Posts are
+compared with the log. Names and profiles have no second source, so only their form is checked
+(operate.forms).
 """
 
 import time
@@ -23,7 +23,7 @@ from operate.ledgers import check_delays, check_ledger, check_posts, check_stand
 from operate.log_checks import check_log
 from operate.readers import Reader, open_reader
 
-# Of a wallet that is being observed meanwhile: transactions are stored a moment before its ledger.
+# An observed wallet's transactions are stored a moment before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
 WALLET = (
     "address",
@@ -64,8 +64,8 @@ WHERE s.wallet_id = {wallet} AND s.state = 'stored'"""
 def inspect(
     config: Config, now: int, running: bool, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Difference]:
-    """Every difference. `running`: an observer may be at work, so what differs is compared again
-    before it is told.
+    """Yield all differences. `running`: an observer may be active, so compare again before
+    reporting one.
     """
     programs = table(config.extra_swap_programs, config.added_programs)
     reader = open_reader(config)
@@ -96,7 +96,7 @@ def _try_wallet(reader: Reader, number: int, programs: Any) -> list[Difference]:
         with reader.snapshot():
             found.extend(check_wallet(reader, number, programs))
     except UNREADABLE:
-        # Texts that are no JSON are reported with their row by the inspection of forms.
+        # The inspection of forms reports text that isn't JSON.
         found.append(Difference("wallet", f"what is stored of wallet {number} can't be read"))
     return found
 
@@ -119,7 +119,7 @@ def check_lists(reader: Reader) -> Iterator[Difference]:
 
 # ---- one wallet ----------------------------------------------------------------------------------
 def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Difference]:
-    """Differences between what is stored of a wallet and what its receipts make."""
+    """Yield differences between a wallet's stored data and what its receipts lead to."""
     row = next(reader.rows(f"SELECT {', '.join(WALLET)} FROM wallet WHERE id = {number}"))
     wallet = SimpleNamespace(id=number, **dict(zip(WALLET, row, strict=True)))
     reread: dict[str, Entry] = {}
@@ -131,8 +131,8 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
 def _check_receipts(
     reader: Reader, wallet: Any, programs: Any, reread: dict[str, Entry]
 ) -> Iterator[Difference]:
-    """Each stored receipt says what its row, the list of the wallet and its entry say; entries that
-    differ go into `reread`.
+    """Check that each stored receipt matches its row, the wallet's list and its entry; entries that
+    differ are added to `reread`.
     """
     known = frozenset(
         address
@@ -142,7 +142,7 @@ def _check_receipts(
     if not same_rules:
         said = (
             "its entries were read by other rules or programs, so they were not compared: its next"
-            " poll, or `app.py rebuild`, reads them anew"
+            " poll, or `app.py rebuild`, rereads them"
         )
         yield Difference("sighting", said, wallet.address, level="look")
     for listed in map(ListedReceipt._make, reader.rows(LISTED.format(wallet=wallet.id))):

@@ -1,4 +1,4 @@
-"""Tell whether a DATA_DIR is in use, and hold one alone."""
+"""Tell whether a DATA_DIR is in use, and lock it."""
 
 import contextlib
 import os
@@ -12,23 +12,21 @@ import storage
 from storage import locks, trouble
 from storage.files import make_folder
 
-# Endings of the files of one SQLite database.
+# Suffixes of the files of a SQLite database.
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
 class Refused(Exception):
-    """A command cannot be done: a sentence for the operator. Nothing was changed."""
+    """A command can't run: a sentence for the operator. Nothing was changed."""
 
 
 @contextlib.contextmanager
 def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
-    """Refuse, with what came of it, where the database stays locked, is out of reach, or its disk
-    is full or fails.
-    """
+    """Raise Refused if the database is locked or unreachable, or its disk full or failing."""
     try:
         yield
     except OperationalError as error:
-        # A full disk ends the transaction, and to go back inside it is then what fails.
+        # A full disk ends the transaction, and then the rollback fails.
         known = trouble.name_trouble(error, data_dir)
         if known == "unreachable" and not storage.is_busy(error):
             raise
@@ -42,9 +40,9 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(data_dir: Path) -> Iterator[None]:
-    """Hold DATA_DIR alone inside: no other process can open its database.
+    """Lock DATA_DIR: no other process can open its database.
 
-    Refused where one already has (storage.locks).
+    Raises Refused if another process already has (storage.locks).
     """
     make_folder(data_dir)
     with open(data_dir / locks.DATA_DIR_LOCK, "a") as file:

@@ -1,5 +1,5 @@
-"""Derive all that follows from stored transactions again, and compare it with the stored rows:
-ledgers, verifications and delays of posts, standings.
+"""Rebuild all data derived from stored transactions and compare it with the stored rows: ledgers,
+verifications and delays of posts, standings.
 """
 
 from collections import Counter, defaultdict
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from accounts.delays import judge_delays, sum_delays
-from accounts.verification import judge_stored
+from accounts.verification import CitedTrade, judge_stored
 from chain.ledger.risk import round_down
 from chain.ledger.views import Holdings
 from chain.reading.entries import Entry
@@ -21,6 +21,7 @@ from chain.stored.summary import UNREADABLE as NO_COVERAGE
 from chain.stored.summary import read_coverage
 from chain.stored.trades import DIGESTED, Row, list_moved
 from chain.stored.verify import OTHER_WALLET, choose
+from evidence.claimed import PACE
 from operate.differences import UNREADABLE, Comparison, Difference, compare_rows
 from operate.readers import Reader
 
@@ -102,8 +103,8 @@ def _list_moved(reader: Reader, number: int) -> Iterator[tuple[tuple[Any, ...], 
 
 
 def _was_backfilled(wallet: Any) -> bool:
-    """Was the history listed to its end when the wallet was published last? It is listed in one
-    transaction and published in a later one.
+    """Whether the history was listed completely at the wallet's last publication, which is a later
+    transaction.
     """
     if not wallet.backfilled or wallet.reconciliation is not None:
         return bool(wallet.backfilled)
@@ -166,8 +167,8 @@ def _check_columns(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Di
 
 
 def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Whether money is left over, and whether the coverage says more than the ledger knows.
-    Whether the node agreed, it can't know.
+    """Yield money that is left over, and coverage claims beyond what the ledger shows. Whether the
+    node agreed is unknown here.
     """
     left_over = {"lamports": ledger.reconcile().imbalance, **ledger.find_imbalances()}
     for money, units in left_over.items():
@@ -183,7 +184,7 @@ def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]
 
 # ---- posts ---------------------------------------------------------------------------------------
 class JudgedPost(NamedTuple):
-    """A post that names a signature, with its stored verification; times in ms."""
+    """A post that cites a signature, with its stored verification; times in ms."""
 
     uid: str
     bot_id: int
@@ -197,24 +198,12 @@ class JudgedPost(NamedTuple):
     event_at: int
 
 
-class NamedTrade(NamedTuple):
-    id: int
-    wallet_id: int
-    kind: str
-    flags: str
-    mint: str | None
-    token_changes: str
-    beside_tokens: str
-    explained: int | None
-    block_time: int | None
-
-
 POSTS = f"""
 SELECT {", ".join(JudgedPost._fields)} FROM post
 WHERE wallet_id = {{wallet}} AND signature IS NOT NULL ORDER BY id"""
-# Of the post's wallet, and of others that the bot had proven and held then.
+# From the post's wallet, and from others that the bot had proven and attached then.
 NAMED = f"""
-SELECT p.uid, {", ".join(f"t.{name}" for name in NamedTrade._fields)}
+SELECT p.uid, {", ".join(f"t.{name}" for name in CitedTrade._fields)}
 FROM post p JOIN attachment a ON a.bot_id = p.bot_id
     AND (a.wallet_id = p.wallet_id OR a.ownership = 'proven' AND a.attached_at <= p.created_at
         AND (a.detached_at IS NULL OR a.detached_at >= p.created_at))
@@ -228,13 +217,13 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
     """Compare verifications of posts with their trades."""
     sql = f"{HOLDERS.format(wallet=wallet.id)} ORDER BY id"
     holders = [Holder._make(row) for row in reader.rows(sql)]
-    trades: dict[str, dict[int, NamedTrade]] = defaultdict(dict)
+    trades: dict[str, dict[int, CitedTrade]] = defaultdict(dict)
     for uid, *named in reader.rows(NAMED.format(wallet=wallet.id)):
-        trade = NamedTrade._make(named)
+        trade = CitedTrade._make(named)
         trades[uid][trade.id] = trade
     for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
         if post.status == "pending" and post.checked_at is None:
-            # Made since the last publication.
+            # Newer than the last publication.
             continue
         right = _judge(post, list(trades[post.uid].values()), wallet.id, holders)
         for name, one, other in zip(JUDGED, post[-4:], right, strict=True):
@@ -244,9 +233,9 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
 
 
 def _judge(
-    post: JudgedPost, named: list[NamedTrade], wallet_id: int, holders: list[Holder]
+    post: JudgedPost, named: list[CitedTrade], wallet_id: int, holders: list[Holder]
 ) -> tuple[str, str | None, int | None, int]:
-    """Return the values of JUDGED that the trades a post names make right."""
+    """Return the correct values of JUDGED according to the trades a post cites."""
     mine = [
         one
         for one in named
@@ -268,7 +257,7 @@ def _judge(
 
 
 class TimedPost(NamedTuple):
-    """A post that was timed, or has to be; `created_at` in ms, `block_time` in Unix seconds."""
+    """A post that has or needs a delay; `created_at` in ms, `block_time` in Unix seconds."""
 
     uid: str
     bot: int
@@ -284,8 +273,7 @@ SELECT p.uid, p.bot_id, p.trade_id, p.delay, p.status, p.created_at, t.block_tim
 FROM post p LEFT JOIN trade t ON t.id = p.trade_id
 WHERE p.delay IS NOT NULL OR p.status = 'verified'
 ORDER BY p.created_at, p.id"""
-PACE = ("posted", "within_minute", "median", "delays")
-# The first post of a bot about a transaction is its claim.
+# A bot's first post about a transaction is its claim.
 CLAIMS = """
 SELECT p.uid, p.claim FROM post p WHERE p.claim <> (p.signature IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM post o WHERE o.signature = p.signature AND o.bot_id = p.bot_id AND o.id < p.id))
@@ -293,7 +281,7 @@ ORDER BY p.id"""
 
 
 def check_delays(reader: Reader) -> Iterator[Difference]:
-    """Compare how long after its trades a bot posted, and which posts are its claims."""
+    """Compare the posts' delays, their totals, and which posts are claims."""
     for uid, claim in reader.rows(CLAIMS):
         what = f"of {uid} is {bool(claim)}, its bot's posts say {not claim}"
         yield Difference("post", what, field="claim")
@@ -304,7 +292,8 @@ def check_delays(reader: Reader) -> Iterator[Difference]:
         if post.delay != delay:
             what = f"of {post.uid} is {post.delay}, its trade says {delay}"
             yield Difference("post", what, field="delay")
-    right = {(bot,): list(sum_delays(delays).values()) for bot, delays in counted.items()}
+    sums = {bot: sum_delays(delays) for bot, delays in counted.items()}
+    right = {(bot,): [told[name] for name in PACE] for bot, told in sums.items()}
     rows = reader.rows(f"SELECT bot_id, {', '.join(PACE)} FROM delay_total")
     yield from compare_rows("delay_total", PACE, {(bot,): row for bot, *row in rows}, right)
 
@@ -316,14 +305,14 @@ WHERE record = '{{record}}' AND money = '{{money}}' AND seconds = {{seconds}}"""
 
 
 def check_standings(reader: Reader, now: int) -> Iterator[Difference]:
-    """Compare standings with what wallets did, but those that wait to be worked out. `now` in
+    """Compare standings with the wallets' activity, except those waiting to be recomputed. `now` in
     ms.
     """
     for board in BOARDS:
         try:
             yield from _check_board(reader, board, now // 1000)
         except UNREADABLE:
-            # Damaged rows are named in their own table.
+            # Damaged rows are reported for their own table.
             continue
 
 

@@ -28,12 +28,12 @@ FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.bot_id = {bot} ORD
 LOGGED_WALLETS = """
 SELECT w.address, g.leaf_id FROM wallet w LEFT JOIN logged_wallet g ON g.wallet_id = w.id
 ORDER BY w.id"""
-# All logs are read as one, in which the place of a leaf is its id; no leaf is too young.
+# All logs are read as one; a leaf's place is its id, and no leaf is too new.
 ALL, MANY = "all", 2**62
 
 
 def check_log(reader: Reader) -> Iterator[Difference]:
-    """Yield every difference between the log and the tables, in one snapshot."""
+    """Yield all differences between the log and the tables, in one snapshot."""
     with contextlib.closing(sqlite3.connect("", isolation_level=None)) as kept:
         memory = LogMemory(kept)
         kept.execute("BEGIN")
@@ -97,9 +97,7 @@ def _check_posts(
 
 # ---- the tree ------------------------------------------------------------------------------------
 def check_leaves(reader: Reader, memory: LogMemory) -> Iterator[Difference]:
-    """Read all leaves in order into `memory`; compare the hashes above full tiles with the stored
-    ones.
-    """
+    """Read all leaves in order into `memory`, and compare the stored hashes above full tiles."""
     logs = {first: (number, uid) for number, uid, first in reader.rows(LOGS)}
     nodes = {(log, level, place): bytes(node) for log, level, place, node in reader.rows(NODES)}
     log, first, expected = 0, 0, 0
@@ -133,7 +131,7 @@ def check_leaves(reader: Reader, memory: LogMemory) -> Iterator[Difference]:
 def _add(
     nodes: dict[Any, bytes], log: int, levels: list[list[bytes]], level: int, place: int, one: bytes
 ) -> Iterator[Difference]:
-    """Add a hash to the tree; where a tile is full, compare what stands above it."""
+    """Add a hash to the tree; if it fills a tile, compare the hash above it."""
     levels[level].append(one)
     if (place + 1) % TILE_WIDTH or len(levels[level]) != TILE_WIDTH:
         return

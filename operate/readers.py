@@ -1,4 +1,4 @@
-"""Read one moment of a database, a few rows at a time, while others write."""
+"""Read a snapshot of a database, a few rows at a time, while others write."""
 
 import contextlib
 import itertools
@@ -14,7 +14,7 @@ ROWS_AT_ONCE = 200
 
 
 class Reader(Protocol):
-    """A connection of its own to either engine. Inside `snapshot` it sees one moment."""
+    """A separate connection to either engine. Inside `snapshot` it sees one snapshot."""
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]: ...
 

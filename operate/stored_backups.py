@@ -1,5 +1,5 @@
-"""Backups that the operator asks for by the page /admin: made in DATA_DIR/backups while the server
-goes on, one at a time.
+"""Backups requested on the page /admin: made in DATA_DIR/backups by the running server, one at a
+time.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from operate import backups
 from operate.instance import Refused
 from storage.files import make_folder
 
-# Bytes that are to be left, beside room for the copies that are made.
+# Bytes to keep free, in addition to the copies being made.
 LEAST_FREE = 200_000_000
 FOLDER, LOCK = "backups", ".lock"
 MAX_LISTED = 20
@@ -53,10 +53,10 @@ def is_at_work(config: Config) -> bool:
 
 
 def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], None]) -> str:
-    """Begin to make a backup; return the name it will have.
+    """Start a backup and return its future name.
 
-    `tell(name, problem)` is called by another thread once it is made (None) or could not be.
-    Refused where one is being made already, where there is no room, and on PostgreSQL.
+    Another thread calls `tell(name, problem)` when it is done (None) or failed. Raises Refused if a
+    backup is running, there is no room, or the data is on PostgreSQL.
     """
     if config.database_url:
         raise Refused(
@@ -72,7 +72,7 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
         raise Refused("a backup is being made already")
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
     name = f"candor-{moment}.{now % 1000:03}Z.db"
-    # An ending process need not wait for it: what is left of it is removed by the next one.
+    # An exiting process need not wait: the next one removes the leftovers.
     arguments = (config, name, held, tell)
     threading.Thread(target=_make, args=arguments, name="backup", daemon=True).start()
     return name

@@ -1,10 +1,10 @@
-"""Would copying have worked? What a follower right behind a bot would have got from the pools.
+"""Would copying have worked? What a follower right behind a bot would have received from the pools.
 Pure; integers.
 
 The follower buys for the same amount after each of the bot's purchases and sells its share after
-each of the bot's sales, without delay and with nobody in between. What happens to its SOL in the
-pool decides the result, so there are two cases. Best: the SOL stays until the follower sells.
-Worst: others took it out first, and the pool is as observed.
+each of the bot's sales, without delay and with no other trades in between. The result depends on
+what happens to its SOL in the pool, so there are two cases. Best: the SOL stays until the follower
+sells. Worst: others took it out first, and the pool is as observed.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +19,7 @@ MODEL = "copy/1"
 # lamports per purchase
 SIZES = (10**8, 10**9, 10**10)
 SHOWN_SIZE = 10**9
-# Lamports, if somebody else paid the fee: the middle of recorded swaps (paper.fills).
+# Lamports, if another account paid the fee: the median of recorded swaps (paper.fills).
 NETWORK_COST = 25_000
 # Below these, no return is shown.
 MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
@@ -34,14 +34,14 @@ class Bought(NamedTuple):
 
 
 class Sold(NamedTuple):
-    """Lamports that the follower received, and that left the pool."""
+    """Lamports that the follower received, and lamports that left the pool."""
 
     received: int
     left: int
 
 
 def buy(pool: PoolReading, state: State, lamports: int) -> Bought | None:
-    """None if the pool hasn't that much left to buy."""
+    """Return None if the pool doesn't have that much left to buy."""
     if pool.fee_kind == "on_top":
         net = lamports * ONE // (ONE + pool.fee_bps)
     else:
@@ -60,13 +60,13 @@ def sell(pool: PoolReading, state: State, raw: int) -> Sold:
 
 
 def add_sol(state: State, more: int, side: str) -> State:
-    """The same pool with so many more lamports in it, along its own curve."""
+    """Return the pool with this many more lamports in it, moved along its own curve."""
     moved = shift(Pool(state.sol, state.raw, state.payable, state.buyable), more, side)
     return State(*moved[:4])
 
 
 def add_raw(state: State, more: int) -> State:
-    """The same pool after so many raw units came in, negative if they went out."""
+    """Return the pool after this many raw units arrived (negative: left)."""
     raw = state.raw + more
     if raw <= 0:
         return State(0, 0, 0, 0)
@@ -78,8 +78,8 @@ def add_raw(state: State, more: int) -> State:
 # ---- a bot's trades ------------------------------------------------------------------------------
 class CopiedTrade(NamedTuple):
     """A bot's purchase or sale for SOL. `raw`: units bought; `proceeds`: lamports of a sale;
-    `network`: its fee and tip. `pool`: or the reason why it can't be read. `slices`: ((id of the
-    purchase or None, raw units, cost or None), ...) of a sale, first in, first out.
+    `network`: its fee and tip. `pool`: its reading, or the reason why there is none. `slices`: ((id
+    of the purchase or None, raw units, cost or None), ...) of a sale, first in, first out.
     """
 
     id: str
@@ -94,7 +94,7 @@ class CopiedTrade(NamedTuple):
 
 @dataclass(slots=True)
 class _Lot:
-    """What the follower holds of one purchase. `bot`: raw units that the bot has left of it."""
+    """The follower's holdings from one purchase. `bot`: raw units that the bot has left of it."""
 
     bot: int
     raw: int
@@ -102,10 +102,14 @@ class _Lot:
     pool: str
 
     def take(self, amount: int) -> tuple[int, int]:
-        """(raw units, lamports spent) for so many of the bot's units; the last gets the rest."""
+        """Remove the share for this many of the bot's units: (raw units, lamports spent). The last
+        gets the rest.
+        """
         raw, spent = self.raw, self.spent
         if amount < self.bot:
-            raw, spent = raw * amount // self.bot, spent * amount // self.bot
+            raw = raw * amount // self.bot
+            # What a sale of no unit cost stays with the units that are left.
+            spent = spent * raw // self.raw
         self.bot, self.raw, self.spent = (
             max(0, self.bot - amount),
             self.raw - raw,
@@ -117,7 +121,7 @@ class _Lot:
 @dataclass
 class _Part:
     """What the follower sells in one sale. `at_bot`: what `spent` returned at the bot's prices;
-    `cost`: the bot's, of the same slices.
+    `cost`: the bot's cost of the same slices.
     """
 
     raw: int = 0
@@ -129,7 +133,7 @@ class _Part:
 
 
 class Outcome(NamedTuple):
-    """What the follower got for a sale of the bot, or why that is unknown."""
+    """What the follower received for a sale of the bot, or why that is unknown."""
 
     lamports: int | None
     reason: str | None
@@ -148,7 +152,7 @@ class Follower:
         self.excluded: Counter[str] = Counter()
         self._lots: dict[str, _Lot] = {}
         self._unread: dict[str, str] = {}
-        # By pool: lamports more than were observed, and units that the follower holds.
+        # By pool: lamports in addition to the observed ones, and units that the follower holds.
         self._more: defaultdict[str, int] = defaultdict(int)
         self._held: defaultdict[str, int] = defaultdict(int)
 
@@ -214,12 +218,15 @@ class Follower:
             if isinstance(trade.pool, str):
                 reasons[trade.pool] += 1
                 continue
+            if not raw:
+                reasons["too_small"] += 1
+                continue
             part.raw, part.spent, part.cost = part.raw + raw, part.spent + spent, part.cost + cost
             part.at_bot += spent * got // cost if cost else spent
         return part
 
     def _see_sale(self, pool: PoolReading) -> State:
-        """The pool after the bot's sale: the bot sells first, into the follower's SOL."""
+        """Return the pool after the bot's sale: the bot sells first, into the follower's SOL."""
         more = self._more[pool.pool]
         if not self.stays or not more:
             return pool.after
@@ -248,18 +255,18 @@ class Follower:
 
     @property
     def covered_percent(self) -> int:
-        """How much of the known cost of the bot's sales is in it."""
+        """How much of the known cost of the bot's sales is included."""
         return self.cost * 100 // self.all_cost if self.all_cost else 0
 
     @property
     def top_token_percent(self) -> int | None:
-        """The largest gain of a token among the gains of those that gained."""
+        """The largest gain of one token, in percent of all gains."""
         gains = [gain for gain in self.gains.values() if gain > 0]
         return max(gains) * 100 // sum(gains) if gains else None
 
     @property
     def missing(self) -> str | None:
-        """Why no return is shown."""
+        """Why no return is shown, or None."""
         if self.used < MIN_SALES:
             return "too_few_sales"
         if len(self.gains) < MIN_TOKENS:
@@ -268,14 +275,14 @@ class Follower:
 
 
 class Followers:
-    """Followers of all sizes, each in both cases, who see a bot's trades once, in order."""
+    """Followers of all sizes in both cases, who see a bot's trades once, in order."""
 
     def __init__(self) -> None:
         self.best = {size: Follower(size, stays=True) for size in SIZES}
         self.worst = {size: Follower(size, stays=False) for size in SIZES}
 
     def follow(self, trade: CopiedTrade) -> Outcome:
-        """The outcome of SHOWN_SIZE in the best case."""
+        """Return the outcome of SHOWN_SIZE in the best case."""
         for one in self.worst.values():
             one.follow(trade)
         outcomes = {size: one.follow(trade) for size, one in self.best.items()}

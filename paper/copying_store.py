@@ -1,5 +1,5 @@
-"""Work out what followers of observed bots would have got, from stored transactions, and store it.
-A job does this after new sales; no request does.
+"""Compute what followers of observed bots would have received, from stored transactions, and store
+it. A job does this after new sales; no request does.
 """
 
 import heapq
@@ -20,18 +20,21 @@ from chain.stored.attachments import write_last
 from chain.stored.siblings import UNREADABLE
 from paper import copying
 from paper.copying import Follower, Followers, Outcome
+from paper.rows import STORED_TRADES, StoredTrade
 from paper.tables import CopyTotal
 from storage.rows import select, write_marks
 
 log = logging.getLogger("candor.copying")
-# A bot is worked out again this long after the last time, at the earliest.
+# Minimum time between two computations for a bot.
 REST_MS = 600_000
 ROWS_AT_ONCE = 500
+# In a column of 64 bits.
+LARGEST = 2**63 - 1
 MATCHED = ("matched", "partial")
 
 
 class WalletRow(NamedTuple):
-    """A wallet a bot holds whose whole history is the bot's, and the sums of its sales."""
+    """A bot's attached wallet whose whole history is the bot's, and the sums of its sales."""
 
     bot: int
     wallet: int
@@ -51,7 +54,7 @@ ORDER BY a.bot_id, a.wallet_id"""
 
 
 class DoneRow(NamedTuple):
-    """When a bot was worked out (ms), and from what."""
+    """When a bot's results were computed (ms), and from what."""
 
     bot: int
     mark: str
@@ -63,23 +66,23 @@ FORGET = "DELETE FROM copy_total WHERE bot_id = ?"
 
 
 def run_tick(now: int) -> tuple[str | None, str]:
-    """Work out every bot that is due; return no problem and details for health. `now`: ms."""
+    """Compute the results of each due bot; return no problem and details for health. `now`: ms."""
     done = {row.bot: row for row in select(DoneRow, DONE)}
     due = list_due(done, now)
     for bot, wallets in due.items():
         try:
             _work_out(bot, wallets, now)
         except UNREADABLE:
-            # `doctor` names the damaged row; the old results stay until it is repaired.
+            # `doctor` reports the damaged row; the old results stay until it is repaired.
             log.warning(
-                "the trades of bot %s can't be read, so its followers aren't worked out", bot
+                "can't read the trades of bot %s, so its copying results aren't updated", bot
             )
     return None, orjson.dumps({"bots": len(due)}).decode()
 
 
 def list_due(done: dict[int, DoneRow], now: int) -> dict[int, list[WalletRow]]:
-    """{bot: its wallets} of bots with other sales than at the last time. Results of bots without
-    any are dropped.
+    """Return {bot: its wallets} for bots whose sales changed since their last results. Results of
+    bots without sales are deleted.
     """
     held: dict[int, list[WalletRow]] = {}
     for row in select(WalletRow, WALLETS):
@@ -123,10 +126,10 @@ def _work_out(bot: int, wallets: list[WalletRow], now: int) -> None:
 def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) -> dict[str, Any]:
     reason = best.missing
     shown = {
-        "return_bps": best.return_bps,
-        "worst_bps": worst.return_bps,
-        "bot_bps": best.bot_bps,
-        "kept": best.kept_percent,
+        "return_bps": _cut(best.return_bps),
+        "worst_bps": _cut(worst.return_bps),
+        "bot_bps": _cut(best.bot_bps),
+        "kept": _cut(best.kept_percent),
     }
     return {
         "bot": bot,
@@ -134,8 +137,8 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
         "mark": mark,
         "at": now,
         **(dict.fromkeys(shown) if reason else shown),
-        "spent": best.spent,
-        "received": best.received,
+        "spent": _cut(best.spent),
+        "received": _cut(best.received),
         "sales": best.sales,
         "used": best.used,
         "covered": best.covered_percent,
@@ -146,49 +149,33 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
     }
 
 
+def _cut(value: int | None) -> int | None:
+    """Cut a sum to its column: a lying node can say that each sale meets all SOL there is."""
+    return None if value is None else max(-LARGEST, min(LARGEST, value))
+
+
 # ---- a bot's trades ------------------------------------------------------------------------------
-class TradeRow(NamedTuple):
-    """A trade with its stored entry; JSON as models.Trade has it."""
-
-    slot: int
-    place: int
-    id: int
-    uid: str
-    kind: str
-    realized: str
-    flags: str
-    lots: str
-    signature: str
-    tx_index: int | None
-    entry: bytes
-
-
-TRADES = """
-SELECT t.slot, t.place, t.id, t.uid, t.kind, t.realized, t.flags, t.lots, t.signature, t.tx_index,
-       s.entry
-FROM trade t JOIN sighting s ON s.signature = t.signature AND s.wallet_id = t.wallet_id
-WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
 FUNDED = "SELECT token_changes FROM trade WHERE kind = 'liquidity' AND wallet_id IN "
 NOTHING = Outcome(None, None)
 
 
 def list_trades(wallets: list[int]) -> Iterator[tuple[int, copying.CopiedTrade]]:
-    """(number, trade) of purchases and sales for SOL, oldest first. Tokens that a wallet created,
-    and those of pools that it funded, have that as their reason.
+    """Yield (number, trade) for purchases and sales for SOL, oldest first. Tokens that a wallet
+    created, and those of pools that it funded, have that as their reason.
     """
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
-        entry = Entry.load(row.signature, row.slot, row.tx_index, row.entry)
+        entry = row.read_entry()
         own |= dict.fromkeys(entry.created, "own_token")
         trade = _read_trade(row, entry, own.get(entry.mint or ""))
         if trade:
             yield row.id, trade
 
 
-def _read_rows(wallet: int) -> Iterator[TradeRow]:
-    rows = storage.database.execute_sql(TRADES, (wallet,))
+def _read_rows(wallet: int) -> Iterator[StoredTrade]:
+    rows = storage.database.execute_sql(STORED_TRADES, (wallet,))
     try:
-        yield from map(TradeRow._make, rows)
+        yield from map(StoredTrade._make, rows)
     finally:
         rows.close()
 
@@ -199,7 +186,7 @@ def _list_funded(wallets: list[int]) -> set[str]:
     return mints - MINTS - {WRAPPED_SOL}
 
 
-def _read_trade(row: TradeRow, entry: Entry, own: str | None) -> copying.CopiedTrade | None:
+def _read_trade(row: StoredTrade, entry: Entry, own: str | None) -> copying.CopiedTrade | None:
     is_buy = row.kind == "buy"
     if UNEXPLAINED in orjson.loads(row.flags) or entry.mint is None:
         return None
@@ -225,7 +212,7 @@ def _read_trade(row: TradeRow, entry: Entry, own: str | None) -> copying.CopiedT
 OUTCOMES = """
 SELECT c.trade_id, c.lamports, c.reason FROM copied_trade c JOIN trade t ON t.id = c.trade_id
 WHERE t.wallet_id IN """
-# A trade may be gone by now.
+# The trade may have been deleted since.
 STORE = """
 INSERT INTO copied_trade (trade_id, lamports, reason)
 SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ?
@@ -239,7 +226,7 @@ def _read_outcomes(wallets: list[int]) -> dict[int, Outcome]:
 
 
 def _store_outcomes(right: dict[int, Outcome], stored: dict[int, Outcome]) -> None:
-    """Write only what differs, in short transactions."""
+    """Write only differences, in short transactions."""
     changed = [(*one, trade) for trade, one in right.items() if stored.get(trade) != one]
     _write(STORE, changed)
     _write(DROP, [(trade,) for trade in stored.keys() - right.keys()])

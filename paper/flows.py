@@ -1,8 +1,8 @@
-"""What observed wallets bought and sold, as paper mode came to know it.
+"""What observed wallets bought and sold, as paper mode learned of it.
 
-Transactions arrive late, and ledgers are worked out again. So what a decision could see is stored
-once and for all, with the first snapshot it could be seen with: a replay of stored snapshots sees
-the same.
+Transactions arrive late, and ledgers are rebuilt. So everything a decision could see is stored
+once, with the first snapshot from which it could be seen: a replay of stored snapshots sees the
+same.
 """
 
 from collections import defaultdict
@@ -33,7 +33,8 @@ class TradedRow(NamedTuple):
     entry: bytes | None
 
 
-TRADED = f"""
+# Also spares the entries of flows that are already stored.
+UNSEEN = f"""
 SELECT t.uid AS trade, n.address AS mint, b.owner_id AS owner, w.address AS wallet, b.uid AS bot,
        m.side, t.block_time, s.entry
 FROM trade t JOIN trade_mint m ON m.trade_id = t.id JOIN mint n ON n.id = m.mint_id
@@ -41,6 +42,8 @@ JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}
 LEFT JOIN sighting s ON s.signature = t.signature AND s.wallet_id = t.wallet_id
 WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND m.side IS NOT NULL
 AND t.flags NOT LIKE '%"value_unexplained"%'
+AND NOT EXISTS (SELECT 1 FROM seen_flow f
+                WHERE f.trade = t.uid AND f.mint = n.address AND f.side = m.side)
 ORDER BY t.block_time, t.id"""
 
 
@@ -66,10 +69,9 @@ END_OF_TIME = 2**62
 
 
 def see_flows(since: int, first_snapshot: int) -> dict[str, tuple[Flow, ...]]:
-    """Return what observed wallets bought and sold since (ms), by mint. What was not known before
-    is stored as seen with the snapshot of this id first.
+    """Return what observed wallets bought and sold since (ms), by mint. New flows are stored as
+    first seen with the snapshot of this id.
     """
-    known = {(row.trade, row.mint, row.side) for row in _select_seen(since)}
     fresh = [
         {
             "trade": row.trade,
@@ -82,8 +84,7 @@ def see_flows(since: int, first_snapshot: int) -> dict[str, tuple[Flow, ...]]:
             "at": row.block_time * 1000,
             "first_snapshot": first_snapshot,
         }
-        for row in select(TradedRow, TRADED, (since // 1000,))
-        if (row.trade, row.mint, row.side) not in known
+        for row in select(TradedRow, UNSEEN, (since // 1000,))
     ]
     if fresh:
         with storage.writing():
@@ -93,15 +94,15 @@ def see_flows(since: int, first_snapshot: int) -> dict[str, tuple[Flow, ...]]:
 
 
 def find_sold_bps(row: TradedRow) -> int:
-    """How much of what a wallet held it sold, in basis points, rounded up; all of it if that isn't
-    known.
+    """Return the share of its holdings that a wallet sold, in basis points, rounded up; all of it
+    if that isn't known.
     """
     if row.side != "sell" or row.entry is None:
         return ONE
     try:
         balances = Entry.load("", 0, None, row.entry).balances
     except UNREADABLE:
-        # `doctor` names the damaged row.
+        # `doctor` reports the damaged row.
         return ONE
     before = sum(one.before for one in balances if one.mint == row.mint)
     after = sum(one.after for one in balances if one.mint == row.mint)
@@ -109,7 +110,7 @@ def find_sold_bps(row: TradedRow) -> int:
 
 
 def list_flows(since: int, until: int = END_OF_TIME) -> dict[str, tuple[Flow, ...]]:
-    """Read what was seen of that time (ms), by mint, oldest first."""
+    """Read the flows seen in this time (ms), by mint, oldest first."""
     flows = defaultdict(list)
     for row in _select_seen(since, until):
         seen = row.owner, row.wallet, row.side, row.at, row.first_snapshot

@@ -15,27 +15,27 @@ from paper.market import Snapshot, price_of
 from paper.pools import NEVER_TRADED, Pool
 from paper.venues import find_venue
 
-# The provider's id of a venue, by the name our table of programs gives it.
+# The provider's id of a venue, by its name in our table of programs.
 VENUE_IDS = {
     "pump.fun": "pumpfun",
     "PumpSwap": "pumpswap",
     "Raydium v4": "raydium",
     "Raydium CPMM": "raydium/cpmm",
 }
-# A venue counts with at least this many receipts, nine in ten of which are this near.
+# A venue counts if it has this many receipts and nine in ten of them are this close.
 MIN_RECEIPTS = 10
 MAX_ERROR_BPS = 300
-# A snapshot older than this tells nothing of a swap.
+# An older snapshot says nothing about a swap.
 MAX_AGE_MS = 90_000
-# An error beyond it is as bad as any.
+# Larger errors count as this.
 WORST_BPS = 1_000_000
-# Swaps that network costs are read from, at least.
+# The least swaps for computing network costs.
 MIN_PAID = 30
 ONE = 10_000
 
 
 class RealSwap(NamedTuple):
-    """A purchase or sale on the chain. `raw` and `lamports` passed through the venue."""
+    """A purchase or sale on the chain. `raw` and `lamports`: through the venue."""
 
     uid: str
     # UTC ms.
@@ -52,7 +52,7 @@ class RealSwap(NamedTuple):
 
 class Measured(NamedTuple):
     """How far a swap was from the model, in basis points: by its own reserves, and by the snapshot
-    before it. None if one of them isn't known.
+    before it. None if unknown.
     """
 
     bps: int | None
@@ -60,7 +60,7 @@ class Measured(NamedTuple):
 
 
 class CostsFrom(NamedTuple):
-    """What the network took from a time on (ms), worked out from so many swaps of this instance."""
+    """Network costs from a time on (ms), computed from this many of the instance's swaps."""
 
     at: int
     costs: NetworkCosts
@@ -68,7 +68,7 @@ class CostsFrom(NamedTuple):
 
 
 class VenueError(NamedTuple):
-    """How far off the model is at a venue: `source` own | recorded; since: UTC ms of the first."""
+    """The model's error at a venue: `source` own | recorded; since: UTC ms of the first receipt."""
 
     venue: str
     receipts: int
@@ -96,13 +96,13 @@ RECORDED = (
 
 
 def measure(swap: RealSwap, pool: PoolReading | str, snapshot: Snapshot | None) -> Measured:
-    """`pool`: read from the swap's own transaction, or the reason why it can't be. `snapshot`: the
-    one before the swap.
+    """Measure the model's error for a swap. `pool`: from the swap's own transaction, or the reason
+    why it can't be read. `snapshot`: the one before the swap.
     """
     amount, real = (swap.lamports, swap.raw) if swap.side == "buy" else (swap.raw, swap.lamports)
     seen = quote_snapshot(swap, amount, snapshot) if snapshot else 0
     drift = find_error(seen, real)
-    # Otherwise a venue that changed its rules would keep the errors of before.
+    # Otherwise a venue that changed its rules would keep its old errors.
     if pool == "not_reproduced":
         return Measured(WORST_BPS, drift)
     if isinstance(pool, str) or not _is_alone(swap, pool):
@@ -113,7 +113,7 @@ def measure(swap: RealSwap, pool: PoolReading | str, snapshot: Snapshot | None) 
 
 
 def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
-    """Did nothing else in the transaction trade with the pool?"""
+    """Whether nothing else in the transaction traded with the pool."""
     change = pool.before.raw - pool.after.raw
     return VENUE_IDS.get(pool.venue) == swap.venue and change == (
         swap.raw if swap.side == "buy" else -swap.raw
@@ -121,8 +121,8 @@ def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
 
 
 def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | None) -> int:
-    """What the model pays for lamports or raw units from the reserves before, at the fee it charges
-    there; 0 if that depends on an unknown market capitalization (lamports).
+    """Return what the model pays for lamports or raw units from the reserves before the swap, at
+    the model's fee; 0 if that depends on an unknown market capitalization (lamports).
     """
     venue = find_venue(swap.venue)
     if market_cap is None and len(venue.steps) > 1:
@@ -136,8 +136,8 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
 
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
-    """Return what the model says of a swap on a snapshot; 0 if it says nothing: another venue, no
-    pool, or more than the pool would have taken.
+    """Return the model's result for a swap on a snapshot; 0 if it has none: another venue, no pool,
+    or more than the pool would have taken.
     """
     if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
         return 0
@@ -158,17 +158,17 @@ def find_error(predicted: int, real: int) -> int | None:
 
 
 def find_quantile(sorted_values: Sequence[int], percent: int) -> int:
-    """Return the smallest value that `percent` of them do not exceed (nearest rank)."""
+    """Return the smallest value that `percent` of them don't exceed (nearest rank)."""
     return sorted_values[find_place(len(sorted_values), percent)]
 
 
 def find_place(count: int, percent: int) -> int:
-    """Return the place of this quantile, from 0, among `count` sorted values."""
+    """Return the index of this quantile among `count` sorted values."""
     return max(0, -(-count * percent // 100) - 1)
 
 
 def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueError:
-    """Return how far off the model was at a venue, by this instance's own receipts."""
+    """Return the model's error at a venue, from this instance's own receipts."""
     errors = sorted(abs(one.bps) for one in found if one.bps is not None)
     drifts = sorted(abs(one.drift_bps) for one in found if one.drift_bps is not None)
     median, p90 = (find_quantile(errors, percent) if errors else None for percent in (50, 90))
@@ -177,8 +177,8 @@ def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueEr
 
 
 def choose(own: Sequence[VenueError]) -> list[VenueError]:
-    """Return what counts for each venue: its own receipts from MIN_RECEIPTS on, before that what
-    was recorded.
+    """Return the error that counts for each venue: from its own receipts if there are MIN_RECEIPTS,
+    else as recorded.
     """
     enough = {one.venue: one for one in own if one.receipts >= MIN_RECEIPTS}
     recorded = {one.venue: one for one in RECORDED}

@@ -12,48 +12,22 @@ from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.guard import DAY_MS, HOUR_MS
 from paper.load import read_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
-from paper.rows import NAMED_SNAPSHOT, Columns, NamedSnapshotRow
+from paper.rows import NAMED_SNAPSHOT, SWAPS, Columns, NamedSnapshotRow, StoredTrade
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select
 
-# A swap that was seen later than this has no snapshot any more.
+# A swap seen later than this has lost its snapshot.
 LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
-# What is measured counts for this long.
+# Measurements count for this long.
 KEPT_MS = 30 * DAY_MS
-
-
-class SwapRow(NamedTuple):
-    """A purchase or sale of an observed wallet with its stored entry; `block_time` in seconds."""
-
-    uid: str
-    block_time: int
-    venue: str
-    kind: str
-    mint: str
-    transfer_fee_bps: int | None
-    signature: str
-    slot: int
-    tx_index: int | None
-    entry: bytes
-
-
-# The newest first: those that cannot be measured are asked for again until they are too old.
-SWAPS = """
-SELECT t.uid, t.block_time, t.venue, t.kind, t.mint, k.transfer_fee_bps, t.signature, t.slot,
-       t.tx_index, s.entry
-FROM trade t JOIN sighting s ON s.signature = t.signature AND s.wallet_id = t.wallet_id
-LEFT JOIN token k ON k.mint = t.mint
-WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND t.venue IN (?, ?, ?, ?)
-AND s.state = 'stored'
-AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id DESC LIMIT ?"""
-# The snapshot nearest before a moment, not older than another.
+# The last snapshot in a span of time.
 SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}
 WHERE t.mint = ? AND s.taken_at <= ? AND s.taken_at >= ? ORDER BY s.taken_at DESC LIMIT 1"""
 
 
 class ErrorRow(NamedTuple):
-    """How far off the model was for one swap, at a venue."""
+    """The model's error for one swap at a venue."""
 
     venue: str
     bps: int | None
@@ -65,15 +39,15 @@ ERRORS = "SELECT venue, bps, drift_bps, at FROM real_fill WHERE at >= ? AND mode
 
 
 class PaidRow(NamedTuple):
-    """How many swaps paid the network since when (Unix seconds), and how many of them rent."""
+    """How many swaps `since` a Unix second paid the network, and how many paid rent."""
 
     swaps: int
     since: int | None
     with_rent: int
 
 
-# Of the swaps since a Unix second that paid for themselves. There may be hundreds of thousands, so
-# what is wanted of them is found in the database.
+# Swaps since a Unix second whose wallet paid the fee. There may be hundreds of thousands, so the
+# database does the counting.
 PAID = """
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.fee > 0"""
 COUNT_PAID = f"""
@@ -84,7 +58,7 @@ NTH_RENT = f"SELECT t.rent {PAID} AND t.rent > 0 ORDER BY t.rent LIMIT 1 OFFSET 
 
 
 class CostRow(NamedTuple):
-    """The network costs that count now."""
+    """The current network costs."""
 
     at: int
     p50: int
@@ -100,22 +74,23 @@ COSTS = f"{ALL_COSTS} DESC LIMIT 1"
 
 
 def measure_swaps(now: int) -> int:
-    """Store what the model says of the swaps of the last hours; return how many could be measured,
-    by their own reserves or by a snapshot before them. `now`: ms.
+    """Measure the model with the swaps of the last hours and store the errors. Return how many
+    could be measured, by their own reserves or by an earlier snapshot. `now`: ms.
     """
     values = ((now - LATE_MS) // 1000, *measured.VENUE_IDS, MAX_SWAPS)
-    rows = [found for row in select(SwapRow, SWAPS, values) if (found := _measure(row))]
+    swaps = [(StoredTrade._make(trade), fee) for *trade, fee in storage.read_rows(SWAPS, values)]
+    rows = [found for row, fee in swaps if (found := _measure(row, fee or 0))]
     if rows:
         with storage.writing():
             RealFill.insert_many(rows).on_conflict_ignore().execute()
     return len(rows)
 
 
-def _measure(row: SwapRow) -> Columns | None:
-    """The row of a swap that could be measured."""
+def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
+    """Return the row of a swap, or None if it can't be measured."""
     try:
-        entry = Entry.load(row.signature, row.slot, row.tx_index, row.entry)
-        swap, pool = _read_swap(row, entry), unpack_pool(entry.pool)
+        entry = row.read_entry()
+        swap, pool = _read_swap(row, fee_bps, entry), unpack_pool(entry.pool)
     except UNREADABLE:
         # `doctor` names the damaged row.
         return None
@@ -143,8 +118,8 @@ def _measure(row: SwapRow) -> Columns | None:
     }
 
 
-def _read_swap(row: SwapRow, entry: Entry) -> RealSwap | None:
-    """What passed through the venue in a trade; None if more than one token did."""
+def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
+    """Return a trade's exchange at its venue; None if several tokens passed through it."""
     changes = entry.venue_tokens
     if [mint for mint, _, _ in changes] != [row.mint]:
         return None
@@ -152,12 +127,12 @@ def _read_swap(row: SwapRow, entry: Entry) -> RealSwap | None:
     # Fee and tip went elsewhere.
     lamports = abs(entry.venue_sol + entry.fee + entry.tip)
     venue, at = measured.VENUE_IDS[row.venue], row.block_time * 1000
-    fee = row.transfer_fee_bps or 0
-    return RealSwap(row.uid, at, venue, row.kind, row.mint, decimals, fee, abs(change), lamports)
+    raw = abs(change)
+    return RealSwap(row.uid, at, venue, row.kind, row.mint, decimals, fee_bps, raw, lamports)
 
 
 def list_errors(now: int) -> list[VenueError]:
-    """Return how far off the model is at each venue, by what counts now (ms)."""
+    """Return the model's error at each venue, from the receipts that count at `now` (ms)."""
     found: defaultdict[str, list[ErrorRow]] = defaultdict(list)
     for row in select(ErrorRow, ERRORS, (now - KEPT_MS, MODEL)):
         found[row.venue].append(row)
@@ -174,8 +149,8 @@ def list_errors(now: int) -> list[VenueError]:
 
 
 def refresh_costs(now: int) -> NetworkCosts:
-    """Return the network costs that count now (ms), worked out anew once a day from the swaps of
-    the last thirty; the recorded ones while those are too few.
+    """Return the network costs at `now` (ms). They are recomputed once a day from the swaps of the
+    last thirty days; too few of those, and the recorded costs apply.
     """
     last = find_costs()
     if last is None or last.at // DAY_MS < now // DAY_MS:
@@ -186,12 +161,12 @@ def refresh_costs(now: int) -> NetworkCosts:
 
 
 def find_costs() -> CostRow | None:
-    """Return the network costs of this instance's own receipts that count now."""
+    """Return the current network costs from this instance's own receipts."""
     return next(iter(select(CostRow, COSTS)), None)
 
 
 def list_costs() -> list[CostsFrom]:
-    """List all network costs that there were, oldest first."""
+    """List all past and current network costs, oldest first."""
     return [
         CostsFrom(row.at, NetworkCosts(row.p50, row.p75, row.p90), row.receipts)
         for row in select(CostRow, ALL_COSTS)
@@ -206,7 +181,7 @@ def _measure_costs(now: int) -> NetworkCosts | None:
     found = [_find_quantile(NTH_PAID, begin, paid.swaps, percent) for percent in (50, 75, 90)]
     quantiles = [one for one in found if one is not None]
     if len(quantiles) < len(found):
-        # Trades were dropped meanwhile: the next tick counts again.
+        # Trades were deleted in between; the next tick counts again.
         return None
     costs = NetworkCosts(*quantiles)
     rent = _find_quantile(NTH_RENT, begin, paid.with_rent, 50) if paid.with_rent else None
@@ -218,8 +193,8 @@ def _measure_costs(now: int) -> NetworkCosts | None:
 
 
 def _find_quantile(nth: str, begin: int, count: int, percent: int) -> int | None:
-    """Read this quantile of so many payments since a Unix second, in lamports; None where they have
-    become fewer.
+    """Return this quantile of `count` payments since a Unix second, in lamports; None if there are
+    fewer now.
     """
     place = measured.find_place(count, percent)
     row = storage.database.execute_sql(nth, (begin, place)).fetchone()

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from chain.reading.entries import Entry
+from chain.stored.trades import LISTED_TRADE
 from paper.account import Position
 from paper.fills import MODEL, Fill, NetworkCosts, Order
 from paper.trader import DiaryLine
@@ -236,6 +238,42 @@ UNPOSTED = """
 SELECT d.id, t.id AS trader, t.handle, t.voice, d.kind, d.at, d.mint, d.facts
 FROM diary_entry d JOIN period p ON p.id = d.period_id JOIN trader t ON t.id = p.trader_id
 WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) AND p.twin = 0 ORDER BY d.id LIMIT ?"""
+
+
+class StoredTrade(NamedTuple):
+    """A trade of an observed wallet with its stored entry; JSON as models.Trade has it.
+    `block_time` in seconds.
+    """
+
+    slot: int
+    place: int
+    id: int
+    uid: str
+    kind: str
+    venue: str
+    mint: str
+    block_time: int
+    realized: str
+    flags: str
+    lots: str
+    signature: str
+    tx_index: int | None
+    entry: bytes
+
+    def read_entry(self) -> Entry:
+        return Entry.load(self.signature, self.slot, self.tx_index, self.entry)
+
+
+STORED = ", ".join(f"{'s' if name == 'entry' else 't'}.{name}" for name in StoredTrade._fields)
+STORED_TRADES = f"""
+SELECT {STORED} FROM {LISTED_TRADE}
+WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
+# The newest first: those that can't be measured are read again until they are too old.
+SWAPS = f"""
+SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
+WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND t.venue IN (?, ?, ?, ?)
+AND s.state = 'stored'
+AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id DESC LIMIT ?"""
 
 
 class MintRow(NamedTuple):

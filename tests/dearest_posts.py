@@ -118,7 +118,7 @@ class Sender:
 
 def list_trades(sender):
     ids = sender.ids
-    alone = [{"bot_id": ids["bot"]}, {"wallet": ids["wallet"]}, {"mint": ids["mint"]}]
+    alone = [{"botId": ids["bot"]}, {"wallet": ids["wallet"]}, {"mint": ids["mint"]}]
     every = {**alone[0], **alone[1], **alone[2], "kind": "bridge"}
     since = sender.reader.cursor(paging.ARRIVALS, (0,))
     return [{**one, "limit": 100} for one in (*alone, every, {"kind": "failed"}, {"since": since})]
@@ -132,18 +132,18 @@ def list_boards(sender):
 
 TOOLS = {
     "list_bots": lambda sender: [{"limit": 100}],
-    "show_bot": lambda sender: [{"bot_id": sender.ids["bot"]}],
+    "show_bot": lambda sender: [{"botId": sender.ids["bot"]}],
     "read_feed": lambda sender: [
         {"limit": 100},
         {"limit": 100, "since": sender.reader.cursor(paging.ARRIVALS, (0,))},
     ],
-    "show_post": lambda sender: [{"post_id": sender.ids["post"]}],
+    "show_post": lambda sender: [{"postId": sender.ids["post"]}],
     "list_trades": list_trades,
     "show_activity": lambda sender: [{"mint": sender.ids["mint"], "limit": 100}],
     "show_leaderboard": list_boards,
     "show_market": lambda sender: [{"limit": 100}],
     "show_allowance": lambda sender: [{}],
-    "publish_post": lambda sender: [{"event_id": "told", **sender.make_post()}],
+    "publish_post": lambda sender: [{"eventId": "told", **sender.make_post()}],
 }
 
 

@@ -47,16 +47,6 @@ def answer(status, body=b"", **headers):
     return behave
 
 
-def wait_first(seconds):
-    """Accept, but only after so long."""
-
-    def behave(handler):
-        time.sleep(seconds)
-        answer(204)(handler)
-
-    return behave
-
-
 def trickle(seconds):
     """A header that never ends, a byte at a time."""
 

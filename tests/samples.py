@@ -69,7 +69,8 @@ def fill_path(path, operation, names):
     """A path of the document, with names in place of its parameters, and a query."""
     parts = path.split("/")
     room = parts[3] if parts[2] == "v1" else parts[2]
-    paged = any(one["name"] == "limit" for one in operation["parameters"])
+    shared = "#/components/parameters/limit"
+    paged = any(one.get("$ref") == shared for one in operation["parameters"])
     query = QUERIES.get(path, "?limit=1" if paged else "").format_map(names)
     filled = path.replace("{id}", names.get(room, "")).replace("{list}", "closes")
     return filled + query

@@ -110,7 +110,7 @@ class Service:
     ):
         """A trade row as the ledger store writes it; `more` overrides columns."""
         with storage.writing():
-            trade, wallet = self._store_trade(
+            trade, wallet = Service._store_trade(
                 wallet, name, slot, place, kind, mint, raw, sol, decimals, **more
             )
             sum_hours(wallet)
@@ -121,11 +121,11 @@ class Service:
         with storage.writing():
             for number, name in enumerate(names):
                 drawn = {k: v(number) if callable(v) else v for k, v in columns.items()}
-                _, row = self._store_trade(wallet, name, **{"slot": number, **drawn})
+                _, row = Service._store_trade(wallet, name, **{"slot": number, **drawn})
             sum_hours(row)
 
+    @staticmethod
     def _store_trade(
-        self,
         wallet,
         name,
         slot,

@@ -376,7 +376,7 @@ def test_the_youngest_that_are_kept_quiet_are_noted(tmp_path, chain, says_it_saw
     assert (report.verdict, report.unknown) == ("same", [])
     assert len(report.notes) == says_it_saw
     if says_it_saw:
-        slots = f"5 transactions, slots {mine[-5].slot} to {mine[-1].slot}, are not compared"
+        slots = f"5 transactions, slots {mine[-5].slot} to {mine[-1].slot}, aren't compared"
         assert slots in report.notes[0]
     service.close()
 

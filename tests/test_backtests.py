@@ -334,6 +334,13 @@ def test_combinations_are_candidates_and_bad_ones_are_refused(db):
         asked.check_request("momentum", [])
 
 
+@pytest.mark.parametrize("settings", [[], ["bot=bot_4f1c"]])
+def test_copying_has_no_backtest(settings):
+    with pytest.raises(Problem, match="copy has no backtest; must be one of: momentum") as refused:
+        asked.find_candidates("copy", settings)
+    assert refused.value.errors[0]["field"] == "family"
+
+
 def test_combinations_are_counted_before_they_are_made():
     """Twelve settings with 24 values each: 24**12 combinations, more than any memory holds."""
     values = ",".join(str(one) for one in range(24))

@@ -105,6 +105,22 @@ def sold(number, before, after, slices, proceeds, network=5_000, mint="M", **mor
     return CopiedTrade(f"s{number}", mint, False, 0, proceeds, network, pool, slices)
 
 
+def test_sales_of_less_than_a_unit_cost_nothing_yet():
+    """Behind 200 units for 25 SOL, 1 SOL buys 6 of the 800 that are left. The bot sells its 200 one
+    at a time: the follower's part is less than a unit until 6 are left, then one each. All that it
+    spent is counted, or a bot could make its followers look rich with tiny sales.
+    """
+    start, then = whole(100 * SOL, 1_000), whole(125 * SOL, 800)
+    follower = Follower(SOL, stays=True)
+    follower.follow(bought(1, start, then, 200, network=5_000))
+    for number in range(200):
+        slices = (("b1", 1, SOL // 8),)
+        outcome = follower.follow(sold(number, then, then, slices, SOL // 8, network=0))
+        assert (outcome.reason == "too_small") == (number < 194)
+    assert (follower.used, follower.spent) == (6, SOL + 5_000)
+    assert follower.excluded == {"too_small": 194}
+
+
 def test_a_follower_worked_out_by_hand():
     """A pool of 100 SOL and 1,000 units (times 10^9), no fee. The bot pays 25 SOL for 200 units.
     The follower pays 25 more: 800 * 25 / 150 = 133.33 units. The bot sells its 200 into 150 SOL and

@@ -130,6 +130,23 @@ def test_damaged_entries_leave_the_last_results(look):
     assert show() == told
 
 
+def test_sums_that_fit_no_column_are_cut(look):
+    """A lying node can say that each sale meets four times all SOL there is. 12 sales for almost
+    2**61 lamports each are more than 2**63.
+    """
+    play(look)
+    rich = State(2**61 - 1, 1, 2**61 - 1, 1)
+
+    def enrich(entry, pool):
+        return (pool if entry.kind == "buy" else pool._replace(before=rich, after=rich)).pack()
+
+    set_pools(enrich)
+    assert copying_store.run_tick(NOW) == (None, '{"bots":1}')
+    assert shown_size()["receivedLamports"] == str(2**63 - 1)
+    assert shown_size()["reason"] is None
+    assert {one.reason for one in CopiedTrade.select()} == {None}
+
+
 # ---- pages ---------------------------------------------------------------------------------------
 def test_a_profile_says_what_a_follower_would_have_made(service):
     """+14.1 % of +15.6 % is 90 %, rounded down."""

@@ -28,6 +28,7 @@ V1 = [
     ("GET", "bots/{bot}/positions"),
     ("GET", "bots/{bot}/tokens"),
     ("GET", "bots/{bot}/daily"),
+    ("GET", "bots/{bot}/copying"),
     ("GET", "feed"),
     ("GET", "posts/{post}"),
     ("POST", "posts"),

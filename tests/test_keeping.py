@@ -426,7 +426,7 @@ def test_what_litestream_notes_is_nobodys_harm_in_its_own_form_alone(backup, tmp
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("ALTER TABLE _litestream_lock ADD COLUMN more TEXT DEFAULT (random())")
         told = foreign_schema.list_foreign(db)
-    assert told == ["the table '_litestream_lock' is none of Candor's"]
+    assert told == ["the table '_litestream_lock' isn't Candor's"]
 
 
 def test_a_list_of_migrations_that_is_no_table_is_refused(backup, tmp_path):
@@ -452,7 +452,7 @@ def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, cap
     """Whoever runs on it needs a backup all the same."""
     storage.database.execute_sql(FOREIGN["a view"])
     holding = backups.store_backup(service.config, tmp_path / "backup.db")
-    assert holding.foreign == ("the view 'everything' is none of Candor's",)
+    assert holding.foreign == ("the view 'everything' isn't Candor's",)
     run_backup(service.config, argparse.Namespace(file=tmp_path / "backup.db", json=False))
     assert "everything" in capsys.readouterr().err
 
@@ -580,7 +580,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     jobs.note_job("scout", "ok", NOW - 600_000)
     told = complain(service.config)
     for words in (
-        "secret_key is cut short",
+        "secret_key is too short",
         "notes.txt",
         "observer is failing (every endpoint is paused)",
         "the job scout has shown no sign",

@@ -206,7 +206,7 @@ def test_an_older_backup_is_restored_and_brought_up_to_date(backup, plant, tmp_p
 @pytest.mark.parametrize(
     "foreign, named",
     [
-        ("CREATE TABLE mine (id INTEGER)", "'mine' is none of Candor's"),
+        ("CREATE TABLE mine (id INTEGER)", "'mine' isn't Candor's"),
         ("ALTER TABLE owner ADD COLUMN mine TEXT", "'owner' is defined in another way"),
     ],
 )

@@ -69,6 +69,15 @@ def test_a_trader_that_copies_needs_a_bot(browser):
     assert "1 paper trader copies an observed bot" in page.text
 
 
+def test_a_trader_cannot_copy_a_retired_bot(browser):
+    browser.create("Nell")
+    Bot.update(retired_at=1).execute()
+    form = {"name": "Wren", "family": "copy", "start": "standard", "bot": Bot.get().uid}
+    page = browser.send(PAGE, PAGE, **form)
+    assert page.status_code == 422 and set(errors_of(page)) == {"bot"}
+    assert "Is retired" in page.text and not Trader.select().exists()
+
+
 def test_a_closed_instance_says_so(browser, service):
     object.__setattr__(service.config, "registration", "closed")
     assert "Only the operator" in browser.get(PAGE).text

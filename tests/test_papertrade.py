@@ -898,10 +898,11 @@ def test_flow_reads_what_this_instance_observed(stage, service_trades):
 
 
 def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
-    """A round in which nothing new was observed writes no flow."""
+    """A round in which nothing new was observed reads no trade and writes no flow."""
     service_trades("one", "owner 1", stage.now)
     seen = flows.see_flows(stage.now - MINUTE, 7)
     assert [(flow.wallet, flow.first_snapshot) for flow in seen["MintA"]] == [("one", 7)]
+    assert storage.read_rows(flows.UNSEEN, (0,)) == []
     monkeypatch.setattr("storage.writing", None)
     assert flows.see_flows(stage.now - MINUTE, 8) == seen
 
@@ -1131,7 +1132,7 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (rows.FillRow, rows.OF_PERIOD),
         (rows.FillRow, rows.REMEMBERED_FILLS),
         (rows.TokenRow, rows.TOKENS),
-        (flows.TradedRow, flows.TRADED),
+        (flows.TradedRow, flows.UNSEEN),
         (flows.SeenRow, flows.SEEN),
         (rows.TraderRow, rows.TRADERS),
         (rows.CloseRow, rows.CLOSES),

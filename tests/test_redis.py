@@ -195,7 +195,7 @@ def test_the_password_is_nowhere(service, key, shared_redis, caplog, tmp_path):
     told += [one.text + one.advice for one in doctor.check_redis(service.config, NOW)]
     lines = [JsonLines().format(record) for record in caplog.records]
     assert any(json.loads(line)["message"] == "busy" for line in lines) and any(
-        "uncounted" in line for line in lines
+        "not counted" in line for line in lines
     )
     assert not [
         text

@@ -245,6 +245,17 @@ def test_creating_is_limited_and_nothing_typed_is_lost(tmp_path):
     service.close()
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(60, "Its wallet is now being observed"), (0, "This instance doesn't observe wallets")],
+)
+def test_a_new_bot_is_told_whether_its_wallet_is_observed(tmp_path, seconds, said):
+    service = Service(tmp_path / "data", observer_interval_seconds=seconds)
+    page = Browser(service).create(wallet=address("nell"))[0]
+    assert said in html.unescape(page.text)
+    service.close()
+
+
 def test_a_closed_instance_creates_no_bots(tmp_path):
     service = Service(tmp_path / "data", registration="closed")
     browser = Browser(service)

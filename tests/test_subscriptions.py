@@ -49,7 +49,7 @@ def test_a_wallet_is_polled_once_a_second_however_many_notices_arrive():
             taken.append(round(now, 1))
             notices.begin_pass([7])
             notices.note_found(7, now)
-            notices.end_poll(7, False, now)
+            notices.end_poll(7, False)
     assert taken == [n + 0.2 for n in range(10)]
 
 
@@ -63,7 +63,7 @@ def poll(notices, now, found=False, pending=False):
         assert notices.is_noticed(wallet_id)
         if found:
             notices.note_found(wallet_id, now)
-        notices.end_poll(wallet_id, pending, now)
+        notices.end_poll(wallet_id, pending)
     return bool(taken)
 
 

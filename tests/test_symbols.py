@@ -46,7 +46,6 @@ IMITATIONS = {
     "Нина": None,
     "🚀": None,
 }
-FAKES = [told for told, symbol in IMITATIONS.items() if symbol]
 
 
 @pytest.mark.parametrize("told, symbol", IMITATIONS.items())

@@ -15,7 +15,7 @@ import storage
 from accounts.auto_posts import update_posts
 from chain.stored.store import LedgerStore
 from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
-from chain.stored.trades import DIGESTED, digest_trade, mark_differing_trades
+from chain.stored.trades import DIGESTED, digest_columns, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
 from operate import database_checks
 
@@ -235,4 +235,4 @@ def derived():
 
 def test_a_text_of_which_the_disk_made_bytes_has_another_digest():
     row = dict.fromkeys(DIGESTED, "7")
-    assert digest_trade({**row, "venue": b"7"}) != digest_trade(row)
+    assert digest_columns({**row, "venue": b"7"}) != digest_columns(row)

@@ -16,7 +16,7 @@ from chain.base58 import b58decode, b58encode
 from chain.reading.flows import Flows
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import Programs
-from chain.reading.receipts import Instruction, Receipt
+from chain.reading.receipts import MAX_LAMPORTS, U64, Instruction, Receipt
 
 ONE = 10_000
 MAX_ERROR_BPS = 20
@@ -72,6 +72,14 @@ class PoolReading(NamedTuple):
     before: State
     after: State
 
+    @property
+    def is_possible(self) -> bool:
+        """Can a pool have such sides and such a fee? Events of a lying node can say anything."""
+        return 0 <= self.fee_bps <= ONE and all(
+            min(one) >= 0 and max(one.sol, one.payable) < MAX_LAMPORTS and max(one) < U64
+            for one in (self.before, self.after)
+        )
+
     def pack(self) -> tuple[str | int, ...]:
         """As an Entry stores it."""
         return (*self[:4], int(self.is_curve), *self.before, *self.after)
@@ -119,9 +127,9 @@ class _Fill(NamedTuple):
         """By how much the formula misses the fill, either way; one unit is rounding."""
         sol, raw = self.reading.before[:2]
         if self.is_buy:
-            expected, real = self.lamports * raw // (sol + self.lamports), self.raw
+            expected, real = self.lamports * raw // max(1, sol + self.lamports), self.raw
         else:
-            expected, real = self.raw * sol // (raw + self.raw), self.lamports
+            expected, real = self.raw * sol // max(1, raw + self.raw), self.lamports
         missed = abs(expected - real)
         return missed * ONE // max(1, real) if missed > 1 else 0
 
@@ -160,7 +168,7 @@ def _ran_elsewhere(flows: Flows, program: str) -> bool:
 def _join(fills: Sequence[_Fill], wallet: bytes) -> PoolReading | str:
     if any(one.creator == wallet for one in fills):
         return "own_token"
-    if any(one.error_bps > MAX_ERROR_BPS for one in fills):
+    if any(one.error_bps > MAX_ERROR_BPS or not one.reading.is_possible for one in fills):
         return "not_reproduced"
     # A transaction succeeds or fails as a whole: a follower trades with what its last call left.
     return fills[-1].reading._replace(before=fills[0].reading.before)
@@ -411,8 +419,8 @@ def _read_vaults(
 ) -> Mapping[str, _Vault] | None:
     """{mint: _Vault}: the target of the first send and the source of the answer."""
     vaults = {}
-    first, answer = hop.sends[0], _find_answer(hop)
-    for account, change in ((first[1], first[2]), (answer[0], -answer[2])):
+    (_, into, paid), (out_of, _, given) = hop.sends[0], _find_answer(hop)
+    for account, change in ((into, paid), (out_of, -given)):
         before, end = receipt.tokens.get(account, (None, None))
         if not before or not end:
             return None

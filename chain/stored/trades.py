@@ -127,12 +127,8 @@ def show_lot(address: str, origin: str | None, amount: int, cost: int | None) ->
     return [uid, str(amount), show_lamports(cost)]
 
 
-def digest_trade(row: Row) -> str:
-    """Digest a row; text that a disk fault turned into bytes changes it, too."""
-    return digest_columns({name: row[name] for name in DIGESTED})
-
-
 def digest_columns(columns: Row) -> str:
+    """Digest the values of DIGESTED; text that a disk fault turned into bytes changes it, too."""
     text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:24]
 

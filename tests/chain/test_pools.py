@@ -115,8 +115,10 @@ def u64(data, at):
     return int.from_bytes(data[at : at + 8], "little")
 
 
-def swap(sample, withheld=0, creator=None):
-    """The transaction around an event: the user trades with the two vaults and nothing else."""
+def swap(sample, withheld=0, creator=None, forge=bytes):
+    """The transaction around an event: the user trades with the two vaults and nothing else.
+    `forge` changes the recorded event, not what was sent.
+    """
     data = base64.b64decode(sample["event"])
     if creator:
         data = data[:312] + creator + data[344:]
@@ -142,7 +144,7 @@ def swap(sample, withheld=0, creator=None):
         if is_buy
         else (send(1, 3, raw, user), send(2, 0, quote, pool))
     )
-    event = Instruction(PUMPSWAP, (), None, EVENT + data)
+    event = Instruction(PUMPSWAP, (), None, EVENT + forge(data))
     call = Instruction(PUMPSWAP, (pool, user, *names), None, b"12345678", (*sends, event))
     keys = (user, pool, *names)
     lamports = (
@@ -208,3 +210,22 @@ def test_a_token_that_the_wallet_created_is_not_read(october):
     sample = october[0]
     user = base64.b64decode(sample["event"])[152:184]
     assert swap(sample, creator=user).pool == ("own_token",)
+
+
+@pytest.mark.parametrize("virtual", [-(10**8), 2**62])
+def test_an_event_with_impossible_reserves_is_not_read(october, virtual):
+    """An event that exchanges nothing agrees with every formula, and virtual reserves are signed.
+    With -0.1 SOL, the first 0.1 SOL of a follower would be divided by zero.
+    """
+    sample = next(one for one in october if one["label"].startswith("buy"))
+
+    def forge(data):
+        vault = u64(data, 56)
+        # Nothing for nothing, and no fee that stays in the pool.
+        nothing = data[:16] + bytes(8) + data[24:64] + bytes(8) + data[72:80] + bytes(8) + data[88:]
+        reserves = (virtual - vault).to_bytes(16, "little", signed=True)
+        named = int.from_bytes(nothing[401:405], "little")
+        at = 405 + named + 32
+        return nothing[:at] + reserves + nothing[at + 16 :]
+
+    assert swap(sample, forge=forge).pool == ("not_reproduced",)

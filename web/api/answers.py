@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from web.api.arguments import refuse
 from web.server.application import JsonResponse, find_app
 
-# Less is not worth compressing.
+# Smaller bodies aren't worth compressing.
 MIN_PACKED_BYTES = 1_000
 LEVEL = 1
 # RFC 1952: deflate, no name, no time, unknown system.
@@ -66,13 +66,13 @@ def answer(body: Body, end: bytes = b"}") -> Response:
 
 
 def accepts_gzip() -> bool:
-    """Does the client of this request accept gzip?"""
+    """Whether the client accepts gzip."""
     accepted = request.headers.get("Accept-Encoding", "")
     return "gzip" in accepted and request.accept_encodings["gzip"] > 0
 
 
 def pack_response(response: Response) -> Response:
-    """Compress the answer of a JSON route that made it by itself."""
+    """Compress a JSON route's own response."""
     is_packed = "Content-Encoding" in response.headers or response.is_streamed
     if is_packed or response.mimetype != "application/json" or not accepts_gzip():
         return response
@@ -86,8 +86,8 @@ def pack_response(response: Response) -> Response:
 
 # ---- fields= -------------------------------------------------------------------------------------
 def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
-    """Return the names in `fields`, in the order of the shape, None without it; Problem for an
-    unknown one.
+    """Return the names in `fields`, in the shape's order, or None without it. Raises Problem for an
+    unknown name.
     """
     if text is None:
         return None
@@ -112,16 +112,15 @@ def _keep(shown: Mapping[str, Any], fields: Collection[str]) -> Json:
 
 
 # ---- answers of the routes without a key ---------------------------------------------------------
-# Fields that move with the clock alone, with their values. A quote inside a text is escaped, so no
-# text can look like one.
+# Members that only change with the clock. Quotes inside text are escaped, so no text matches.
 PASSING = re.compile(
     rb'"(?:asOf|markAgeSeconds|ageSeconds|lagSeconds|heartbeatAt)":(?:"[^"]*"|[^",{}\[\]]+)'
 )
 
 
 def respond(shown: dict[str, Any], status: int = 200) -> AnyResponse:
-    """Answer JSON, or 304. The ETag is over what does not merely grow older; it is weak, for `asOf`
-    differs behind an equal one.
+    """Return JSON, or 304. The ETag ignores members that only change with the clock; it is weak,
+    because `asOf` differs between equal ones.
     """
     body = orjson.dumps(shown)
     return finish(body, hashlib.blake2b(PASSING.sub(b"", body), digest_size=16), status)

@@ -1,4 +1,4 @@
-"""What a follower right behind a bot would have got: its shapes, and how rows become them."""
+"""Copying results: their shapes, and how rows become them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
@@ -23,27 +23,29 @@ Excluded = Literal[
     "nothing_left_to_buy",
     "unknown_cost",
     "not_a_purchase",
+    "too_small",
 ]
 
 
 class CopySize(TypedDict):
-    """A follower that spends the same on each of the bot's purchases, right behind it."""
+    """A follower that spends the same on each of the bot's purchases."""
 
     sizeLamports: Annotated[Whole, described("spent on each purchase")]
     returnBps: Annotated[
         int | None,
-        described("the most it can be: its SOL stays in the pool until it sells; rounded down"),
+        described("best case: its SOL stays in the pool until it sells; rounded down"),
     ]
     worstReturnBps: Annotated[
-        int | None, described("if others take its SOL out of the pool before it sells")
+        int | None, described("worst case: others take its SOL out of the pool before it sells")
     ]
     evenBotReturnBps: Annotated[
-        int | None, described("the bot's, each purchase counted as the same size")
+        int | None, described("the bot's return with each purchase counted as the same size")
     ]
     keptPct: Annotated[
-        int | None, described("the most of the bot's gain; null also if the bot gained nothing")
+        int | None,
+        described("best-case share of the bot's gain; null also if the bot gained nothing"),
     ]
-    spentLamports: Annotated[Whole, described("for what was sold again, network costs included")]
+    spentLamports: Annotated[Whole, described("on tokens sold again, including network costs")]
     receivedLamports: Whole
     salesUsed: int
     coveredPct: Annotated[int, described("of the known cost of the bot's sales")]
@@ -57,24 +59,26 @@ class CopySize(TypedDict):
 
 
 class Copying(TypedDict):
-    """What a follower right behind a bot would have got from the pools, from their reserves in the
-    bot's transactions: with no delay and nobody in between. Simulated; nothing is ranked by it.
+    """What a follower right behind a bot would have received from the pools, computed from the
+    reserves in the bot's transactions: no delay, and no other trades in between. Simulated; nothing
+    is ranked by it.
     """
 
     model: str
     sizes: list[CopySize]
-    sales: Annotated[int, described("of the bot, for SOL, with a known cost")]
-    tokens: Annotated[int, described("of the sales used; this and what follows: with 1 SOL")]
+    sales: Annotated[int, described("the bot's sales for SOL with a known cost")]
+    tokens: Annotated[int, described("in the sales used; this and the following: with 1 SOL")]
     topTokenPct: Annotated[
-        int | None, described("the largest gain of a token among all gains; null without one")
+        int | None,
+        described("the largest gain of one token, in percent of all gains; null without one"),
     ]
     excluded: Annotated[
-        dict[Excluded, int], described("how many parts of sales were left out, by reason")
+        dict[Excluded, int], described("number of excluded parts of sales, by reason")
     ]
 
 
 class TotalRow(NamedTuple):
-    """A row of paper.tables.CopyTotal, except that the number of the bot is called `bot`."""
+    """A row of paper.tables.CopyTotal, with the bot's number as `bot`."""
 
     bot: int
     size: int
@@ -97,7 +101,7 @@ TOTALS = f"SELECT bot_id AS bot, {', '.join(TotalRow._fields[1:])} FROM copy_tot
 
 
 def find_sizes(bot_ids: Sequence[int]) -> dict[int, CopySize]:
-    """{number of a bot: its CopySize with 1 SOL}."""
+    """Return {bot number: its CopySize with 1 SOL}."""
     sql = f"{TOTALS}size = ? AND bot_id IN ({write_marks(bot_ids)})"
     rows = select(TotalRow, sql, (SHOWN_SIZE, *bot_ids))
     return {row.bot: _show_size(row) for row in rows}

@@ -36,7 +36,7 @@ from web.api.shapes import (
 from web.server.application import find_app
 
 blueprint = Blueprint("health", __name__)
-# Troubles that end only when the operator acts.
+# Troubles that only the operator can fix.
 DOWN = ("gone", "read_only")
 # A heartbeat is late after four intervals, but never before two minutes.
 STALE_INTERVALS, STALE_MS = 4, 120_000
@@ -58,7 +58,7 @@ class JobHealth(TypedDict):
 
 
 class WalletNote(TypedDict):
-    """Something about one wallet; which members it has is said at each list."""
+    """A note about a wallet; each list describes its members."""
 
     wallet: Address
     lagSeconds: NotRequired[
@@ -79,7 +79,7 @@ class WalletNote(TypedDict):
 
 class BellHealth(TypedDict):
     """Subscriptions to nodes. silent: no subscription works, so only polls find transactions;
-    unknown: the subscription job has not reported lately.
+    unknown: the subscription job hasn't reported lately.
     """
 
     state: Literal["listening", "silent", "off", "unknown"]
@@ -91,7 +91,7 @@ class BellHealth(TypedDict):
 
 
 class ObserverHealth(JobHealth):
-    """The job that observes wallets, and what it is behind with."""
+    """The job that observes wallets, and its backlog."""
 
     wallets: int
     lagSeconds: Annotated[int | None, described("of the wallet polled longest ago")]
@@ -140,7 +140,7 @@ class ObserverHealth(JobHealth):
 
 
 class ScoutHealth(JobHealth):
-    """The job that looks at the market."""
+    """The job that discovers and prices tokens."""
 
     discovery: Annotated[FeedHealth, described("finding and pricing tokens")]
     safety: Annotated[FeedHealth, described("reading their mint accounts")]
@@ -150,7 +150,7 @@ class ScoutHealth(JobHealth):
 
 
 class DatabaseHealth(TypedDict):
-    """The database: the version of what it is, and how it keeps its journal."""
+    """The database: its version and journal mode."""
 
     ok: bool
     sqlite: NotRequired[Annotated[str, described("the version, where it is SQLite")]]
@@ -159,15 +159,14 @@ class DatabaseHealth(TypedDict):
     writable: Annotated[
         bool,
         described(
-            "false where the last write failed or one would: the disk is full, or somebody keeps it"
-            " locked"
+            "false if writes fail: the disk is full, or another process keeps the database locked"
         ),
     ]
     problem: Annotated[str | None, described("why it is not writable, in a sentence")]
 
 
 class Health(TypedDict):
-    """Whether this instance serves, and how its jobs are. Jobs are left out while it is down."""
+    """Whether this instance serves, and the state of its jobs (omitted while it is down)."""
 
     status: Literal["ok", "degraded", "down"]
     mode: Annotated[Literal["simulated"], described("of the engine: it never trades")]
@@ -198,7 +197,7 @@ class JobRow(NamedTuple):
 
 
 class LagRow(NamedTuple):
-    """When a wallet was polled, how many of its transactions are not fetched yet, its Coverage."""
+    """When a wallet was polled, its number of pending transactions, and its Coverage."""
 
     address: str
     polled_at: int | None
@@ -207,7 +206,7 @@ class LagRow(NamedTuple):
 
 
 class RefusedRow(NamedTuple):
-    """A transaction nothing could be derived from, and why."""
+    """A transaction from which nothing could be derived, and why."""
 
     address: str
     signature: str
@@ -216,7 +215,7 @@ class RefusedRow(NamedTuple):
 
 
 class TroubledRow(NamedTuple):
-    """A wallet that observing fails for."""
+    """A wallet that can't be observed."""
 
     address: str
     reason: str
@@ -225,15 +224,15 @@ class TroubledRow(NamedTuple):
 
 
 class FilledRow(NamedTuple):
-    """A wallet near a limit: percent used of it."""
+    """A wallet near a limit, in percent."""
 
     address: str
     filled: int
 
 
 class DifferenceRow(NamedTuple):
-    """A wallet whose books do not close though they must, by how many lamports and by how many raw
-    units of stablecoins, by mint.
+    """A wallet whose books don't balance although they must, by how many lamports and raw units of
+    stablecoins (by mint).
     """
 
     address: str
@@ -242,14 +241,13 @@ class DifferenceRow(NamedTuple):
 
 
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
-# Named one by one, the ones polled longest ago first.
+# Listed individually, longest unpolled first.
 MAX_WALLETS = 50
-# Wallets in trouble, wallets whose books differ and refused transactions are few: each kind has an
-# index of its own.
+# Troubled wallets, differing books and refused transactions are rare: each has its own index.
 COUNT_OBSERVED = f"""
 SELECT {COUNT_HELD} - (SELECT COUNT(*) FROM wallet w
        WHERE w.trouble IS NOT NULL AND w.trouble = ? AND {IS_HELD})"""
-# Most wallets are held, so that few are passed over.
+# Most wallets are attached, so few are skipped.
 LAGGING = f"""
 SELECT w.address, w.polled_at, (SELECT COUNT(*) FROM sighting s
        WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending, w.coverage
@@ -282,7 +280,7 @@ DIFFERENCES = f"SELECT w.address, w.imbalance, w.quote_imbalance {DIFFERING} ORD
 
 @blueprint.get("/api/health")
 def show_health() -> Response:
-    """Answer with the health of this instance."""
+    """Return this instance's health."""
     return respond(*read_health(time.time_ns() // 1_000_000))
 
 
@@ -299,9 +297,9 @@ def read_health(now: int) -> tuple[dict[str, Any], int]:
 
 
 def check_instance(now: int) -> dict[str, Any]:
-    """Make the health object, for pages and programs."""
+    """Make the Health object, for pages and programs."""
     shown, allowance = check_health(find_app().settings, now), show_allowance(now)
-    # Pages are served then, but the keyed interface answers 503.
+    # Pages still work then, but requests with a key get 503.
     if not allowance["allowanceOk"] and shown["status"] == "ok":
         shown["status"] = "degraded"
     return {**shown, **allowance}
@@ -315,7 +313,7 @@ def show_allowance(now: int) -> dict[str, Any]:
 
 
 def show_unreachable(trouble: str) -> dict[str, Any]:
-    """Make what can be said where the database cannot be read."""
+    """Make the Health object for a database that can't be read."""
     known = {
         "ok": False,
         database.engine: database.version(),
@@ -326,13 +324,13 @@ def show_unreachable(trouble: str) -> dict[str, Any]:
 
 
 def show_writing(trouble: str | None) -> dict[str, Any]:
-    """Show whether the database can be written, and why not, in a sentence."""
+    """Show whether the database is writable, or why not, in a sentence."""
     return {"writable": trouble is None, "problem": trouble and TROUBLES[trouble]}
 
 
 def check_health(config: Config, now: int) -> dict[str, Any]:
-    """Make the health object; `degraded` where the last pass of a job that is switched on had a
-    problem, or where it is silent.
+    """Make the Health object. `degraded` if an enabled job is silent or had a problem in its last
+    pass.
     """
     jobs = {row.name: row for row in select(JobRow, JOBS)}
     observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
@@ -372,8 +370,8 @@ def show_scout(now: int) -> dict[str, Any]:
 
 
 def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str, Any]:
-    """Show one job: `off` (switched off), `unknown` (not run yet), `late` (its heartbeat stopped),
-    else the state it wrote itself.
+    """Show one job: `off`, `unknown` (not run yet), `late` (its heartbeat stopped), or the state it
+    stored.
     """
     row = row or JobRow("", "unknown", None, None, None, "{}")
     state, age = row.state, count_seconds(row.heartbeat_at, now)
@@ -393,13 +391,13 @@ def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str
 
 
 def _is_unwell(job: dict[str, Any]) -> bool:
-    """Tell whether a job that is shown had a problem just now, however short, or is silent."""
+    """Whether a job has a problem right now, however short, or is silent."""
     return job["state"] != "off" and (job["state"] == "late" or job["lastError"] is not None)
 
 
 def _show_backlog(now: int) -> dict[str, Any]:
-    """Show what is observed and how far behind it is: the wallet polled longest ago (null while one
-    was never polled), and transactions nothing could be derived from.
+    """Show the observed wallets and the backlog: the wallet polled longest ago (null if one was
+    never polled), and transactions from which nothing could be derived.
     """
     lagging = select(LagRow, LAGGING, (IS_PROGRAM, MAX_WALLETS))
     return {
@@ -455,9 +453,7 @@ def _show_trouble(error: str | None) -> dict[str, Any]:
 
 
 def _show_differences() -> dict[str, Any]:
-    """Show the wallets whose books do not close: a defect of this program, so that the state of the
-    instance stays as it is.
-    """
+    """Show wallets whose books don't balance: a bug, so the instance's state doesn't change."""
     return {
         "differences": [
             {
@@ -476,8 +472,8 @@ def _show_differences() -> dict[str, Any]:
 
 
 def _show_requests(row: JobRow | None) -> dict[str, Any]:
-    """Show what the last pass noted of the nodes: requests in a minute, endpoints that rest, what
-    is being waited for.
+    """Show the last pass's notes about nodes: requests per minute, paused endpoints, and what it is
+    waiting for.
     """
     details = read_details(row and row.details)
     return {
@@ -487,8 +483,8 @@ def _show_requests(row: JobRow | None) -> dict[str, Any]:
 
 
 def _show_bell(row: JobRow | None, observer: str, now: int) -> dict[str, Any]:
-    """Show whether nodes tell of transactions by themselves: how many wallets they tell of, and
-    when they last did. Where none does, polls alone find them, and that is no fault.
+    """Show whether subscriptions work: how many wallets they cover, and the last notice. Without
+    them polls find everything, which isn't a fault.
     """
     details = read_details(row and row.details)
     heartbeat_at = row.heartbeat_at if row else None

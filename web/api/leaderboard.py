@@ -1,4 +1,4 @@
-"""Who earned, traded or moved most: the rules of ranking over what was observed."""
+"""Who earned, traded or moved the most: ranking rules for observed activity."""
 
 import itertools
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ from web.api.shapes import (
 from web.api.standings import CompetitorRow
 from web.api.wallets import Coverage
 
-# Since a bot's wallets were connected, or all that is known of them.
+# Since a bot's wallets were connected, or their whole known history.
 RECORDS: tuple[Record, ...] = get_args(Record)
 SORTS: tuple[Sort, ...] = get_args(Sort)
 OWNERSHIPS: tuple[Proof, ...] = get_args(Proof)
@@ -56,7 +56,7 @@ InCurrency = described("on a board in a stablecoin, where amounts in SOL are nul
 class LeaderboardEntry(TypedDict):
     """A bot on the board; numbers are null if no wallet was observed."""
 
-    rank: Annotated[int | None, described("from 1; ties share it; null without a rank")]
+    rank: Annotated[int | None, described("from 1; ties share a rank; null without one")]
     ranked: bool
     unrankedReason: Annotated[
         Literal[
@@ -77,7 +77,7 @@ class LeaderboardEntry(TypedDict):
             " bot held the wallet first and keeps its past"
         ),
     ]
-    tradesIn: Annotated[Currency | None, described("the currency whose board has it")]
+    tradesIn: Annotated[Currency | None, described("the currency whose board lists it")]
     botId: str
     name: Untrusted
     handle: str
@@ -86,7 +86,7 @@ class LeaderboardEntry(TypedDict):
         Ownership | None, described("proven and claimed wallets are ranked apart, each from 1")
     ]
     coverage: Coverage
-    retiredAt: Annotated[Time | None, described("a retired bot stays on the board of its time")]
+    retiredAt: Annotated[Time | None, described("retired bots stay on the boards of their time")]
     record: Record
     currency: Currency
     realizedLamports: Whole | None
@@ -95,14 +95,14 @@ class LeaderboardEntry(TypedDict):
     winRate: Annotated[Exact | None, described("by position, 0 to 1")]
     positions: Annotated[int | None, described("with a sale")]
     positionsWon: int | None
-    positionsOpen: Annotated[int | None, described("with a sale or not")]
+    positionsOpen: Annotated[int | None, described("with or without a sale")]
     volumeLamports: Whole | None
     volumeSol: Exact | None
     observedTrades: int | None
     matchedSells: int | None
     partialSells: int | None
     unmatchedSells: int | None
-    costLeftLamports: Annotated[Whole | None, described("known cost of what left without a sale")]
+    costLeftLamports: Annotated[Whole | None, described("known cost of tokens moved out unsold")]
     worstCaseLamports: Annotated[Whole | None, described("as in Results")]
     maxDrawdownLamports: Annotated[Whole | None, described("from the window's first hour on")]
     signs: list[Sign]
@@ -127,9 +127,7 @@ class Leaderboard(Page):
 
 
 class Board(NamedTuple):
-    """Which board is asked for. `ownership`: of which wallets, None for all; `currency`: its
-    symbol.
-    """
+    """The requested board. `ownership`: of its wallets, None for all; `currency`: its symbol."""
 
     record: Record = RECORDS[0]
     sort: Sort = SORTS[0]
@@ -143,13 +141,13 @@ class Board(NamedTuple):
 
     @property
     def quote(self) -> Quote | None:
-        """The stablecoin of the board, None for SOL."""
+        """The board's stablecoin, or None for SOL."""
         return MONEYS[self.money] if self.money else None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One bot on the board; `totals` is None where nothing was observed."""
+    """A bot on the board. `totals`: None if nothing was observed."""
 
     row: CompetitorRow
     totals: Sums | None
@@ -168,7 +166,7 @@ GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 
 def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
-    """Return the best of those with a rank, then of the others; in both the proven wallets first,
+    """Return the best entries with a rank, then the others, proven wallets first in both; at most
     `limit` of each.
 
     `now` in UTC milliseconds.
@@ -205,20 +203,20 @@ def find_group(entry: Entry) -> int:
 
 # ---- ranks ---------------------------------------------------------------------------------------
 def check_rank(board: Board, row: CompetitorRow, totals: Sums | None) -> str | None:
-    """Tell why an entry has no rank, or None."""
+    """Return why an entry has no rank, or None."""
     by = standings.ORDERS[board.sort].by
     has_wallet, is_loading = row.address is not None, row.coverage["state"] == "backfilling"
     return find_reason(totals, has_wallet, row.has_gap, by, board.money, is_loading)
 
 
 def score(entry: Entry, sort: Sort) -> int | None:
-    """Return the number the board is sorted by."""
+    """Return the number that sorts the board."""
     number: int | None = getattr(entry.totals or NOTHING, standings.ORDERS[sort].column)
     return number
 
 
 def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[LeaderboardEntry]:
-    """Make JSON rows. Proven and claimed wallets are ranked apart; ties share the first's rank.
+    """Make the JSON rows. Proven and claimed wallets are ranked separately; ties share a rank.
 
     `now` in UTC milliseconds.
     """
@@ -242,26 +240,26 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Leade
 
 
 def _has_drawdown(entry: Entry, board: Board) -> bool:
-    """A retired bot holds no wallet whose hours could be read for it alone."""
+    """Whether hours can be read for this bot alone; a retired one has no wallet."""
     is_gone = board.record == ALL and entry.row.retired_at is not None
     return bool(entry.totals) and not is_gone
 
 
 def find_falls(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
-    """Return {bot id: max drawdown in raw units} in the window, from its full hour on."""
+    """Return {bot id: max drawdown in raw units} in the window, from its first full hour."""
     seconds = WINDOWS[board.window]
     since = (now // 1000 - seconds) // HOUR_SECONDS if seconds else None
     return find_drawdowns(find_source(board), bots, since, board.money)
 
 
 def find_source(board: Board) -> Source:
-    """Return which sums the board is of."""
+    """Return the sums that the board uses."""
     return OF_RESULTS if board.record == ALL else OF_RECORD
 
 
 def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
-    """Return {bot id: the currency it sells in} of bots with too few sales for this board because
-    they trade in another one.
+    """Return {bot id: the currency of its sales} for bots with too few sales on this board because
+    they trade in another currency.
     """
     asked = [
         entry.row.id
@@ -279,7 +277,7 @@ def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
 
 
 def count_sales(totals: Sums) -> int:
-    """Count the sales, of known cost or not."""
+    """Count the sales, with known cost or not."""
     return totals.matched + totals.partial + totals.unmatched
 
 

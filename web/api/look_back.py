@@ -1,5 +1,5 @@
-"""Trades of some kinds or in a currency: searched for among the latest of each wallet, or among
-those that arrived next, never among all there are.
+"""Search trades by kind or currency, only among the latest of each wallet or among the next
+arrivals, never among all trades.
 """
 
 from collections.abc import Sequence
@@ -12,19 +12,18 @@ from web.api.shapes import TradeKind
 from web.api.statements import TradePosition, TradeRow, WalletSpan
 from web.api.trades import is_paid
 
-# Trades of a wallet, a token or the instance that are looked at for one page.
+# Trades of a wallet, a token or the instance to examine for one page.
 MAX_LOOK_BACK = 2_000
-# Arrivals of a kind are looked for among this many at once.
+# Number of arrivals to search at once.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
-# What `kind=trade` stands for.
+# The meaning of `kind=trade`.
 EVERY_TRADE = "trade"
 
 
 class Wanted(NamedTuple):
-    """Which trades: of the wallets' `spans` (None: of all), of any of `mints` (None: of all), of
-    `kinds` (empty: of all) and paid in a money of the ledger (None: in any, or none). Kinds are
-    looked for one by one.
+    """Which trades: of the wallets' `spans` (None: all), of any of `mints` (None: all), of `kinds`
+    (empty: all) and paid in a ledger's money (None: any or none). Kinds are searched one by one.
     """
 
     spans: Sequence[WalletSpan] | None
@@ -34,8 +33,8 @@ class Wanted(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A page of trades, newest first. `position`: where older ones go on, None where there are
-    none; `ended_early`: the look-back ended before the page was full.
+    """A page of trades, newest first. `position`: where older ones continue, or None;
+    `ended_early`: whether the look-back ended before the page was full.
     """
 
     rows: Sequence[TradeRow]
@@ -46,7 +45,7 @@ class Found(NamedTuple):
 def find_trades(
     wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
 ) -> Found:
-    """Find a page of trades below a position and, with `up_to`, with no id above it."""
+    """Find a page of trades below a position and, with `up_to`, without higher ids."""
     floor = _find_floor(wanted, before) if wanted.kinds else None
     rows = {
         row.id: row
@@ -62,15 +61,15 @@ def find_trades(
 
 
 class Arrived(NamedTuple):
-    """A page of trades in order of arrival. `arrival`: of the last one that was looked at."""
+    """A page of trades in order of arrival. `arrival`: of the last trade examined."""
 
     rows: Sequence[TradeRow]
     arrival: int
 
 
 def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
-    """Find a page of trades that arrived after this arrival; searched ones among MAX_LOOK_BACK of
-    them. `wanted` names one mint at most.
+    """Find a page of trades that arrived after this arrival; searches examine MAX_LOOK_BACK of
+    them. `wanted` names at most one mint.
     """
     (mint,) = _list_mints(wanted)
     rows: list[TradeRow] = []
@@ -90,7 +89,7 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
 
 
 def is_wanted(wanted: Wanted, row: TradeRow) -> bool:
-    """Does a trade match the query's kinds and currency?"""
+    """Whether a trade matches the query's kinds and currency."""
     if wanted.kinds and row.kind not in wanted.kinds:
         return False
     if wanted.money is None:
@@ -105,7 +104,7 @@ def expand_kinds(words: Sequence[str]) -> frozenset[str]:
 
 
 def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:
-    """Return the position down to which everything is looked at, None where that is all."""
+    """Return the position down to which everything is examined, or None for all."""
     ends = [
         queries.find_trade_position(MAX_LOOK_BACK, before, span, mint)
         for span in (wanted.spans if wanted.spans is not None else (None,))

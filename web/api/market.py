@@ -43,7 +43,7 @@ class MarketEntry(TypedDict):
     discoveredAt: Time
     priceSol: Exact | None
     priceUsd: Exact | None
-    priceDoubt: Annotated[str | None, described("why the last price was not taken over")]
+    priceDoubt: Annotated[str | None, described("why the last price was rejected")]
     liquidityUsd: Exact | None
     volume24hUsd: Exact | None
     volume1hUsd: Exact | None
@@ -53,22 +53,20 @@ class MarketEntry(TypedDict):
     marketCapUsd: Exact | None
     poolSol: Annotated[Exact | None, described("the pool's side in SOL")]
     poolTokens: Annotated[Exact | None, described("the pool's other side, in whole tokens")]
-    venue: Annotated[
-        str | None, described("the exchange, with the kind of its pool where that is told")
-    ]
-    dexId: Annotated[str | None, described("the exchange alone, as the price service calls it")]
+    venue: Annotated[str | None, described("the exchange, and the kind of its pool if known")]
+    dexId: Annotated[str | None, described("the price provider's id of the exchange")]
     pairId: Annotated[str | None, described("address of the pool")]
     pairCreatedAt: Time | None
     pairUrl: Annotated[str | None, described("null in a demonstration")]
     checks: list[MarketCheck]
     notChecked: Annotated[list[str], described("risks that the checks don't cover")]
     asOf: Annotated[Time, described("when the prices were taken")]
-    stale: Annotated[bool, described("the prices are older than they should be")]
+    stale: Annotated[bool, described("the prices are outdated")]
     simulated: NotRequired[Annotated[bool, described("always true in paper mode, else left out")]]
 
 
 class FeedHealth(TypedDict):
-    """A part of the scout's work; waiting: it was not asked for yet."""
+    """A part of the scout's work. waiting: not requested yet."""
 
     state: Literal["ok", "failing", "late", "off", "unknown", "waiting"]
     lastSuccessAt: Time | None
@@ -77,12 +75,12 @@ class FeedHealth(TypedDict):
     lastError: str | None
     droppedRows: Annotated[int, described("unreadable rows of the last answers, left out")]
     feeds: NotRequired[
-        Annotated[dict[str, "FeedHealth"], described("of discovery: by question and provider")]
+        Annotated[dict[str, "FeedHealth"], described("discovery only: by request and provider")]
     ]
 
 
 class ProviderBudget(TypedDict):
-    """Requests sent to a provider this UTC day, and how many its published limits allow."""
+    """Requests to a provider this UTC day, and how many its published limits allow."""
 
     requestsToday: int
     allowedToday: int
@@ -94,21 +92,21 @@ class ProviderBudget(TypedDict):
 
 
 class MarketPosition(NamedTuple):
-    """The place of a token in the list. Neither number ever changes; `discovered_at` is in ms."""
+    """A token's place in the list. Neither number changes; `discovered_at` is in ms."""
 
     discovered_at: int
     id: int
 
 
 class MarketPage(NamedTuple):
-    """Entries of the market. `last`: the position of the last one, None where the list ends."""
+    """Market entries. `last`: the position of the last one, or None if the list ends."""
 
     entries: list[dict[str, Any]]
     last: MarketPosition | None
 
 
 class TokenRow(NamedTuple):
-    """A token as the scout left it. Times in ms; prices are exact text, `checks` JSON."""
+    """A token as the scout stored it. Times in ms; prices are exact text, `checks` JSON."""
 
     discovered_at: int
     id: int
@@ -138,7 +136,7 @@ class TokenRow(NamedTuple):
 
 
 class SymbolRow(NamedTuple):
-    """What the maker of a token calls it."""
+    """A token's symbol, chosen by its maker."""
 
     mint: str
     symbol: str
@@ -176,13 +174,13 @@ def list_market(now_ms: int, limit: int = 100, after: MarketPosition | None = No
 
 
 def find_entry(now_ms: int, mint: str) -> dict[str, Any] | None:
-    """Return the entry of one mint, tracked or not; None for a mint the scout never saw."""
+    """Return the entry of a mint, tracked or not, or None if the scout never saw it."""
     row = select_one(TokenRow, ENTRY + "WHERE t.mint = ?", (mint,))
     return row and show_entry(row, find_current(now_ms))
 
 
 def find_symbols(mints: Collection[str]) -> dict[str, str]:
-    """Return {mint: symbol} of those that have one, as chain.symbols shows it; hostile text.
+    """Return {mint: symbol} as chain.symbols shows it, for mints that have one; untrusted text.
 
     A well-known mint has its symbol even if the market never saw it.
     """
@@ -196,10 +194,10 @@ def find_symbols(mints: Collection[str]) -> dict[str, str]:
 
 
 def find_current(now_ms: int) -> int:
-    """Return the time in ms from which on a quote is current; an older one is stale.
+    """Return the time (ms) before which quotes are stale.
 
-    A quote is stale after three passes without a new one, and at once where the pass that should
-    have renewed it failed.
+    A quote is stale after three passes without a new one, or at once if the pass that should have
+    renewed it failed.
     """
     details = read_details(select_value(SCOUT))
     oldest = now_ms - max(MINUTE_MS, int(3000 * details.get("intervalSeconds", 0)))
@@ -208,8 +206,8 @@ def find_current(now_ms: int) -> int:
 
 
 def show_entry(row: TokenRow, current: int) -> dict[str, Any]:
-    """Make the MarketEntry. `asOf` is when the prices were taken, before the first ones when the
-    token was discovered.
+    """Make the MarketEntry. `asOf` is when the prices were fetched or, before the first ones, when
+    the token was discovered.
     """
     as_of = row.quoted_at or row.discovered_at
     return {
@@ -243,7 +241,7 @@ def show_entry(row: TokenRow, current: int) -> dict[str, Any]:
 
 
 def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, Any]]:
-    """All checks of one account were made at once: their time is shown once for all."""
+    """All checks of an account were made at once, so their time is shown once."""
     checks: list[dict[str, Any]] | None = read_stored(stored, STORED_CHECKS)
     if checks is None:
         unread = {
@@ -286,7 +284,7 @@ def _show_budget(budget: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 def explain_empty(now_ms: int) -> str:
-    """Tell why there is no entry, in a sentence."""
+    """Explain in a sentence why there are no entries."""
     discovery = show_market_health(now_ms)["discovery"]
     if discovery["lastError"]:
         return f"the scout has found nothing yet; {discovery['lastError']}"
@@ -310,8 +308,8 @@ def _show_part(part: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 def read_details(stored: str | None) -> dict[str, Any]:
-    """Parse what a job wrote for health; empty where it wrote nothing yet, and where that is
-    damaged: its next pass writes it.
+    """Parse a job's health details; empty if there are none yet, or if they are damaged: the job's
+    next pass rewrites them.
     """
     details: dict[str, Any] = read_stored(stored, OBJECT) or {}
     return details

@@ -1,6 +1,4 @@
-"""The OpenAPI 3.1 document, built from the models that validate bodies and the shapes of
-answers.
-"""
+"""The OpenAPI 3.1 document, built from the models that validate bodies and the response shapes."""
 
 import functools
 import operator
@@ -55,10 +53,10 @@ TAGS = {
 }
 
 
-# Takes half a second.
+# It takes half a second.
 @functools.lru_cache(4)
 def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, Any]:
-    """Build the OpenAPI document of this instance: a dict that all share and nobody may change."""
+    """Build this instance's OpenAPI document. The dict is shared; don't change it."""
     paths: dict[str, Json] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = show_operation(operation)
@@ -85,7 +83,7 @@ def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, A
 
 # ---- schemas -------------------------------------------------------------------------------------
 class ShapeSchemas(GenerateJsonSchema):
-    """Pydantic's schemas; `shapes` are the classes they are of, by name."""
+    """Pydantic's schemas; `shapes` are their classes by name."""
 
     shapes: ClassVar[dict[str, Any]] = {}
 
@@ -96,11 +94,11 @@ class ShapeSchemas(GenerateJsonSchema):
 
 
 def build_schemas(demonstration: bool) -> Json:
-    """Build {name: schema} of all bodies and answers."""
+    """Build {name: schema} for all bodies and responses."""
     answers = {operation.answer for operation in OPERATIONS if operation.answer}
     others = {shape for one in OPERATIONS for shape in (one.body, one.rows) if shape}
     named = sorted(answers | others | {Problem}, key=lambda shape: shape.__name__)
-    # One for all: each shape is read once, however many answers have it.
+    # Shared, so that each shape is read only once.
     adapter: Any = TypeAdapter(functools.reduce(operator.or_, named))
     definitions = adapter.json_schema(
         ref_template=f"{SCHEMAS}{{model}}", schema_generator=ShapeSchemas
@@ -111,7 +109,7 @@ def build_schemas(demonstration: bool) -> Json:
 
 
 def extend(name: str, definitions: Json) -> Json:
-    """Return the schema of a shape: the shapes that it extends by reference, and what it adds."""
+    """Return a shape's schema: references to the shapes it extends, and its own members."""
     schema, bases = definitions[name], list_bases(name, definitions)
     if not bases:
         return dict(schema)
@@ -131,7 +129,7 @@ def extend(name: str, definitions: Json) -> Json:
 
 
 def list_bases(name: str, definitions: Json) -> list[str]:
-    """List the shapes that a shape extends and that the document has."""
+    """List the shapes in the document that a shape extends."""
     bases = getattr(ShapeSchemas.shapes.get(name), "__orig_bases__", ())
     return [base.__name__ for base in bases if base.__name__ in definitions]
 
@@ -158,7 +156,7 @@ def suit_generators(schema: Any) -> Any:
 
 
 def join_null(schema: Json) -> Json:
-    """Write a plain type or null as one type, without alternatives."""
+    """Write a plain type or null as one type, without anyOf."""
     plain, *others = schema.get("anyOf", [{}])
     if others != [{"type": "null"}] or "type" not in plain or "enum" in plain:
         return schema
@@ -191,8 +189,8 @@ def show_parameter(parameter: Json) -> Json:
 
 
 def show_responses(operation: Operation) -> Json:
-    """Make the Responses Object: success, the status of every documented refusal, and a default of
-    the same shape for the rest.
+    """Make the Responses Object: success, the status of each documented error, and a default for
+    the rest.
     """
     answer = show_answer(operation)
     refusals = map(show_status, operation.refusals)
@@ -206,14 +204,12 @@ def show_responses(operation: Operation) -> Json:
 
 
 def list_refusals(operation: Operation) -> Sequence[str]:
-    """List the codes that an operation may answer with; those that all requests have in common
-    are its `default`.
-    """
+    """List the codes that an operation may return. Those of all requests are its `default`."""
     return *operation.refusals, *(OF_KEYS if operation.keyed else ()), *OF_ALL
 
 
 def show_answer(operation: Operation) -> Json:
-    """Make the Response Object of success."""
+    """Make the Response Object of a success."""
     content: Json = {"text/event-stream": {"schema": {"type": "string"}}}
     if operation.answer:
         schema = reference(operation.answer)
@@ -230,7 +226,7 @@ def add_rows(page: Json, rows: Any) -> Json:
 
 
 def show_refusals() -> Json:
-    """Make the refusals that operations share, by status."""
+    """Make the errors that operations share, by status."""
     codes: dict[str, list[str]] = {}
     for code in {code: None for one in OPERATIONS for code in one.refusals}:
         codes.setdefault(show_status(code), []).append(code)
@@ -244,7 +240,7 @@ def show_status(code: str) -> str:
 
 
 def show_refusal(description: str) -> Json:
-    """Make the Response Object of a refusal."""
+    """Make the Response Object of an error."""
     content = {"application/problem+json": {"schema": reference(Problem)}}
     return {"description": description, "content": content}
 

@@ -1,9 +1,10 @@
-"""The operations of the interface: what each takes, answers and refuses."""
+"""The operations of the API: their parameters, responses and errors."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from accounts.posts import PostBody
+from accounts.problem import OF_LISTS
 from chain.stored.standings import WINDOWS
 from web.api import bots, copying, health, leaderboard, market, me, posts, search, trades
 from web.api import paper_shapes as paper
@@ -48,11 +49,11 @@ LAST_EVENT_ID = {
 
 @dataclass(frozen=True)
 class Operation:
-    """One route of the interface.
+    """A route of the API.
 
-    `answer` is its shape (None: a stream of events), of a Page with the shape of its `rows`;
-    `refusals` are the codes it may answer beside those every route may. `name` is the method that
-    generated clients have for it.
+    `answer` is its shape (None: a stream of events), for a Page with the shape of its `rows`;
+    `refusals` are the codes it may return in addition to those of every route. `name` is the method
+    that generated clients have for it.
     """
 
     method: str
@@ -70,13 +71,13 @@ class Operation:
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
-    """Describe a parameter of the query."""
+    """Describe a query parameter."""
     told = {"name": name, "in": "query", "schema": schema, "description": description}
     return {**told, "required": True} if required else told
 
 
 def identifier(noun: str) -> Json:
-    """Describe the id in a path."""
+    """Describe an id in a path."""
     return {
         "name": "id",
         "in": "path",
@@ -88,7 +89,6 @@ def identifier(noun: str) -> Json:
 
 KINDS = "|".join((*TRADE_KINDS, EVERY_TRADE))
 MINT = query("mint", ADDRESS, "token mint address")
-PAGED = ("invalid_parameter", "invalid_cursor")
 SORT = query(
     "sort",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
@@ -118,7 +118,7 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 128},
     "description": "instead of eventId in the body",
 }
-# Those that several operations take.
+# Shared by several operations.
 SHARED = {one["name"]: one for one in (LIMIT, CURSOR, SINCE, MINT, BOT, CURRENCY)}
 FOLLOWING = (
     "To follow, begin with the newestCursor of any answer and pass each answer's "
@@ -134,7 +134,7 @@ OPERATIONS = [
         "Profile, observed results and how complete the observed history of each is.",
         Page,
         (LIMIT, CURSOR),
-        PAGED,
+        OF_LISTS,
         rows=bots.Bot,
     ),
     Operation(
@@ -161,7 +161,7 @@ OPERATIONS = [
         "Tokens held by observed trades, with their known cost and an estimate.",
         Page,
         (identifier("bot"), LIMIT, CURSOR),
-        ("not_found", *PAGED),
+        ("not_found", *OF_LISTS),
         rows=Position,
     ),
     Operation(
@@ -173,7 +173,7 @@ OPERATIONS = [
         "All tokens with a result in SOL.",
         Page,
         (identifier("bot"), LIMIT, CURSOR),
-        ("not_found", *PAGED),
+        ("not_found", *OF_LISTS),
         rows=TokenResult,
     ),
     Operation(
@@ -185,7 +185,7 @@ OPERATIONS = [
         "UTC days with trades in one currency, SOL by default.",
         Page,
         (identifier("bot"), CURRENCY, LIMIT, CURSOR),
-        ("not_found", *PAGED),
+        ("not_found", *OF_LISTS),
         rows=bots.DayResult,
     ),
     Operation(
@@ -216,7 +216,7 @@ OPERATIONS = [
             CURSOR,
             SINCE,
         ),
-        PAGED,
+        OF_LISTS,
         rows=posts.Post,
     ),
     Operation(
@@ -230,14 +230,14 @@ OPERATIONS = [
         "15 seconds while nothing does. A stream ends with its key.",
         None,
         (SINCE, LAST_EVENT_ID),
-        PAGED,
+        OF_LISTS,
     ),
     Operation(
         "get",
         "/api/v1/posts/{id}",
         "getPost",
         "Posts",
-        "One post as it stands now",
+        "One post",
         "Its verification may have moved since it was published.",
         posts.Post,
         (identifier("post"),),
@@ -291,7 +291,7 @@ OPERATIONS = [
             CURSOR,
             SINCE,
         ),
-        PAGED,
+        OF_LISTS,
     ),
     Operation(
         "get",
@@ -302,7 +302,7 @@ OPERATIONS = [
         "Buyers and sellers among all observed wallets, newest first.",
         trades.Activity,
         ({**MINT, "required": True}, LIMIT, CURSOR),
-        PAGED,
+        OF_LISTS,
     ),
     Operation(
         "get",
@@ -326,7 +326,7 @@ OPERATIONS = [
         "From the scout's cache, newest discovery first; asking causes no request elsewhere.",
         Page,
         (LIMIT, CURSOR),
-        PAGED,
+        OF_LISTS,
         rows=market.MarketEntry,
     ),
     Operation(
@@ -343,7 +343,7 @@ OPERATIONS = [
             LIMIT,
             CURSOR,
         ),
-        PAGED,
+        OF_LISTS,
         rows=search.SearchHit,
     ),
     Operation(
@@ -388,7 +388,7 @@ OPERATIONS = [
             "The detail has the latest 20 of them.",
             Page,
             (identifier("trader"), LIMIT, CURSOR),
-            ("not_found", *PAGED),
+            ("not_found", *OF_LISTS),
             keyed=False,
             rows=rows,
         )
@@ -407,7 +407,7 @@ OPERATIONS = [
         "Of paper traders only; /api/v1/feed has the posts of bots.",
         Page,
         (LIMIT, CURSOR),
-        PAGED,
+        OF_LISTS,
         keyed=False,
         rows=paper.PaperPost,
     ),

@@ -79,17 +79,17 @@ from web.api.serialize import show_sol, show_time
 # A phase as it begins; a list of traders has one for each.
 NEW_PHASE = asdict(guard.Phase())
 Json = dict[str, Any]
-# Closes that the brain looks at, and of each list what a detail shows.
+# Closes that the brain examines, and rows of each list in a detail.
 MAX_CLOSES, LATEST = 200, 20
-# Above any id, or any moment.
+# Above any id or time.
 LAST = 2**62
-# Of a sparkline.
+# Points of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
 COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof of profitability."
 
 
 class Place(NamedTuple):
-    """The place of a row in a list: its moment (ms) and id."""
+    """A row's place in a list: its time (ms) and id."""
 
     at: int
     id: int
@@ -104,7 +104,7 @@ class Placed(NamedTuple):
 
 # ---- traders -------------------------------------------------------------------------------------
 def list_traders() -> list[Json]:
-    """Return every trader that plays, oldest first, as the interface's Trader."""
+    """Return every active trader, oldest first, as the API's Trader."""
     totals = _read_totals(None)
     values: dict[int, int] = defaultdict(int)
     for position in select_many(PositionRow, POSITIONS, (None,)):
@@ -119,15 +119,10 @@ def find_trader(uid: str, now: int) -> Json | None:
     """Return a Trader with its diary, positions, closes, posts and brain, newest first; None for an
     unknown id.
     """
-    row = select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
+    row = find_row(uid)
     if row is None:
         return None
-    # Damaged ones are left out.
-    held = [
-        one
-        for one in select(PositionRow, POSITIONS, (row.id,))
-        if one.raw.isdecimal() and one.price.isdecimal()
-    ]
+    held = _list_held(row.id)
     closes = select(CloseRow, CLOSES, (row.id, LAST, LAST, LAST, MAX_CLOSES))
     counted = select_one(TotalsRow, TOTALS, (row.id,)) or TotalsRow(0, 0, 0)
     totals = _read_totals(row.id).get(row.period_id)
@@ -160,8 +155,14 @@ def find_trader(uid: str, now: int) -> Json | None:
     }
 
 
+def _list_held(trader: int) -> list[PositionRow]:
+    """List the open positions. Damaged ones are left out."""
+    rows = select(PositionRow, POSITIONS, (trader,))
+    return [one for one in rows if one.raw.isdecimal() and one.price.isdecimal()]
+
+
 def find_row(uid: str) -> TraderRow | None:
-    """Return the row of the trader of this id, or None."""
+    """Return the row of the trader with this id, or None."""
     return select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
 
 
@@ -290,11 +291,11 @@ def show_review(row: TraderRow) -> Json:
 
 
 def _read_settings(family: str, given: Json) -> Json:
-    """Return a strategy's settings, those with defaults included; as they are stored where they are
-    no settings of the family.
+    """Return a strategy's settings including defaults; as stored if they aren't a family's
+    settings.
     """
     if family not in ALL_FAMILIES:
-        # A file tells its settings to the job alone.
+        # Only the job knows a file's settings.
         return {}
     try:
         return dict(show_settings(parse_settings(family, given)))
@@ -324,7 +325,7 @@ def list_posts(
     limit: int, before: int | None = None, mint: str | None = None
 ) -> list[NumberedPost]:
     """Return posts of all traders, newest first, older than the number `before`."""
-    # Without `before` a number above all: the first page is searched for as all others are.
+    # Without `before`, above all numbers: the first page uses the same query.
     values: list[Any] = [2**62 if before is None else before]
     where = " WHERE o.id < ?"
     if mint:
@@ -337,7 +338,7 @@ def list_posts(
 
 
 def find_post(uid: str) -> Json | None:
-    """Return the post of this id, or None."""
+    """Return the post with this id, or None."""
     row = select_one(PaperPostRow, PAPER_POSTS + " WHERE o.uid = ?", (uid,))
     return show_post(row) if row else None
 
@@ -383,7 +384,7 @@ def show_post(row: PaperPostRow) -> Json:
 
 # ---- the comparison ------------------------------------------------------------------------------
 class Compared(NamedTuple):
-    """The comparison of the last 30 days, and {id of a trader: lower bound of its win rate}."""
+    """The comparison of the last 30 days, and {trader id: lower bound of its win rate}."""
 
     families: Json
     win_rates: dict[str, float]
@@ -464,7 +465,7 @@ def _find_win_rates(traders: list[TraderRow], closes: Iterable[Close]) -> dict[s
 
 
 def show_compared(closes: list[Close]) -> Json:
-    """Make what a Family has of its own closes."""
+    """Make the members of a Family about its own closes."""
     return results.compare(closes, _count_accounts(closes) * STARTING_CASH)
 
 
@@ -483,7 +484,7 @@ def list_venues(now: int) -> list[Json]:
 
 
 def show_venue(venue: str, error: VenueError | None) -> Json:
-    """Make the VenueError of a venue; None: nothing is known of its real fills."""
+    """Make the VenueError of a venue. None: nothing is known about its real fills."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,
@@ -497,7 +498,7 @@ def show_venue(venue: str, error: VenueError | None) -> Json:
 
 
 def show_costs() -> Json:
-    """Make the NetworkCosts: of this instance's own receipts, or the recorded ones."""
+    """Make the NetworkCosts from this instance's own receipts, or the recorded ones."""
     row = measured_store.find_costs()
     costs = row or RECORDED_COSTS
     return {
@@ -513,7 +514,7 @@ def show_costs() -> Json:
 
 
 class TwinRow(NamedTuple):
-    """The account of a twin. `worth`: lamports that its pools would pay for what it holds."""
+    """A twin's account. `worth`: lamports that its pools would pay for its holdings."""
 
     cash: int
     worth: int
@@ -527,7 +528,7 @@ FROM period p WHERE {OF_TWINS}"""
 
 
 class FiredRow(NamedTuple):
-    """A pause that a rule found reason for, of a trader (0) or of a twin."""
+    """A pause that a rule called for, of a trader (0) or of a twin."""
 
     twin: int
     facts: Facts
@@ -539,7 +540,7 @@ WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
 def show_random_entry(row: TraderRow) -> Json | None:
-    """Make the RandomEntry: what the accounts of a trader's twins came to, together."""
+    """Make the RandomEntry: the combined results of a trader's twins."""
     accounts = select(TwinRow, TWIN_ACCOUNTS, (row.id, row.period))
     if not accounts:
         return None
@@ -575,6 +576,6 @@ def list_random(trader_id: int, period: int) -> list[Close]:
 
 
 def describe_random(closes: list[Close]) -> Json:
-    """Make the Rates of what the twins of a family's traders closed."""
+    """Make the Rates of the closes of a family's twins."""
     start = _count_accounts(closes) * TWINS * STARTING_CASH
     return {**results.describe(closes, start), "simulated": True}

@@ -11,7 +11,7 @@ from web.api.serialize import show_time
 
 Json = dict[str, Any]
 TIMES = ("until", "expiresAt")
-# keys of ours, which readers have no use for
+# Internal keys.
 PRIVATE = ("key", "evidence")
 
 
@@ -33,7 +33,7 @@ def show_line(handle: str, row: DiaryRow) -> Json:
 
 
 def find_close_id(handle: str, number: int | None) -> str | None:
-    """Return the public id of a trader's close; None without one."""
+    """Return the public id of a trader's close, or None."""
     return None if number is None else public_id(handle, "close", number)
 
 
@@ -46,13 +46,13 @@ def _show_facts(facts: Json) -> Json:
 
 
 def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: int) -> Json:
-    """Make the Brain: what the trader's own closes (oldest first) and diary hold, derived anew each
-    time. control: closes of its twin.
+    """Make the Brain from the trader's own closes (oldest first) and diary. control: closes of its
+    twins.
     """
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
     open_pauses = [note for note in pauses if note.facts.get("until", 0) > now]
-    # Patterns are as old as the newest close: they change with closes, not with the clock.
+    # Patterns date from the newest close: they change with closes, not with the clock.
     newest = closes[-1].closed_at if closes else 0
     shown = [note for note in lessons if note.facts.get("expiresAt", 0) > now]
     in_force = {note.facts.get("key") for note in shown}

@@ -24,38 +24,38 @@ from web.api.shapes import (
 )
 
 # Not a Literal: client generators break on non-string constants.
-Simulation = Annotated[bool, described("always true: nothing of this was traded")]
+Simulation = Annotated[bool, described("always true: nothing was traded")]
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
-# A file of the operator.
+# One of the operator's files.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
 
 
 class Simulated(TypedDict):
-    """Of paper mode: nothing was traded."""
+    """Part of paper mode: nothing was traded."""
 
     simulated: Simulation
 
 
 class AtCosts(TypedDict):
-    """Results had every cost been so many times what it was."""
+    """Results if every cost had been multiplied."""
 
-    costs: Annotated[int, described("how many times")]
+    costs: Annotated[int, described("the multiple")]
     meanReturnPct: float | None
     winRate: float | None
 
 
 class Rates(TypedDict):
-    """Win rate and mean return of closes that count, each with its interval: 95%, Student t over
-    days. Null of nothing. `maxDrawdownPct` and `atCosts` are left out of lessons.
+    """Win rate and mean return of the closes that count, each with a 95% interval (Student t over
+    days). Null without closes. Lessons omit `maxDrawdownPct` and `atCosts`.
     """
 
     eligibleCloses: int
-    clusters: Annotated[int, described("closes of one token, entered within an hour, are one")]
-    days: Annotated[int, described("UTC days on which they began")]
-    sample: Annotated[Literal["none", "thin", "some", "enough"], described("named by its clusters")]
-    intervalReason: Annotated[
-        str | None, described("why the intervals are null; null where they are not")
+    clusters: Annotated[int, described("closes of one token entered within an hour count as one")]
+    days: Annotated[int, described("UTC days on which clusters began")]
+    sample: Annotated[
+        Literal["none", "thin", "some", "enough"], described("by the number of clusters")
     ]
+    intervalReason: Annotated[str | None, described("why the intervals are null")]
     meanReturnPct: float | None
     meanReturnInterval: Annotated[list[float] | None, described("low, high")]
     winRate: float | None
@@ -63,29 +63,31 @@ class Rates(TypedDict):
     maxDrawdownPct: NotRequired[
         Annotated[
             float | None,
-            described("largest fall of what they add up to, from its highest; of realized results"),
+            described("largest drop of the sum of realized results from its peak"),
         ]
     ]
     atCosts: NotRequired[
-        Annotated[list[AtCosts], described("the same closes, had every cost been 1, 2 and 3 times")]
+        Annotated[list[AtCosts], described("the same closes with 1, 2 and 3 times the costs")]
     ]
     randomEntry: NotRequired[
         Annotated[
             "Rates",
             described(
-                "of a lesson or family: positions of the same size and holding time that were"
-                " entered at random"
+                "for a lesson or family: positions of the same size and holding time, entered at"
+                " random"
             ),
         ]
     ]
     accounts: NotRequired[Annotated[int, described("hidden accounts of random entries")]]
     returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
-    closes: NotRequired[Annotated[int, described("of these, ones that don't count included")]]
+    closes: NotRequired[
+        Annotated[int, described("of these accounts, including closes that don't count")]
+    ]
     simulated: NotRequired[Annotated[bool, described("always true; left out of lessons")]]
 
 
 class Phase(TypedDict):
-    """Where a trader is between Guarded Start and standard."""
+    """A trader's phase: Guarded Start or standard."""
 
     name: str
     closes: int
@@ -97,23 +99,21 @@ class Phase(TypedDict):
 
 
 class StrategyBase(TypedDict):
-    """What a trader plays by. The other whole numbers are settings of its family."""
+    """A trader's strategy. The other integers are settings of its family."""
 
     family: FamilyName | OwnFamily
-    own: Annotated[
-        bool, described("code of the operator of this instance, none of the four families")
-    ]
+    own: Annotated[bool, described("code by this instance's operator, not one of the families")]
     startMode: Literal["guarded", "standard"]
     phase: Phase
     adaptive: Literal["off", "observe", "on"]
-    pipeline: Annotated[str, described("version of what feeds the engine")]
-    model: Annotated[str, described("version of the model of fills")]
+    pipeline: Annotated[str, described("version of the engine's input")]
+    model: Annotated[str, described("version of the fill model")]
 
 
 def list_settings() -> dict[str, Any]:
-    """Return {name: type} of all families; each trader has the settings of its own."""
+    """Return {name: type} for all families; each trader has its family's settings."""
     names = dict.fromkeys(one.name for family in ALL_FAMILIES.values() for one in fields(family))
-    bot = NotRequired[Annotated[str, described("id of the bot that it copies")]]
+    bot = NotRequired[Annotated[str, described("id of the copied bot")]]
     return {**{public_name(name): NotRequired[int] for name in names}, "bot": bot}
 
 
@@ -129,21 +129,23 @@ else:
 class PaperPerformance(TypedDict):
     """Simulated results; null while they are withheld."""
 
-    headlineSuppressed: Annotated[bool, described("the account is under review or was held up")]
+    headlineSuppressed: Annotated[
+        bool, described("the account is under review, or a review was upheld")
+    ]
     warning: str | None
-    returnPct: Annotated[float | None, described("a percentage, no money")]
+    returnPct: Annotated[float | None, described("a percentage")]
     realizedSol: Exact | None
     cashSol: Exact
     equitySol: Exact | None
     closes: int
     winRate: Annotated[float | None, described("0 to 1")]
     startingCashSol: Exact
-    period: Annotated[int, described("number of the account period; a reset begins another")]
+    period: Annotated[int, described("number of the account period; a reset starts the next")]
     since: Annotated[Time, described("when the period began")]
 
 
 class ReviewReason(TypedDict):
-    """Something that was seen and opened a review."""
+    """An observation that opened a review."""
 
     code: str
     detail: Annotated[str, described("in words")]
@@ -152,11 +154,13 @@ class ReviewReason(TypedDict):
 
 
 class Review(TypedDict):
-    """Whether a trader's record is doubted."""
+    """Whether a trader's record is in doubt."""
 
     state: Annotated[
         Literal["clean", "under_review", "cleared", "upheld"],
-        described("figures are withheld while it is under_review, and for good once it is upheld"),
+        described(
+            "figures are withheld while it is under_review, and permanently once it is upheld"
+        ),
     ]
     reasons: list[ReviewReason]
     openedAt: Time | None
@@ -181,7 +185,7 @@ class Trader(Simulated):
 
 
 class WholeFill(TypedDict, total=False):
-    """What a trader's detail leaves out of a fill."""
+    """Members of a fill that a trader's detail omits."""
 
     amountRaw: Whole
     solLamports: Annotated[Whole, described("into or out of the pool, before its fee")]
@@ -194,7 +198,7 @@ class WholeFill(TypedDict, total=False):
 
 
 class PaperFill(WholeFill):
-    """An attempt to fill an order. A trader's detail leaves out the optional members."""
+    """An attempt to fill an order. A trader's detail omits the optional members."""
 
     side: Literal["buy", "sell"]
     decidedAt: Time
@@ -205,7 +209,7 @@ class PaperFill(WholeFill):
 
 
 class WholeClose(TypedDict, total=False):
-    """What a trader's detail leaves out of a close."""
+    """Members of a close that a trader's detail omits."""
 
     decimals: int
     period: int
@@ -214,9 +218,7 @@ class WholeClose(TypedDict, total=False):
 
 
 class PaperClose(WholeClose, Simulated):
-    """A position that was closed, with everything it cost. A trader's detail leaves out the
-    optional members.
-    """
+    """A closed position with all its costs. A trader's detail omits the optional members."""
 
     id: str
     mint: Address
@@ -224,26 +226,26 @@ class PaperClose(WholeClose, Simulated):
     openedAt: Time
     closedAt: Time
     reason: str
-    grossLamports: Annotated[Whole, described("what prices moved")]
+    grossLamports: Annotated[Whole, described("the gain or loss by prices alone, before costs")]
     slippageLamports: Whole
     feesLamports: Whole
     rentLamports: Whole
     netLamports: Whole
-    returnPct: Annotated[
-        float | None, described("a percentage, no money; null where nothing was spent")
-    ]
+    returnPct: Annotated[float | None, described("a percentage; null if nothing was spent")]
     latencyMs: int
     model: str
     assumptions: Annotated[
         list[str], described("the model, whose assumptions `models` lists, and marks")
     ]
     fills: list[PaperFill]
-    eligible: Annotated[bool, described("it counts in comparisons")]
-    excludedReason: Annotated[str | None, described("why not; `under_review` while its account is")]
+    eligible: Annotated[bool, described("whether it counts in comparisons")]
+    excludedReason: Annotated[
+        str | None, described("why it doesn't count; `under_review` while its account is")
+    ]
 
 
 class PaperPosition(Simulated):
-    """A position that is open."""
+    """An open position."""
 
     id: str
     mint: Address
@@ -267,7 +269,7 @@ class PaperPosition(Simulated):
 
 
 class PaperOrder(Simulated):
-    """An order that is not done. A buy is in lamports, a sale in raw units of the token."""
+    """An open order. Buys are in lamports, sales in raw units of the token."""
 
     side: Literal["buy", "sell"]
     mint: Address
@@ -283,7 +285,7 @@ class PaperOrder(Simulated):
 
 
 class AccountPeriod(Simulated):
-    """A stretch of a trader's account; a reset ends one and begins another."""
+    """A period of a trader's account. A reset ends it and starts the next."""
 
     number: int
     startingCashLamports: Whole
@@ -292,24 +294,22 @@ class AccountPeriod(Simulated):
     closedAt: Time | None
     reason: Annotated[str | None, described("why it was closed")]
     review: Annotated[
-        Literal["clean", "under_review", "cleared", "upheld"], described("of the last one")
+        Literal["clean", "under_review", "cleared", "upheld"], described("of the last review")
     ]
-    warning: Annotated[str | None, described("why its cash and records do not count")]
+    warning: Annotated[str | None, described("why its cash and records don't count")]
 
 
 class WholeLine(TypedDict, total=False):
-    """What a trader's detail leaves out of a line."""
+    """Members of a line that a trader's detail omits."""
 
     mint: Address | None
     symbol: Annotated[str | None, described("untrusted")]
-    facts: Annotated[
-        dict[str, object], described("the figures the line is made from; they differ by kind")
-    ]
+    facts: Annotated[dict[str, object], described("the line's figures; they differ by kind")]
     period: int
 
 
 class DiaryLine(WholeLine, Simulated):
-    """What a trader noted. Its detail leaves out the optional members."""
+    """A line of a trader's diary. A trader's detail omits the optional members."""
 
     id: str
     at: Time
@@ -319,7 +319,7 @@ class DiaryLine(WholeLine, Simulated):
 
 
 class Reviewed(Simulated):
-    """What a trader's eligible closes add up to; null where there are none."""
+    """The totals of a trader's eligible closes; null without any."""
 
     closes: int
     eligibleCloses: int
@@ -329,24 +329,24 @@ class Reviewed(Simulated):
 
 
 class Lesson(Simulated):
-    """What a trader's own closes show, until it expires."""
+    """A pattern in a trader's own closes, until it expires."""
 
     text: str
-    n: Annotated[int, described("closes it rests on")]
+    n: Annotated[int, described("closes it is based on")]
     window: str
-    closeIds: NotRequired[Annotated[list[str], described("of a lesson, not of a pattern")]]
+    closeIds: NotRequired[Annotated[list[str], described("lessons only, not patterns")]]
     createdAt: Time
     expiresAt: Time
     evidence: Rates
 
 
 class Pause(Simulated):
-    """A rule that keeps a trader from entering for a while."""
+    """A rule that temporarily keeps a trader from entering."""
 
     rule: str
     effect: Annotated[str, described("pause_family, pause_mint, half_size or long_cooldown")]
     mint: Address | None
-    applied: Annotated[bool, described("false: it is only observed")]
+    applied: Annotated[bool, described("false: only observed")]
     n: int
     window: str
     text: str
@@ -355,7 +355,7 @@ class Pause(Simulated):
 
 
 class Brain(Simulated):
-    """A read-only look at what a trader has learned."""
+    """What a trader has learned (read-only)."""
 
     asOf: Time
     reviewed: Reviewed
@@ -365,36 +365,34 @@ class Brain(Simulated):
 
 
 class WholePost(TypedDict, total=False):
-    """What a trader's detail leaves out of a post."""
+    """Members of a post that a trader's detail omits."""
 
     botId: str
     botName: str
     eventId: str
     signature: Annotated[Signature | None, described("always null: there is no transaction")]
     reason: Annotated[str | None, described("always null")]
-    family: Annotated[FamilyName | OwnFamily, described("what its trader plays by")]
+    family: Annotated[FamilyName | OwnFamily, described("its trader's strategy")]
     ownStrategy: Annotated[
-        bool, described("by code of the operator of this instance, no family of its own")
+        bool, described("true: code by this instance's operator, not a built-in family")
     ]
     source: Literal["paper"]
-    verified: Annotated[bool, described("always false: no chain has seen any of it")]
+    verified: Annotated[bool, described("always false: there is no transaction")]
     verification: Verification
     eventAt: Time
     tokenAddresses: list[Address]
     provenance: Provenance
-    receipt: Annotated[str | None, described("always null: no chain has seen any of it")]
+    receipt: Annotated[str | None, described("always null: there is no receipt")]
 
 
 class PaperPost(WholePost, Simulated):
-    """A post of a paper trader, about simulated trades. A trader's detail leaves out the optional
-    members.
-    """
+    """A post about simulated trades. A trader's detail omits the optional members."""
 
     id: str
-    body: Annotated[str | None, described("null once its words were taken down")]
+    body: Annotated[str | None, described("null once its text was removed")]
     mint: Address | None
     symbol: Annotated[str | None, described("untrusted")]
-    kind: Annotated[str, described("what it is about")]
+    kind: Annotated[str, described("its subject")]
     closeId: Annotated[str | None, described("the closed position it is about")]
     createdAt: Time
     hiddenAt: Time | None
@@ -403,32 +401,38 @@ class PaperPost(WholePost, Simulated):
 
 
 class PaperMetrics(Simulated):
-    """What an open account comes to; null where there is too little to say."""
+    """Figures of an open account; null if there is too little data."""
 
     maxDrawdownPct: float | None
-    drawdownFrom: Annotated[Time | None, described("the highest before the deepest fall")]
-    drawdownTo: Annotated[Time | None, described("the lowest of it")]
+    drawdownFrom: Annotated[Time | None, described("the peak before the largest drop")]
+    drawdownTo: Annotated[Time | None, described("the low of the largest drop")]
     days: int
     cagrPct: Annotated[float | None, described("yearly growth; null under 20 days")]
-    calmar: Annotated[float | None, described("yearly growth over the deepest fall")]
-    solUsdChangePct: Annotated[float | None, described("what a SOL did in USD in the same time")]
+    calmar: Annotated[float | None, described("yearly growth divided by the largest drop")]
+    solUsdChangePct: Annotated[
+        float | None, described("change of the SOL price in USD over the same time")
+    ]
     sharpePerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
     sortinoPerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
     exposure: Annotated[float | None, described("mean share of the equity in positions")]
     expectancyLamports: Annotated[Whole | None, described("mean net result of a close")]
-    profitFactor: Annotated[float | None, described("gains over losses; null without a loss")]
-    turnover: Annotated[float | None, described("spent on closes, in starting cash")]
-    feeShare: Annotated[float | None, described("all costs of closes over what was spent on them")]
+    profitFactor: Annotated[float | None, described("gains divided by losses; null without a loss")]
+    turnover: Annotated[
+        float | None, described("amount spent on closes divided by the starting cash")
+    ]
+    feeShare: Annotated[
+        float | None, described("all costs of closes divided by the amount spent on them")
+    ]
     bestLamports: Whole | None
     worstLamports: Whole | None
     longestWinStreak: int
     longestLossStreak: int
-    medianWinnerSeconds: Annotated[int | None, described("how long positions that won were held")]
+    medianWinnerSeconds: Annotated[int | None, described("holding time of winning positions")]
     medianLoserSeconds: int | None
 
 
 class TraderDetail(Trader):
-    """A paper trader with the latest of what it noted and did."""
+    """A paper trader with its latest diary lines, closes, posts and open positions."""
 
     asOf: Time
     periods: list[AccountPeriod]
@@ -451,64 +455,62 @@ class TraderDetail(Trader):
     randomEntry: Annotated[
         Rates | None,
         described(
-            "what hidden accounts earned that enter at random, with the same sizes, exits and"
+            "results of hidden accounts that enter at random, with the same sizes, exits and"
             " costs: results no better than these show no skill. Null before their first round or"
             " while withheld"
         ),
     ]
     rulesFired: Annotated[
-        dict[str, int], described("how often each adaptive rule found reason for a pause")
+        dict[str, int], described("how often each adaptive rule called for a pause")
     ]
     rulesFiredAtRandom: Annotated[
-        dict[str, float], described("the same of a hidden account, on average")
+        dict[str, float], described("the same for a hidden account, on average")
     ]
 
 
 class PaperMarket(Page):
-    """All tracked tokens, and how current they are."""
+    """All tracked tokens and the scout's health."""
 
     data: list[MarketEntry]
     health: ScoutHealth
 
 
 class VenueError(TypedDict):
-    """How far the fill model is off at a venue, by real swaps; null where none is known."""
+    """The fill model's error at a venue, measured on real swaps; null if unknown."""
 
     venue: Annotated[str, described("the provider's id of the exchange")]
     receipts: int
     medianErrorBps: Annotated[
         int | None,
-        described(
-            "of the model, by the reserves in the transactions: basis points, whatever the sign"
-        ),
+        described("of the model, by the reserves in the transactions: basis points, absolute"),
     ]
     p90ErrorBps: int | None
     p90DriftBps: Annotated[
-        int | None, described("of market snapshots, which disqualifies no venue")
+        int | None, described("of market snapshots; it doesn't disqualify a venue")
     ]
     source: Annotated[
         Literal["own", "recorded"] | None,
-        described("this instance's own receipts of 30 days, or those the model was built on"),
+        described("this instance's own receipts of 30 days, or those used to build the model"),
     ]
     since: Time | None
-    eligible: Annotated[bool, described("closes there may be compared")]
+    eligible: Annotated[bool, described("whether closes there count in comparisons")]
 
 
 class NetworkCosts(TypedDict):
-    """What swaps paid in network fee and tip, which fills are drawn from."""
+    """Network fees and tips that swaps paid. Fills draw their costs from them."""
 
     p50Lamports: Whole
     p75Lamports: Whole
     p90Lamports: Whole
-    rentLamports: Annotated[Whole, described("the middle of what new token accounts held")]
+    rentLamports: Annotated[Whole, described("the median rent of new token accounts")]
     receipts: int
     source: Literal["own", "recorded"]
     measuredAt: Time
-    since: Annotated[Time | None, described("when the oldest of its own receipts happened")]
+    since: Annotated[Time | None, described("block time of the oldest of its own receipts")]
 
 
 class Family(Rates):
-    """The closes of one strategy family, described; null where there are none."""
+    """Closes of one strategy family; null without any."""
 
     family: FamilyName
     excluded: Annotated[dict[str, int], described("how many, by reason")]
@@ -517,21 +519,19 @@ class Family(Rates):
     daysCovered: int
     medianReturnPct: float | None
     worstCloseReturnPct: float | None
-    costShare: Annotated[float | None, described("what costs took of what prices moved")]
+    costShare: Annotated[float | None, described("costs as a share of gross results")]
 
 
 class Strategies(Simulated):
-    """Closes by strategy family. Coverage is no proof of profitability."""
+    """Closes by strategy family. Being listed doesn't mean a family is profitable."""
 
     windowDays: int
     pipeline: str
     families: list[Family]
-    copy: Annotated[Family, described("of traders that copy an observed bot; apart from the four")]
+    copy: Annotated[Family, described("traders that copy an observed bot; separate from the four")]
     ownTraders: Annotated[
         int,
-        described(
-            "traders that follow strategies of this instance's operator, which count in no family"
-        ),
+        described("traders with strategies by this instance's operator, which count in no family"),
     ]
     model: Annotated[str, described("the fill model that `venues` compares with real swaps")]
     venues: list[VenueError]

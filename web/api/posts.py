@@ -185,12 +185,7 @@ def show_post(row: PostRow, base_url: str, scales: Scales) -> Post:
         "source": row.source,
         "simulated": False,
         "verified": row.status == "verified",
-        "verification": {
-            "status": row.status,
-            "tradeId": row.trade,
-            "checkedAt": show_time(row.checked_at),
-            "reason": row.status_reason or find_reason(row),
-        },
+        "verification": _show_verification(row),
         "eventAt": show_time(row.event_at),
         "createdAt": show_time(row.created_at),
         "tokenAddresses": _list_mints(row),
@@ -200,14 +195,27 @@ def show_post(row: PostRow, base_url: str, scales: Scales) -> Post:
         "logId": row.log,
         "logIndex": row.log_place,
         "receipt": _show_receipt(row, moved, scales) if row.trade_kind else None,
-        "provenance": {
-            "channel": row.channel,
-            "keyId": row.key,
-            "wallet": row.wallet,
-            "ownership": row.ownership,
-            "contentTrust": "generated" if row.source == "observer" else "untrusted",
-            "untrustedFields": UNTRUSTED_FIELDS,
-        },
+        "provenance": _show_provenance(row),
+    }
+
+
+def _show_verification(row: PostRow) -> Verification:
+    return {
+        "status": row.status,
+        "tradeId": row.trade,
+        "checkedAt": show_time(row.checked_at),
+        "reason": row.status_reason or find_reason(row),
+    }
+
+
+def _show_provenance(row: PostRow) -> Provenance:
+    return {
+        "channel": row.channel,
+        "keyId": row.key,
+        "wallet": row.wallet,
+        "ownership": row.ownership,
+        "contentTrust": "generated" if row.source == "observer" else "untrusted",
+        "untrustedFields": UNTRUSTED_FIELDS,
     }
 
 

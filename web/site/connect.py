@@ -178,6 +178,7 @@ def create_bot() -> ResponseReturnValue:
         key=made.publish_key.text,
         recovery_code=made.recovery_code,
         base_url=settings().base_url,
+        is_observing=settings().observer_interval_seconds > 0,
     )
 
 

@@ -11,8 +11,7 @@ from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
-from accounts.problem import CODES, OF_ALL, OF_KEYS, Problem
-from web.api.operations import PAGED
+from accounts.problem import CODES, OF_ALL, OF_KEYS, OF_LISTS, Problem
 from web.server.gate import settings
 from web.site import reference, words
 from web.site.lists import add_etag
@@ -76,7 +75,7 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
         refusals = {
             "all": name_codes(OF_ALL),
             "keyed": name_codes(OF_KEYS),
-            "paged": name_codes(PAGED),
+            "paged": name_codes(OF_LISTS),
         }
         return {"settings": config, "routes": routes, "refusals": refusals, "trust": words.TRUST}
     if template == "request.html":

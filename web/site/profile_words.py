@@ -230,6 +230,7 @@ EXCLUDED = {
     "nothing_left_to_buy": "the pool had too little left to buy",
     "unknown_cost": "the cost is unknown",
     "not_a_purchase": "it wasn't bought for SOL",
+    "too_small": "the follower's part is less than one unit",
 }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import escape
 
-from accounts.problem import CODES
+from accounts.problem import CODES, OF_LISTS
 from chain.reading.instructions import WRAPPED_SOL
 from web.api import queries
 from web.api.serialize import Json
@@ -191,11 +191,9 @@ def read_route(example: Example) -> Route:
 
 def list_refusals(operation: "Operation") -> dict[str, list[str]]:
     """Return {status: [code...]}, without those of all requests, which the page lists once."""
-    from web.api.operations import PAGED
-
     refused: defaultdict[str, list[str]] = defaultdict(list)
     for code in operation.refusals:
-        if code not in PAGED:
+        if code not in OF_LISTS:
             refused[str(CODES[code][0])].append(code)
     return dict(sorted(refused.items()))
 
