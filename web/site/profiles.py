@@ -169,7 +169,7 @@ def read_record(bot: Json) -> dict[str, Any]:
 
 def read_copying(bot: Json) -> dict[str, Any]:
     """Read the tab of copying."""
-    return {"copying": find_copying(bot["number"])}
+    return {"copying": find_copying(bot["row"].id)}
 
 
 # What each tab reads; the overview has no name.
