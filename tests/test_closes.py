@@ -149,7 +149,9 @@ def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     assert re.search(r"Pool fee paid 0\.2632 ?%", page)
     assert [answer.text.count(f'<circle class="{one}"') for one in ("unknown", "sold")] == [1, 1]
     assert "The same as a table" in page
-    assert "<script" not in re.sub(r'<script src="/static/[^"]+" defer></script>', "", answer.text)
+    assert "<script" not in re.sub(
+        r'<script src="/static/[^"]+" defer blocking="render"></script>', "", answer.text
+    )
 
 
 def test_what_the_model_assumes_is_told_in_sol(service, close):
