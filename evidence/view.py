@@ -14,12 +14,11 @@ from chain.reading.answers import (
     check_page,
     check_receipt,
 )
-from chain.reading.digests import digest_receipt
 from chain.reading.effects import touches
 from chain.reading.entries import read_entry
 from chain.reading.instructions import TOKEN_PROGRAMS
 from chain.reading.programs import Programs
-from chain.reading.receipts import Receipt
+from chain.reading.receipts import Receipt, digest_receipt
 from chain.rpc import BadAnswer, Refused, Resting, Rpc, Unavailable
 from evidence.memory import Memory
 
@@ -55,7 +54,7 @@ class Node:
                 return self.rpc.call(method, params, check)[0]
             except Resting as error:
                 if error.retry_in > MAX_REST_SECONDS:
-                    told = f"asks to be left alone for {error.retry_in:.0f} s"
+                    told = f"allows no more requests for {error.retry_in:.0f} s"
                     raise NodeTrouble(f"your node {told}") from None
                 self._sleep(error.retry_in)
             except Unavailable as error:

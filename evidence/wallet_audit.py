@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from chain.ledger.balances import BalanceChain
-from chain.ledger.coverage import is_explained
+from chain.ledger.coverage import BalanceChain, is_explained
+from chain.ledger.inventory import Opening
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Opening
 from chain.ledger.own import OWN_FLAGS, OWN_WALLETS, mark_own
 from chain.ledger.sales import UNEXPLAINED
 from chain.ledger.views import Span, Spans
@@ -19,8 +18,7 @@ from chain.reading.effects import touches
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.reading.programs import Programs
-from chain.stored.attachments import Holder, find_past, is_own_trade
-from chain.stored.siblings import Sibling
+from chain.stored.attachments import Holder, Sibling, find_past, is_own_trade
 from chain.stored.store import BookedEntry, PendingLedger, rebuild_ledger, show_summary
 from chain.stored.summary import show_time
 from evidence import claimed, comparing
@@ -89,6 +87,13 @@ class WalletAudit:
         self._recheck_suspects()
         self.is_whole = self._find_missing()
         self._name_left_out()
+        self._note_state()
+
+    def _note_state(self) -> None:
+        """Note an unfinished history: it keeps a bot off the boards, and its cause is unknown."""
+        state = (self._coverage or {"state": "complete"}).get("state")
+        if state != "complete":
+            self.report.notes.append(f"{self.wallet.address}: its history is {state!a:.40}")
 
     def compare(self, audits: "Sequence[WalletAudit]") -> None:
         self._siblings = [

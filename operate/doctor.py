@@ -30,27 +30,14 @@ from operate.filesystems import check_filesystem
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
 from operate.instance import SIDE_FILES
 from operate.stored_backups import LEAST_FREE
-from storage import counters, key_files, locks
+from storage import counters, files, key_files
 
 OWN_FILES = {
-    "app.db",
-    "app.db-wal",
-    "app.db-shm",
-    "app.db-journal",
-    "ratelimit.db",
-    "ratelimit.db-wal",
-    "ratelimit.db-shm",
-    "ratelimit.db-journal",
-    "secret_key",
-    "log_key",
-    "programs.csv",
-    "about.txt",
+    *(name + side for name in ("app.db", "ratelimit.db") for side in SIDE_FILES),
+    *("secret_key", "log_key", "programs.csv", "about.txt"),
     # Written by `app.py demo`, which also prints its path.
     "server.log",
-    "jobs.lock",
-    "work.lock",
-    "migrating.lock",
-    locks.DATA_DIR_LOCK,
+    *("jobs.lock", "work.lock", "migrating.lock", files.DATA_DIR_LOCK),
 }
 LEFTOVERS = {
     "app.db.before-": "the database before a migration",
@@ -145,7 +132,7 @@ def check_programs(config: Config) -> Iterator[Finding]:
     try:
         programs = table(config.extra_swap_programs, config.added_programs)
     except BadPrograms as refusal:
-        yield wrong(str(refusal), "correct that row: nothing starts or observes until then")
+        yield wrong(str(refusal), "correct that row: the server does not start until then")
         return
     if programs.added:
         yield fine(f"DATA_DIR/programs.csv adds {len(programs.added)} to the table of programs")
@@ -318,14 +305,14 @@ def check_providers(config: Config) -> Iterator[Finding]:
         except FetchError as error:
             yield look(
                 f"{name} {error}",
-                "the market keeps what it had, marked stale; it is asked again by itself",
+                "the market keeps its last prices, marked stale, and the scout retries",
             )
 
 
 ROOT = 0
 # Files that the server only reads; it writes its other files.
 READ_ALONE = {"secret_key", "log_key", "programs.csv", "about.txt"}
-WRITTEN = "app.db", "ratelimit.db", "jobs.lock", "work.lock", locks.DATA_DIR_LOCK
+WRITTEN = "app.db", "ratelimit.db", "jobs.lock", "work.lock", files.DATA_DIR_LOCK
 
 
 def check_access(config: Config) -> Iterator[Finding]:
@@ -397,7 +384,7 @@ def can_look(config: Config) -> bool:
     folder = config.data_dir
     if not os.access(folder, os.R_OK | os.X_OK):
         return False
-    names = [name + side for name in ("app.db", locks.DATA_DIR_LOCK) for side in SIDE_FILES]
+    names = [name + side for name in ("app.db", files.DATA_DIR_LOCK) for side in SIDE_FILES]
     paths = [folder / name for name in names]
     return all(os.access(path, os.R_OK) for path in paths if path.exists())
 

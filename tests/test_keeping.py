@@ -24,7 +24,7 @@ from accounts import admin, posts
 from cli.operate import run_backup
 from operate import backups, database_checks, doctor, foreign_schema
 from operate.instance import Refused
-from storage import locks
+from storage import files
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = ground.sqlite_only
@@ -37,7 +37,7 @@ def settings_for(folder):
 def leave():
     """Step out of DATA_DIR, as a process that ends does."""
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
 
 
 def list_events(path):
@@ -241,9 +241,8 @@ def test_a_restore_interrupted_at_its_end_leaves_the_present_database(backup, se
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", stop)
         patch.setattr(backups, "store_copy", lambda *_: None)
-        for name in ("_skip_arrivals", "_log_operator_out"):
+        for name in ("_prepare", "open_after_restore"):
             patch.setattr(backups, name, lambda *_: None)
-        patch.setattr(backups, "open_after_restore", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             backups.restore_backup(service.config, backup, True, NOW)
     assert len(list(folder.glob("app.db.replaced-*"))) == 1
@@ -583,7 +582,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
         "secret_key is too short",
         "notes.txt",
         "observer is failing (every endpoint is paused)",
-        "the job scout has shown no sign",
+        "the job scout has not run since",
         "chmod 600",
     ):
         assert words in told

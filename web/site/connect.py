@@ -12,7 +12,7 @@ from typing import NamedTuple
 from flask import flash, g, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import api_keys, departures, exports, influencers, owners
+from accounts import api_keys, departures, influencers, owners
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem
 from config import VERSION
@@ -273,7 +273,7 @@ def export_account() -> ResponseReturnValue:
     gate.count_export()
     # Sent once it is whole: nobody takes a broken one for an archive.
     file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115
-    exports.write_archive(owner, settings().base_url, VERSION, g.now, file)
+    departures.write_archive(owner, settings().base_url, VERSION, g.now, file)
     file.seek(0)
     name = f"candor-{owner.uid}.zip"
     return send_file(file, "application/zip", as_attachment=True, download_name=name, max_age=0)

@@ -82,7 +82,7 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
         return {"route": find_route(values["name"])}
     if template == "errors.html":
         return {"codes": CODES, "advice": words.ADVICE}
-    groups = reference.list_shapes(config.base_url)
+    groups = reference.list_shapes()
     if template == "shapes.html":
         return {"groups": groups}
     return {"group": values["group"], "shapes": groups[values["group"]]}

@@ -17,8 +17,8 @@ from chain.ledger.inventory import SOL
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import FORWARD, WINDOWS
 from paper.account import Close
-from paper.guard import DAY_MS
-from paper.metrics import Group, Mark, find_exposure, list_falls
+from paper.results import Group, Mark, find_exposure, list_falls
+from paper.rules import DAY_MS
 from web.api import history, leaderboard
 from web.api.paper_equity import AccountHistory, EquityPoint, SharePoint, TradeRow, read_history
 from web.api.serialize import Json
