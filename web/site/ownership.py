@@ -135,7 +135,7 @@ def render_proof(
             "error",
         )
     page = render_template(
-        "wallets.html", bot=bot, challenge=challenge, error=error, minutes=wallets.MINUTES
+        "proof.html", bot=bot, challenge=challenge, error=error, minutes=wallets.MINUTES
     )
     return page, status
 
