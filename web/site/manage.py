@@ -270,4 +270,6 @@ def find_page_of(hook: Hook) -> str:
     bots = hooks.read_list(hook.bots)
     if not bots:
         return url_for("studio.show_connect")
-    return url_for("studio.show_manage", uid=bots[0])
+    if profiles.is_own(bots[0]):
+        return url_for("studio.show_manage", uid=bots[0])
+    return url_for("studio.show_following")

@@ -1,5 +1,5 @@
 """The operator's lists: owners, bots, wallets, keys, hooks, posts, posts of paper traders, reports,
-bans and acts; and the page of one owner.
+registrations, bans and acts; and the page of one owner.
 """
 
 import re
@@ -37,6 +37,7 @@ HEADINGS = {
     "posts": "Posts",
     "paper-posts": "Posts of paper traders",
     "reports": "Reports by readers",
+    "registrations": "Bots that agents registered",
     "bans": "Bans",
     "acts": "What the operator did",
 }
