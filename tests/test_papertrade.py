@@ -320,7 +320,7 @@ def test_twins_are_accounts_in_the_same_tables_that_nobody_sees(stage, with_twin
     orders = {one.period.twin: one for one in PaperOrder.select().where(PaperOrder.side == "buy")}
     closes = {one.period.twin: one for one in Position.select()}
     assert len(orders) == len(closes) == 4
-    assert {one.amount for one in engine.values()} == {orders[0].amount}
+    assert {one.amount for one in orders.values()} == {orders[0].amount}
     held = {twin: one.closed_at - one.opened_at for twin, one in closes.items()}
     assert all(abs(time - held[0]) <= MINUTE for time in held.values())
     for twin, one in closes.items():
