@@ -12,7 +12,7 @@ from accounts.problem import Problem
 from chain.amounts import exact, show_lamports
 from chain.reading.quotes import MONEYS
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
-from chain.stored.signs import find_signs
+from chain.stored.standings import find_signs
 from storage import read_rows
 from storage.rows import select, write_marks
 from web.api import history, market, queries, token_results

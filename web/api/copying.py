@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from paper.copying import MODEL, SHOWN_SIZE, SIZES
-from storage.rows import select, write_marks
-from storage.stored import Damaged, Part
+from storage.rows import Damaged, Part, select, write_marks
 from web.api.shapes import TypedDict, Whole, described
 
 Excluded = Literal[

@@ -13,8 +13,8 @@ from chain.amounts import exact
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.reading.quotes import MONEYS
 from chain.stored.attachments import COUNT_HELD, IS_HELD
-from chain.stored.columns import WALLET_PARTS
 from chain.stored.summary import UNREADABLE, read_coverage
+from chain.stored.tables import WALLET_PARTS
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database

@@ -11,7 +11,6 @@ from chain.ledger.views import HOUR_SECONDS
 from chain.reading.quotes import MONEYS, Quote
 from chain.stored import standings as stored_standings
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source
-from chain.stored.signs import find_signs
 from chain.stored.standings import (
     ALL,
     ARE_PROVEN,
@@ -19,6 +18,7 @@ from chain.stored.standings import (
     WINDOWS,
     StandingRow,
     find_reason,
+    find_signs,
     find_tier,
 )
 from storage import read_rows

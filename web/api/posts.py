@@ -5,9 +5,8 @@ to what the bot says.
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from chain.amounts import exact
-from chain.reading.beside import Change, list_venue_changes
-from chain.scales import show_amount
+from chain.amounts import exact, show_amount
+from chain.reading.value import Change, list_venue_changes
 from chain.stored.verify import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from storage.rows import is_damaged, select_value

@@ -8,8 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from chain.amounts import exact, show_fixed, show_lamports
 from chain.ledger.inventory import SOL
-from chain.ledger.risk import find_drawdown
-from chain.ledger.sums import NOTHING, Sums, add_up
+from chain.ledger.sums import NOTHING, Sums, add_up, find_drawdown
 from chain.reading.quotes import MONEYS, Quote
 from chain.stored.attachments import Source, list_totals, write_last
 from storage import database, read_rows

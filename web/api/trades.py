@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from chain.amounts import exact, show_lamports
-from chain.reading.beside import Change, list_venue_changes
+from chain.amounts import exact, show_amount, show_lamports
 from chain.reading.quotes import MONEYS, Quote
-from chain.scales import show_amount
+from chain.reading.value import Change, list_venue_changes
 from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, select, write_marks
 from web.api import market

@@ -12,8 +12,8 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
 from accounts.problem import CODES, OF_ALL, OF_KEYS, OF_LISTS, Problem
+from chain.ledger.inventory import share
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.ledger.lots import share
 from chain.ledger.sales import Booked
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
