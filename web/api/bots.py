@@ -19,6 +19,7 @@ from web.api import history, market, queries, token_results
 from web.api.copying import CopySize, find_sizes
 from web.api.estimates import add_estimates
 from web.api.posts import Post, show_posts
+from web.api.queries import BotRow
 from web.api.results import Results, Sign, Told, find_results, show_results
 from web.api.risk import Risk, find_risk, find_risk_reason
 from web.api.serialize import (
@@ -40,7 +41,6 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.statements import BotRow
 from web.api.token_results import TokenResult
 from web.api.trades import Trade, show_trades
 from web.api.wallets import (

@@ -8,8 +8,8 @@ from typing import NamedTuple, get_args
 
 from chain.reading.kinds import TRADES
 from web.api import queries
+from web.api.queries import TradePosition, TradeRow, WalletSpan
 from web.api.shapes import TradeKind
-from web.api.statements import TradePosition, TradeRow, WalletSpan
 from web.api.trades import is_paid
 
 # Trades of a wallet, a token or the instance to examine for one page.

@@ -1,60 +1,416 @@
-"""Reads for the interface and the pages: each statement is executed once per answer and gives rows
-of named columns.
+"""Rows of bots, posts and trades, and the reads that the interface and the pages make: each
+statement is executed once per answer. The fields of a row type are the columns of its statement, by
+name and in order; `Any` is a word of a shape's Literal. Portable to PostgreSQL but for the `?`.
 
-Whose a trade is, models.BOT_OF_TRADE decides. Lists are ordered by keys that never change: posts by
-id, trades by (slot, place, id).
+Times are UTC milliseconds but for `block_time`, which is Unix seconds. Amounts are lamports, or
+JSON and text as they are stored. Whose a trade is, models.BOT_OF_TRADE decides. Lists are ordered
+by keys that never change: posts by id, trades by (slot, place, id).
 """
 
 import heapq
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
-from chain.stored.attachments import COUNT_HELD
-from storage.rows import select, select_one, select_value, write_marks
-from web.api.post_statements import (
-    CONTRADICTED,
-    POST,
-    ContradictedRow,
-    PostRow,
-)
+from chain.amounts import show_lamports, sol
+from chain.stored.attachments import COUNT_HELD, LEAD
+from chain.stored.tables import NUMBER_OF_MINT, WALLET_PARTS, Changes, Lots, Names
+from models import BOT_OF_TRADE
+from storage.rows import Damaged, select, select_one, select_value, write_marks
+from web.api.serialize import Json
 from web.api.shapes import PostStatus
-from web.api.statements import (
-    ACTIVITY,
-    ARRIVALS,
-    ARRIVED_POSTS,
-    BOT,
-    BOTS_CALLED,
-    COVERAGES,
-    FORMER_WALLETS,
-    HEAD,
-    LAST_POST,
-    LAST_TRADE,
-    MINTS_CALLED,
-    NEWEST,
-    OF_MINT,
-    ORIGIN,
-    SPAN_OF_BOT,
-    SPAN_OF_WALLET,
-    TRADE,
-    TRADE_OF_MINT,
-    TRADERS_OF_MINT,
-    ActivityRow,
-    ArrivalRow,
-    ArrivedRow,
-    BotRow,
-    CoverageRow,
-    FormerWalletRow,
-    HeadRow,
-    NewestRow,
-    OriginRow,
-    TradePosition,
-    TradeRow,
-    WalletSpan,
-)
-from web.api.wallets import add_wallets
 
+
+# ---- trade rows ----------------------------------------------------------------------------------
+class TradePosition(NamedTuple):
+    """The place of a trade in every list of trades. `place`: inside its slot."""
+
+    slot: int
+    place: int
+    id: int
+
+
+class TradeRow(NamedTuple):
+    """A trade and whose it is, as models.Trade has it. `explained` is 0 to 100."""
+
+    slot: int
+    place: int
+    id: int
+    uid: str
+    bot: str
+    wallet: str
+    signature: str
+    tx_index: int | None
+    block_time: int | None
+    kind: Any
+    venue: str | None
+    mint: str | None
+    token_changes: Changes
+    sol_change: int
+    fee: int
+    tip: int
+    rent: int
+    currency: str
+    realized: Any
+    result: int | None
+    proceeds: int | None
+    cost: int | None
+    matched_raw: str
+    unmatched_raw: str
+    lots: Lots
+    paid_elsewhere: int
+    flags: Names
+    beside_sol: int
+    beside_tokens: Changes
+    explained: int | None
+    counterparties: Names
+    copied: int | None
+    copied_reason: Any
+
+    @property
+    def position(self) -> TradePosition:
+        """Its place in every list of trades."""
+        return TradePosition(self.slot, self.place, self.id)
+
+
+TRADE_COLUMNS = """
+SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature, t.tx_index,
+       t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change, t.fee, t.tip, t.rent,
+       t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots,
+       t.paid_elsewhere, t.flags, t.beside_sol, t.beside_tokens, t.explained, t.counterparties,
+       c.lamports AS copied, c.reason AS copied_reason
+"""
+ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
+COPIED = "LEFT JOIN copied_trade c ON c.trade_id = t.id"
+TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT} {COPIED}"
+# What moved a mint, of a table of such rows.
+OF_MINT = f"{{}}.mint_id = {NUMBER_OF_MINT.format('?')}"
+TRADE_OF_MINT = (
+    f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT} {COPIED}"
+)
+
+
+class WalletSpan(NamedTuple):
+    """What a list of trades takes from a wallet: all of it, or what a bot has a claim to.
+
+    `begins`, `ends`: ms, or None. It begins with its first block time, and ends before its last.
+    """
+
+    wallet_id: int
+    address: str
+    coverage: str | None
+    begins: int | None
+    ends: int | None
+
+
+SPAN_OF_WALLET = """
+SELECT w.id AS wallet_id, w.address, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
+"""
+SPAN_OF_BOT = """
+SELECT w.id AS wallet_id, w.address, w.coverage,
+       CASE WHEN w.bot_id = b.id THEN w.bot_since END AS begins,
+       CASE WHEN w.earlier_bot_id = b.id THEN w.bot_since END AS ends
+FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.earlier_bot_id = b.id
+"""
+
+
+class OriginRow(NamedTuple):
+    """The purchase that a sale was matched with."""
+
+    uid: str
+    block_time: int | None
+    signature: str
+
+
+ORIGIN = "SELECT uid, block_time, signature FROM trade WHERE uid IN "
+
+
+class ActivityRow(NamedTuple):
+    """A buy, a sale or one side of a swap of a token."""
+
+    slot: int
+    place: int
+    id: int
+    side: Any
+    bot: str
+    bot_name: str
+    wallet: str
+    token_changes: Changes
+    sol_change: int
+    block_time: int | None
+    signature: str
+    trade: str
+    kind: Any
+    flags: Names
+    currency: str
+    beside_sol: int
+    beside_tokens: Changes
+    explained: int | None
+
+    @property
+    def position(self) -> TradePosition:
+        """Its place in the list."""
+        return TradePosition(self.slot, self.place, self.id)
+
+
+ACTIVITY = f"""
+SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_name,
+       w.address AS wallet, t.token_changes, t.sol_change, t.block_time, t.signature,
+       t.uid AS trade, t.kind, t.flags, t.currency, t.beside_sol, t.beside_tokens, t.explained
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
+"""
+TRADERS_OF_MINT = "SELECT COUNT(*) FROM token_trader WHERE mint = ? AND side = ?"
+
+
+# ---- what arrived --------------------------------------------------------------------------------
+class HeadRow(NamedTuple):
+    """The highest numbers at one moment: everything that has arrived is at or below them."""
+
+    arrival: int
+    post: int
+    trade: int
+
+
+HEAD = """
+SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
+       (SELECT COALESCE(MAX(id), 0) FROM post) AS post,
+       (SELECT COALESCE(MAX(id), 0) FROM trade) AS trade
+"""
+
+
+class NewestRow(NamedTuple):
+    """The public ids of the newest there is, None where there is none."""
+
+    bot: str | None
+    post: str | None
+    trader: str | None
+    mint: str | None
+
+
+NEWEST = """
+SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
+       (SELECT uid FROM post WHERE id = (SELECT MAX(id) FROM post)) AS post,
+       (SELECT uid FROM trader WHERE id = (SELECT MAX(id) FROM trader)) AS trader,
+       (SELECT n.address FROM trade_mint m JOIN mint n ON n.id = m.mint_id
+        WHERE m.id = (SELECT MAX(id) FROM trade_mint)) AS mint
+"""
+
+
+class ArrivalRow(NamedTuple):
+    """A post or a trade that arrived, a verification or a wallet's coverage that changed."""
+
+    id: int
+    kind: str
+    post_id: int | None
+    trade_id: int | None
+    wallet_id: int | None
+
+
+ARRIVALS = (
+    "SELECT id, kind, post_id, trade_id, wallet_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?"
+)
+
+
+class CoverageRow(NamedTuple):
+    """What is known of a wallet, and whose it is. `coverage`: JSON."""
+
+    id: int
+    address: str
+    coverage: str | None
+    bot: str
+    bot_name: str
+
+
+COVERAGES = """
+SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
+FROM wallet w JOIN bot b ON b.id = w.bot_id"""
+
+
+class StateRow(NamedTuple):
+    """What is known of a wallet; `coverage`: JSON."""
+
+    address: str
+    coverage: str | None
+
+
+class ArrivedRow(NamedTuple):
+    """The number of an arrival and of the row that arrived."""
+
+    arrival: int
+    row_id: int
+
+
+ARRIVED_POSTS = "SELECT r.id AS arrival, p.id AS row_id FROM post p CROSS JOIN arrival r"
+LAST_POST = """
+SELECT post_id FROM arrival WHERE kind = 'post' AND id <= ? ORDER BY id DESC LIMIT 1"""
+# The newest trade that had arrived by then and that no rebuild took back.
+LAST_TRADE = """
+SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
+"""
+
+
+# ---- bots ----------------------------------------------------------------------------------------
+BOTS_CALLED = """
+SELECT uid FROM bot WHERE uid = ? OR handle = ? OR LOWER(name) = ? ORDER BY id LIMIT ?"""
+MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT ?"
+
+
+class BotRow(NamedTuple):
+    """A bot with the wallet that leads. `voice` and `coverage` are JSON.
+
+    `since`: when a mere claim of a wallet that another bot had proven begins, else None.
+    """
+
+    id: int
+    uid: str
+    handle: str
+    name: str
+    bio: str
+    voice: str
+    avatar_url: str | None
+    auto_post: int
+    created_at: int
+    retired_at: int | None
+    address: str | None
+    attached_at: int | None
+    ownership: Any
+    results: Annotated[dict[str, Any] | None, WALLET_PARTS["results"]]
+    coverage: str | None
+    positions: Annotated[list[dict[str, Any]] | None, WALLET_PARTS["positions"]]
+    reconciliation: Annotated[dict[str, Any] | None, WALLET_PARTS["reconciliation"]]
+    average_cost: Annotated[dict[str, Any] | None, WALLET_PARTS["average_cost"]]
+    by_quote: Annotated[dict[str, Any] | None, WALLET_PARTS["by_quote"]]
+    last_trade_at: int | None
+    last_post_at: int | None
+    since: int | None
+
+
+BOT = f"""
+SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
+       b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
+       w.reconciliation, w.average_cost, w.by_quote, w.last_trade_at,
+       (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
+       AS last_post_at, w.bot_since AS since
+FROM bot b LEFT JOIN attachment a ON a.id = {LEAD}
+LEFT JOIN wallet w ON w.id = a.wallet_id
+"""
+
+
+class FormerWalletRow(NamedTuple):
+    """A wallet that a bot held before."""
+
+    bot_id: int
+    address: str
+
+
+FORMER_WALLETS = """
+SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM attachment c
+    WHERE c.bot_id = a.bot_id AND c.wallet_id = a.wallet_id AND c.detached_at IS NULL)
+AND a.bot_id IN """
+
+
+# ---- post rows -----------------------------------------------------------------------------------
+# Whether the wallet that a post `p` is judged against was proven while it was attached.
+POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
+    SELECT 1 FROM attachment a
+    WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
+    AND a.attached_at <= p.created_at AND (a.detached_at IS NULL OR a.detached_at >= p.created_at)
+) THEN 'proven' ELSE 'claimed' END AS ownership"""
+
+
+class PostRow(NamedTuple):
+    """A post with what it is judged by: from `trade_kind` on, the trade it names, as TradeRow has
+    it, null without one.
+
+    `currency`: the mint of the stablecoin that the trade was priced in, empty for SOL.
+    """
+
+    id: int
+    uid: str
+    bot: str
+    bot_name: str
+    event_id: str
+    body: str
+    mint: str | None
+    symbol: str | None
+    signature: str | None
+    reason: str | None
+    source: Any
+    status: Any
+    trade: str | None
+    checked_at: int | None
+    status_reason: str | None
+    event_at: int
+    created_at: int
+    channel: Any
+    key: str | None
+    wallet: str | None
+    sanitized: int
+    hidden_at: int | None
+    ownership: Any
+    trade_kind: Any
+    trade_wallet: str | None
+    trade_mint: str | None
+    trade_symbol: str | None
+    token_changes: Changes | None
+    beside_tokens: Changes | None
+    sol_change: int | None
+    beside_sol: int | None
+    currency: str | None
+    realized: Any
+    result: int | None
+    cost: int | None
+    explained: int | None
+    slot: int | None
+    block_time: int | None
+    trade_flags: Names | None
+    # When the bot first connected the wallet of the trade.
+    connected_at: int | None
+    log: str | None
+    # The index of its leaf there.
+    log_place: int | None
+    # Of the wallet that it is judged against.
+    backfilled: int | None
+    trouble: str | None
+
+
+POST = f"""
+SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
+       COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
+       t.uid AS trade, p.checked_at, p.status_reason, p.event_at, p.created_at, p.channel,
+       k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, {POST_OWNERSHIP},
+       t.kind AS trade_kind, v.address AS trade_wallet, t.mint AS trade_mint,
+       n.symbol AS trade_symbol, t.token_changes, t.beside_tokens, t.sol_change, t.beside_sol,
+       t.currency, t.realized, t.result, t.cost, t.explained, t.slot, t.block_time,
+       t.flags AS trade_flags,
+       (SELECT MIN(a.attached_at) FROM attachment a
+        WHERE a.bot_id = p.bot_id AND a.wallet_id = t.wallet_id) AS connected_at,
+       g.uid AS log, p.leaf_id - g.first_leaf AS log_place, w.backfilled, w.trouble
+FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
+LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
+LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN wallet v ON v.id = t.wallet_id
+LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
+"""
+
+
+class ContradictedRow(NamedTuple):
+    """The bot of a post that does not match its transaction."""
+
+    uid: str
+    name: str
+
+
+CONTRADICTED = """
+SELECT b.uid, b.name FROM post p JOIN bot b ON b.id = p.bot_id WHERE p.status = 'mismatch'
+ORDER BY p.id DESC LIMIT ?"""
+
+
+# ---- reads ---------------------------------------------------------------------------------------
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None
 # Bots or tokens that share a name, and posts that are counted for the front page.
@@ -461,3 +817,109 @@ def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
     for row in select(FormerWalletRow, sql, bot_ids):
         held.setdefault(row.bot_id, []).append(row.address)
     return held
+
+
+# ---- added up ------------------------------------------------------------------------------------
+class PartRow(NamedTuple):
+    """What was derived of a wallet that a bot holds besides the one that leads, as in BotRow."""
+
+    bot_id: int
+    last_trade_at: int | None
+    results: Annotated[Json | None, WALLET_PARTS["results"]]
+    positions: Annotated[list[Json] | None, WALLET_PARTS["positions"]]
+    reconciliation: Annotated[Json | None, WALLET_PARTS["reconciliation"]]
+    average_cost: Annotated[Json | None, WALLET_PARTS["average_cost"]]
+    by_quote: Annotated[Json | None, WALLET_PARTS["by_quote"]]
+
+
+PARTS = f"""
+SELECT a.bot_id, w.last_trade_at, w.results, w.positions, w.reconciliation, w.average_cost,
+       w.by_quote
+FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL AND a.id <> {LEAD}
+JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at, a.id
+"""
+
+
+def add_wallets(rows: Sequence[BotRow]) -> list[BotRow]:
+    """Return bots with the sums over all their wallets; `rows` have those of the lead wallet."""
+    if not rows:
+        return []
+    others = defaultdict(list)
+    for part in select(PartRow, PARTS.format(write_marks(rows)), [row.id for row in rows]):
+        others[part.bot_id].append(part)
+    return [_add_parts(row, others[row.id]) if row.id in others else row for row in rows]
+
+
+def _add_parts(row: BotRow, others: Sequence[PartRow]) -> BotRow:
+    parts: list[BotRow | PartRow] = [row, *others]
+    return row._replace(
+        results=_join(lambda found: found[0], [one.results for one in parts]),
+        positions=_join(add_positions, [one.positions for one in parts]),
+        reconciliation=_join_whole([one.reconciliation for one in parts]),
+        average_cost=_join(add_amounts, [one.average_cost for one in parts]),
+        by_quote=_join(_add_books, [one.by_quote for one in parts]),
+        last_trade_at=max(one.last_trade_at or 0 for one in parts) or None,
+    )
+
+
+def _join(add: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> Any:
+    """Add up the parts that were derived; a damaged one damages the whole."""
+    known = [one for one in parts if one is not None]
+    damaged = [one for one in known if isinstance(one, Damaged)]
+    if damaged or not known:
+        return next(iter(damaged), None)
+    return add(known)
+
+
+def _join_whole(parts: Sequence[Any]) -> Any:
+    """Add up parts; None if one is missing."""
+    return None if None in parts else _join(add_amounts, parts)
+
+
+def add_amounts(parts: Sequence[Mapping[str, Any]]) -> Json:
+    """Add up members of the same names: counts, and amounts as text. `...Sol` is shown again."""
+    told: Json = {
+        name: _add([one[name] for one in parts]) for name in parts[0] if not name.endswith("Sol")
+    }
+    return {
+        name: sol(int(told[name.replace("Sol", "Lamports")]))
+        if name.endswith("Sol")
+        else told[name]
+        for name in parts[0]
+    }
+
+
+def _add(values: Sequence[Any]) -> Any:
+    return sum(values) if isinstance(values[0], int) else str(sum(map(int, values)))
+
+
+def add_positions(parts: Iterable[Iterable[Json]]) -> list[Json]:
+    """Add up positions by mint."""
+    by_mint: dict[str, list[Json]] = defaultdict(list)
+    for one in (one for part in parts for one in part):
+        by_mint[one["mint"]].append(one)
+    return [_add_position(found) for _, found in sorted(by_mint.items())]
+
+
+def _add_position(parts: Sequence[Json]) -> Json:
+    costs = [int(one["costLamports"]) for one in parts if one["costLamports"] is not None]
+    return {
+        **parts[0],
+        "amountRaw": _add([one["amountRaw"] for one in parts]),
+        "costLamports": show_lamports(sum(costs)) if costs else None,
+        "unknownBasisRaw": _add([one["unknownBasisRaw"] for one in parts]),
+    }
+
+
+def _add_books(parts: Sequence[Mapping[str, Json]]) -> Json:
+    """Add up the reconciliations in each stablecoin."""
+    books = defaultdict(list)
+    for mint, book in (item for part in parts for item in part.items()):
+        books[mint].append(book)
+    return {
+        mint: {
+            "reconciliation": _join_whole([one["reconciliation"] for one in found]),
+            "positions": [one for book in found for one in book["positions"]],
+        }
+        for mint, found in sorted(books.items())
+    }

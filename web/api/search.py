@@ -16,10 +16,9 @@ from storage import search
 from storage.rows import select, select_one
 from web.api import paging, queries, v1
 from web.api.arguments import Args
-from web.api.post_statements import PostRow
+from web.api.queries import PostRow, TradeRow
 from web.api.serialize import show_time
 from web.api.shapes import Time, TypedDict, described
-from web.api.statements import TradeRow
 from web.server.application import find_app
 
 MAX_QUERY, MAX_OTHERS = 200, 10

@@ -24,9 +24,9 @@ from notify import messages
 from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
+from web.api.queries import CoverageRow
 from web.api.scaled import read_scales
 from web.api.shapes import Address, Time, TypedDict, Untrusted
-from web.api.statements import CoverageRow
 from web.api.trades import show_trades
 from web.api.wallets import Coverage, show_coverage
 from web.server import gate

@@ -11,6 +11,7 @@ from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, select, write_marks
 from web.api import market
 from web.api.copying import Excluded
+from web.api.queries import ActivityRow, StateRow, TradeRow
 from web.api.scaled import Scales, find_multiplier, read_scales, write_multiplier
 from web.api.serialize import show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
@@ -28,7 +29,6 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.statements import ActivityRow, StateRow, TradeRow
 from web.api.wallets import Coverage, CoverageState
 
 # Kinds that are paid in a currency, and those that may be: an order can be filled by a market.

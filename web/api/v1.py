@@ -29,8 +29,8 @@ from web.api.look_back import (
 from web.api.market import MarketEntry
 from web.api.me import Me
 from web.api.posts import LogPromise, Post, show_posts
+from web.api.queries import TradePosition
 from web.api.serialize import show_time
-from web.api.statements import TradePosition
 from web.api.trades import PAYABLE_KINDS, TokenTrade, Trade, show_activities, show_trades
 from web.api.wallets import Position, show_coverage
 from web.server import gate
