@@ -70,7 +70,7 @@ def list_row_types():
                 "History",
                 "Order",
                 "Post",
-                "ArrivedTrade",
+                "Arrived",
                 "Filter",
                 "Kind",
                 "Risk",

@@ -254,7 +254,6 @@ DIFFERENCES = f"SELECT w.address, w.imbalance, w.quote_imbalance {DIFFERING} ORD
 
 @blueprint.get("/api/health")
 def show_health() -> Response:
-    """Answer the Health object."""
     now = time.time_ns() // 1_000_000
     try:
         shown = check_instance(now)
@@ -280,14 +279,12 @@ def check_instance(now: int) -> dict[str, Any]:
 
 
 def show_allowance(now: int) -> dict[str, Any]:
-    """Show whether requests can be counted, and where."""
     store = find_app().allowance.store
     is_ok = counters.find_problem(store, now / 1000) is None
     return {"allowanceOk": is_ok, "allowanceStore": store.name}
 
 
 def show_database(trouble: str | None, *, ok: bool, journal: str | None) -> dict[str, Any]:
-    """Make the DatabaseHealth."""
     return {
         "ok": ok,
         database.engine: database.version(),
@@ -327,7 +324,6 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
 
 
 def show_scout(now: int) -> dict[str, Any]:
-    """Make the ScoutHealth."""
     jobs = {row.name: row for row in select(JobRow, JOBS)}
     seconds = find_app().settings.scout_interval_seconds
     return {**_show_job(jobs.get("scout"), seconds, now), **show_market_health(now)}
@@ -355,7 +351,6 @@ def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str
 
 
 def _is_unwell(job: dict[str, Any]) -> bool:
-    """Whether a job has a problem right now, however short, or is silent."""
     return job["state"] != "off" and (job["state"] == "late" or job["lastError"] is not None)
 
 

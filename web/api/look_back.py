@@ -89,7 +89,6 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
 
 
 def is_wanted(wanted: Wanted, row: TradeRow) -> bool:
-    """Whether a trade matches the query's kinds and currency."""
     if wanted.kinds and row.kind not in wanted.kinds:
         return False
     if wanted.money is None:

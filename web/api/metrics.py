@@ -73,7 +73,6 @@ Samples = Iterable[tuple[tuple[str, ...], float]]
 
 @blueprint.get("/metrics")
 def show_metrics() -> Response:
-    """Answer a scrape."""
     app, registry, now = find_app(), CollectorRegistry(), time.time()
     is_counting = counters.find_problem(app.allowance.store, now) is None
     registry.register(Instance(app.settings, now, is_counting, app.busy_answers, app.crowded_out))
@@ -98,7 +97,6 @@ class Instance(Collector):
     crowded_out: int
 
     def collect(self) -> Iterator[Metric]:
-        """Read all metrics."""
         for name, text, counted in COUNTS:
             yield number(name, text, select_value(f"SELECT COUNT(*) {counted}"))
         observed = select_value(f"SELECT {COUNT_HELD}")
@@ -191,7 +189,6 @@ class Instance(Collector):
 
 
 def gauge(name: str, text: str, samples: Samples, labels: tuple[str, ...]) -> GaugeMetricFamily:
-    """Make a gauge `candor_NAME` with labels."""
     made = GaugeMetricFamily(f"candor_{name}", text, labels=labels)
     for values, value in samples:
         made.add_metric(values, value)
@@ -199,5 +196,4 @@ def gauge(name: str, text: str, samples: Samples, labels: tuple[str, ...]) -> Ga
 
 
 def number(name: str, text: str, value: float) -> GaugeMetricFamily:
-    """Make a gauge `candor_NAME` without labels."""
     return gauge(name, text, [((), value)], ())

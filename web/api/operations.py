@@ -72,13 +72,11 @@ class Operation:
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
-    """Describe a query parameter."""
     told = {"name": name, "in": "query", "schema": schema, "description": description}
     return {**told, "required": True} if required else told
 
 
 def identifier(noun: str) -> Json:
-    """Describe an id in a path."""
     return {
         "name": "id",
         "in": "path",

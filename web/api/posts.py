@@ -155,7 +155,6 @@ class Post(TypedDict):
 
 # ---- posts ---------------------------------------------------------------------------------------
 def show_posts(rows: Iterable[PostRow]) -> list[Post]:
-    """Make the Posts of an answer."""
     base_url, scales = find_app().settings.base_url, read_scales()
     return [show_post(row, base_url, scales) for row in rows]
 

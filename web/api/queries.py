@@ -12,7 +12,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args
 
 from chain.amounts import show_lamports, sol
 from chain.stored.attachments import COUNT_HELD, LEAD
@@ -411,6 +411,7 @@ ORDER BY p.id DESC LIMIT ?"""
 
 
 # ---- reads ---------------------------------------------------------------------------------------
+Row = TypeVar("Row")
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None
 # Bots or tokens that share a name, and posts that are counted for the front page.
@@ -498,7 +499,6 @@ def _post_filters(wanted: PostFilter, kind: PostKind) -> Sequence[Condition]:
 
 
 def find_bot_ids(name: str) -> list[str]:
-    """Return the public ids of the bots of this id, handle or name, the oldest first."""
     handle = name.lower().removeprefix("@")
     return select(str, BOTS_CALLED, (name, handle, handle, MAX_CALLED))
 
@@ -514,7 +514,6 @@ def list_contradicted() -> list[ContradictedRow]:
 
 
 def find_post(uid: str) -> PostRow | None:
-    """Return the post of this public id, if there is one."""
     return select_one(PostRow, POST + "WHERE p.uid = ?", (uid,))
 
 
@@ -524,7 +523,6 @@ def find_last_id(table: str) -> int:
 
 
 def find_posts(ids: Sequence[int]) -> dict[int, PostRow]:
-    """Return {id: row}."""
     if not ids:
         return {}
     rows = select(PostRow, f"{POST} WHERE p.id IN ({write_marks(ids)})", ids)
@@ -625,7 +623,6 @@ def _below(
 
 
 def find_trades(ids: Sequence[int]) -> dict[int, TradeRow]:
-    """Return {id: row}."""
     if not ids:
         return {}
     rows = select(TradeRow, f"{TRADE} WHERE t.id IN ({write_marks(ids)})", ids)
@@ -654,12 +651,10 @@ def _of_span(span: WalletSpan | None, trade: str) -> Sequence[Condition]:
 
 
 def find_origins(uids: Sequence[str]) -> dict[str, OriginRow]:
-    """Return {trade uid: row} of the purchases that sales were matched with."""
     return {row.uid: row for row in select(OriginRow, f"{ORIGIN}({write_marks(uids)})", uids)}
 
 
 def list_activity(mint: str, limit: int, before: TradePosition | None = None) -> list[ActivityRow]:
-    """Return buys, sells and swaps of a token, newest first."""
     sql, values = _select(
         ACTIVITY,
         [
@@ -677,13 +672,11 @@ def count_sides(mint: str) -> dict[str, int]:
 
 
 def count_tracked() -> int:
-    """Count the wallets that bots hold now."""
     return int(select_value(f"SELECT {COUNT_HELD}"))
 
 
 # ---- what arrived, in order ----------------------------------------------------------------------
 def find_head() -> HeadRow:
-    """Return the highest numbers at one moment: everything that arrived is at or below them."""
     return select(HeadRow, HEAD)[0]
 
 
@@ -708,39 +701,32 @@ def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
 
 
 def list_arrivals(limit: int, after: int) -> list[ArrivalRow]:
-    """Return what arrived after this arrival, in order."""
     return select(ArrivalRow, ARRIVALS, (after, limit))
 
 
 def find_coverages(ids: Sequence[int]) -> dict[int, CoverageRow]:
-    """Return {id of the wallet: row}."""
     if not ids:
         return {}
     rows = select(CoverageRow, f"{COVERAGES} WHERE w.id IN ({write_marks(ids)})", ids)
     return {row.id: row for row in rows}
 
 
-class ArrivedPost(NamedTuple):
-    """A post and the number of its arrival."""
+class Arrived(NamedTuple, Generic[Row]):
+    """A post or a trade, and the number of its arrival."""
 
     arrival: int
-    row: PostRow
+    row: Row
 
 
-class ArrivedTrade(NamedTuple):
-    """A trade and the number of its arrival."""
-
-    arrival: int
-    row: TradeRow
-
-
-def list_posts_since(limit: int, after: int, wanted: PostFilter = ALL_POSTS) -> list[ArrivedPost]:
+def list_posts_since(
+    limit: int, after: int, wanted: PostFilter = ALL_POSTS
+) -> list[Arrived[PostRow]]:
     """Return the posts after this arrival, in order of arrival, as list_trades_since does."""
     last = select_value(LAST_POST, (after,)) or 0
     lists = [_list_arrived_posts(limit, last, wanted, kind) for kind in _list_kinds(wanted)]
     arrived = list(heapq.merge(*lists))[:limit]
     rows = find_posts([one.row_id for one in arrived])
-    return [ArrivedPost(one.arrival, rows[one.row_id]) for one in arrived]
+    return [Arrived(one.arrival, rows[one.row_id]) for one in arrived]
 
 
 def _list_arrived_posts(
@@ -756,7 +742,7 @@ def _list_arrived_posts(
 
 def list_trades_since(
     limit: int, after: int, spans: Sequence[WalletSpan] | None = None, mint: str | None = None
-) -> list[ArrivedTrade]:
+) -> list[Arrived[TradeRow]]:
     """Return the trades after this arrival, in order of arrival: as quick whatever the filter and
     however far back.
 
@@ -769,7 +755,7 @@ def list_trades_since(
     ]
     arrived = list(heapq.merge(*lists))[:limit]
     rows = find_trades([one.row_id for one in arrived])
-    return [ArrivedTrade(one.arrival, rows[one.row_id]) for one in arrived if one.row_id in rows]
+    return [Arrived(one.arrival, rows[one.row_id]) for one in arrived if one.row_id in rows]
 
 
 def _list_arrived(
@@ -791,7 +777,6 @@ def _list_arrived(
 
 # ---- bots ---------------------------------------------------------------------------------
 def list_bots(limit: int, before: int | None = None) -> list[BotRow]:
-    """Return bots, newest first, below the id `before`."""
     sql, values = _select(
         BOT, [("b.id < ?", before) if before else None], "ORDER BY b.id DESC LIMIT ?"
     )
@@ -799,13 +784,11 @@ def list_bots(limit: int, before: int | None = None) -> list[BotRow]:
 
 
 def find_bot(uid: str) -> BotRow | None:
-    """Return the bot of this public id, if there is one."""
     row = select_one(BotRow, BOT + "WHERE b.uid = ?", (uid,))
     return row and add_wallets([row])[0]
 
 
 def is_owner(owner_id: int, bot: str) -> bool:
-    """Whether this owner has the bot of this public id."""
     found = select_value("SELECT 1 FROM bot WHERE uid = ? AND owner_id = ?", (bot, owner_id))
     return found is not None
 
@@ -872,7 +855,6 @@ def _join(add: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> Any:
 
 
 def _join_whole(parts: Sequence[Any]) -> Any:
-    """Add up parts; None if one is missing."""
     return None if None in parts else _join(add_amounts, parts)
 
 
@@ -894,7 +876,6 @@ def _add(values: Sequence[Any]) -> Any:
 
 
 def add_positions(parts: Iterable[Iterable[Json]]) -> list[Json]:
-    """Add up positions by mint."""
     by_mint: dict[str, list[Json]] = defaultdict(list)
     for one in (one for part in parts for one in part):
         by_mint[one["mint"]].append(one)
@@ -912,7 +893,6 @@ def _add_position(parts: Sequence[Json]) -> Json:
 
 
 def _add_books(parts: Sequence[Mapping[str, Json]]) -> Json:
-    """Add up the reconciliations in each stablecoin."""
     books = defaultdict(list)
     for mint, book in (item for part in parts for item in part.items()):
         books[mint].append(book)

@@ -103,7 +103,6 @@ def write_cell(column: str, value: object) -> str:
 
 
 def make_trade_cells(trade: Json) -> Cells:
-    """Return the cells of a trade, by column."""
     outside = trade["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
     return {
         **{name: trade[name] for name in OF_TRADE},

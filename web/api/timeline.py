@@ -64,12 +64,10 @@ class Filters(NamedTuple):
 
     @property
     def real(self) -> bool:
-        """Are posts of wallet bots wanted?"""
         return self.source != "paper" and self.label != "simulated"
 
     @property
     def simulated(self) -> bool:
-        """Are posts of paper traders wanted?"""
         wanted = self.source in ("", "paper") and self.label in ("", "simulated")
         return self.paper and wanted and self.bot is None
 
@@ -92,7 +90,6 @@ def list_page(size: int, position: Start | None = None, filters: Filters = ALL) 
 
 
 def find_newest() -> Start:
-    """Return the start above everything that has arrived."""
     return Start(queries.find_last_id("post") + 1, queries.find_last_id("paper_post") + 1)
 
 
@@ -130,11 +127,9 @@ def _list_choices(filters: Filters) -> tuple[str | None, ...]:
 
 
 def find_time(post: paper.NumberedPost) -> datetime:
-    """Return when a post was created."""
     return datetime.fromisoformat(post.shown["createdAt"])
 
 
 def find_post(uid: str) -> Json | None:
-    """Return a post of either kind, or None."""
     row = queries.find_post(uid)
     return show_posts([row])[0] if row else paper.find_post(uid)

@@ -45,7 +45,6 @@ Json = dict[str, Any]
 
 
 def show_list(data: Any, limit: int, next_cursor: str | None = None, **more: Any) -> Json:
-    """Make the envelope of every list."""
     return {"data": data, "nextCursor": next_cursor, "limit": limit, **more}
 
 
@@ -107,7 +106,6 @@ def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
 
 
 def start_of_minute(now: int) -> int:
-    """Return when the minute of this time began, both in ms."""
     return now - now % MINUTE_MS
 
 
@@ -148,14 +146,12 @@ def write_cursor(scope: paging.Scope, position: paging.Position) -> str:
 
 
 def write_newest(arrival: int) -> str:
-    """Return the position for `since` of what arrives after this arrival."""
     return write_cursor(paging.ARRIVALS, (arrival,))
 
 
 # ---- bots ----------------------------------------------------------------------------------------
 @cached_list("/bots", bots.Bot, "cursor")
 def list_bots(args: Args) -> Json:
-    """Make the list of bots, newest first."""
     limit, position = paging.read_limit(args), read_cursor(args, ("bots",), paging.IdPosition)
     before = position.id if position else None
     rows, more = paging.cut_page(queries.list_bots(limit + 1, before), limit)
@@ -165,14 +161,12 @@ def list_bots(args: Args) -> Json:
 
 @cached_object("/bots/<uid>", bots.BotDetail, "trades", "feed")
 def show_one_bot(args: Args, uid: str) -> bots.BotDetail:
-    """Make one bot with its latest trades, posts and open positions."""
     trades, feed = (read_flag(args, name) for name in ("trades", "feed"))
     return bots.make_detail(uid, start_of_minute(g.now), trades=trades, feed=feed)
 
 
 @cached_object("/bots/<uid>/copying", Copying)
 def show_copying(args: Args, uid: str) -> Copying:
-    """Make what a follower right behind a bot would have got."""
     return find_copying(bots.find_row(uid).id)
 
 
@@ -190,13 +184,11 @@ class MintPosition(NamedTuple):
 
 
 def place_mint(mint: str, number: int = 0) -> MintPosition:
-    """Return the place of a token."""
     return MintPosition(int.from_bytes(mint.encode()), number)
 
 
 @cached_list("/bots/<uid>/positions", Position, "cursor")
 def list_positions(args: Args, uid: str) -> Json:
-    """Make the list of what a bot holds, by mint."""
     limit, scope, row = paging.read_limit(args), ("positions", uid), bots.find_row(uid)
     after = read_cursor(args, scope, MintPosition)
     held = bots.list_positions(row, start_of_minute(g.now)) or []
@@ -213,7 +205,6 @@ def _read_mint(position: Position) -> str:
 
 @cached_list("/bots/<uid>/tokens", token_results.TokenResult, "cursor")
 def list_tokens(args: Args, uid: str) -> Json:
-    """Make the list of what a bot's sales of each token earned, the best first."""
     limit, scope, row = paging.read_limit(args), ("tokens", uid), bots.find_row(uid)
     after = read_cursor(args, scope, MintPosition)
     place = (after.number, after.text) if after else None
@@ -246,7 +237,6 @@ def count_days(date: str) -> int:
 
 
 def read_currency(args: Args) -> str | None:
-    """Return the currency of the query, None without one."""
     if "currency" not in args:
         return None
     return read_choice(args, "currency", tuple(leaderboard.CURRENCIES), "")
@@ -255,7 +245,6 @@ def read_currency(args: Args) -> str | None:
 # ---- posts ---------------------------------------------------------------------------------------
 @cached_list("/feed", Post, "cursor", "since", "botId", "mint", "label")
 def list_feed(args: Args) -> Json:
-    """Make the list of posts: newest first, or with `since` in order of arrival."""
     limit, wanted = paging.read_limit(args), read_post_filter(args)
     after, head = read_since(args), queries.find_head()
     if after is not None:
@@ -278,19 +267,16 @@ def list_feed(args: Args) -> Json:
 
 
 def read_post_filter(args: Args) -> queries.PostFilter:
-    """Return which posts a query asks for."""
     label = read_choice(args, "label", queries.POST_STATUSES, "") if "label" in args else None
     return queries.PostFilter(read_bot(args), read_address(args, "mint"), label)
 
 
 @cached_object("/posts/<uid>", Post)
 def show_one_post(args: Args, uid: str) -> Post:
-    """Make one post as it is now."""
     return find_post(uid)
 
 
 def find_post(uid: str) -> Post:
-    """Make the Post of this id; Problem for an unknown one."""
     row = queries.find_post(uid)
     if row is None:
         raise Problem("not_found", "there is no such post")
@@ -320,7 +306,6 @@ def publish() -> JsonResponse:
 
 
 def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
-    """Make the LogPromise of a post: its leaf, the salt of its words, and our signature."""
     leaf, salt = done.leaf, done.salt
     if leaf is None:
         logged = log.find_post(done.uid)
@@ -369,7 +354,6 @@ def read_kinds(args: Args) -> frozenset[str]:
 
 @cached_list("/trades", Trade, "cursor", "since", "wallet", "mint", "botId", "kind", "currency")
 def list_trades(args: Args) -> Json:
-    """Make the list of trades: newest first, or with `since` in order of arrival."""
     limit, (wanted, scope) = paging.read_limit(args), read_wanted(args)
     spans = wanted.spans
     one = spans[0] if spans and len(spans) == 1 else None
@@ -396,7 +380,6 @@ def list_trades(args: Args) -> Json:
 
 @cached_list("/activity", TokenTrade, "cursor", "mint")
 def list_activity(args: Args) -> Json:
-    """Make the list of who bought or sold a token, newest first."""
     limit, mint = paging.read_limit(args), read_address(args, "mint")
     if mint is None:
         raise refuse("mint", "is required: a base58 address of 32 bytes")
@@ -423,7 +406,6 @@ def list_activity(args: Args) -> Json:
     *("sort", "window", "record", "ownership", "currency"),
 )
 def show_leaderboard(args: Args) -> Json:
-    """Make a leaderboard."""
     limit, board, now = paging.read_limit(args), read_board(args), start_of_minute(g.now)
     entries = leaderboard.list_entries(board, now, limit)[:limit]
     rows = leaderboard.show_entries(entries, board, now)
@@ -455,7 +437,6 @@ def list_market() -> Response:
 
 @blueprint.get("/me")
 def show_me() -> Response:
-    """Answer whose key is asking, and what is left of the owner's allowance."""
     app, caller = find_app(), gate.find_caller()
     limits = list_limits(app.settings, caller.owner_id, posting=True)
     windows: Any = show_windows(app.allowance.peek(limits, g.now / 1000))

@@ -211,7 +211,6 @@ def find_least(coverages: Iterable[Coverage]) -> Coverage:
 
 
 def is_provisional(coverage: Coverage) -> bool:
-    """May results change because of what is not known yet?"""
     return coverage["state"] in ("none", "backfilling") or bool(coverage["gaps"])
 
 
@@ -240,7 +239,6 @@ def find_positions(row: BotRow) -> list[Json] | None:
 
 
 def find_books_reason(row: BotRow, state: str) -> str | None:
-    """Tell why a bot has no reconciliation, or None."""
     if row.address is None:
         return "no_wallet"
     if row.since is not None:
@@ -251,7 +249,6 @@ def find_books_reason(row: BotRow, state: str) -> str | None:
 
 
 def show_books(row: BotRow) -> Any:
-    """Make the Reconciliation of a bot that has one."""
     books: Json | None = show_part(row.by_quote)[0]
     return {
         **(row.reconciliation or {}),
