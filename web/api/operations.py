@@ -22,7 +22,7 @@ LIMIT = {
     "name": "limit",
     "in": "query",
     "schema": {"type": "integer", "minimum": 1, "default": 20},
-    "description": "rows of a page; more than 100 is taken as 100",
+    "description": "rows of a page; above 100 counts as 100",
 }
 CURSOR = {
     "name": "cursor",
@@ -35,9 +35,8 @@ SINCE = {
     "in": "query",
     "schema": {"type": "string"},
     "description": (
-        "newestCursor of any answer, or the id of a stream event: what arrived here later, in order"
-        " of arrival; not together with cursor. To follow, pass each answer's newestCursor to the"
-        " next request: each item comes once"
+        "newestCursor of any answer, or the id of a stream event: what arrived later, in order."
+        " Pass each answer's newestCursor to the next request. Not together with cursor"
     ),
 }
 LAST_EVENT_ID = {

@@ -433,18 +433,12 @@ POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
-    """Which posts: of a bot (its uid), about a mint, of a status; None for all."""
+    """Which posts: of a bot (its uid), about a mint, of a status, by a writer; None for all."""
 
     bot: str | None = None
     mint: str | None = None
     status: str | None = None
-
-
-class PostKind(NamedTuple):
-    """Posts that one index holds in order: by whom and of which status; None for all."""
-
-    source: str | None
-    status: str | None
+    source: str | None = None
 
 
 ALL_POSTS = PostFilter()
@@ -458,43 +452,37 @@ def list_posts(
     status: str | None = None,
 ) -> list[PostRow]:
     """Return posts, newest first, below the id `before`. `bot`: its uid."""
-    wanted = PostFilter(bot, mint, status)
-    lists = [list_post_ids(limit, before, bot, mint, *kind) for kind in _list_kinds(wanted)]
+    parts = _split(PostFilter(bot, mint, status))
+    lists = [list_post_ids(limit, before, part) for part in parts]
     found = find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
     return sorted(found.values(), key=attrgetter("id"), reverse=True)
 
 
-def _list_kinds(wanted: PostFilter) -> list[PostKind]:
-    """The kinds to ask for: each alone where no index holds them together."""
+def _split(wanted: PostFilter) -> list[PostFilter]:
+    """Split a filter into ones whose posts an index holds in order."""
     if sum(one is not None for one in wanted) < 2:
-        return [PostKind(None, wanted.status)]
+        return [wanted]
+    sources = (wanted.source,) if wanted.source else WRITERS
     statuses = (wanted.status,) if wanted.status else POST_STATUSES
-    return [PostKind(*kind) for kind in itertools.product(WRITERS, statuses)]
-
-
-def list_post_ids(
-    limit: int,
-    before: int | None = None,
-    bot: str | None = None,
-    mint: str | None = None,
-    source: str | None = None,
-    status: str | None = None,
-) -> list[int]:
-    """Return the numbers of posts as list_posts does; `source` and `status`: of these alone."""
-    filters = [
-        ("p.id < ?", before) if before else None,
-        *_post_filters(PostFilter(bot, mint), PostKind(source, status)),
+    return [
+        wanted._replace(source=source, status=status)
+        for source, status in itertools.product(sources, statuses)
     ]
+
+
+def list_post_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
+    """Return the numbers of posts as list_posts does, by one index."""
+    filters = [("p.id < ?", before) if before else None, *_post_filters(wanted)]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
 
 
-def _post_filters(wanted: PostFilter, kind: PostKind) -> Sequence[Condition]:
+def _post_filters(wanted: PostFilter) -> Sequence[Condition]:
     return (
         ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", wanted.bot) if wanted.bot else None,
         ("p.mint = ?", wanted.mint) if wanted.mint else None,
-        ("p.source = ?", kind.source) if kind.source else None,
-        ("p.status = ?", kind.status) if kind.status else None,
+        ("p.source = ?", wanted.source) if wanted.source else None,
+        ("p.status = ?", wanted.status) if wanted.status else None,
     )
 
 
@@ -723,19 +711,15 @@ def list_posts_since(
 ) -> list[Arrived[PostRow]]:
     """Return the posts after this arrival, in order of arrival, as list_trades_since does."""
     last = select_value(LAST_POST, (after,)) or 0
-    lists = [_list_arrived_posts(limit, last, wanted, kind) for kind in _list_kinds(wanted)]
+    lists = [_list_arrived_posts(limit, last, part) for part in _split(wanted)]
     arrived = list(heapq.merge(*lists))[:limit]
     rows = find_posts([one.row_id for one in arrived])
     return [Arrived(one.arrival, rows[one.row_id]) for one in arrived]
 
 
-def _list_arrived_posts(
-    limit: int, last: int, wanted: PostFilter, kind: PostKind
-) -> list[ArrivedRow]:
-    conditions = [
-        ("r.post_id = p.id AND r.kind = 'post' AND p.id > ?", last),
-        *_post_filters(wanted, kind),
-    ]
+def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[ArrivedRow]:
+    arrived = ("r.post_id = p.id AND r.kind = 'post' AND p.id > ?", last)
+    conditions = [arrived, *_post_filters(wanted)]
     sql, values = _select(ARRIVED_POSTS, conditions, "ORDER BY p.id LIMIT ?")
     return select(ArrivedRow, sql, [*values, limit])
 

@@ -96,7 +96,9 @@ def find_newest() -> Start:
 def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
     # An index holds the posts of one kind, newest first; a list of lists has none.
     lists = [
-        queries.list_post_ids(limit, start.post, filters.bot, mint, source, status)
+        queries.list_post_ids(
+            limit, start.post, queries.PostFilter(filters.bot, mint, status, source)
+        )
         for mint in _list_choices(filters)
         for source, status in _list_kinds(filters)
     ]

@@ -1,7 +1,8 @@
 """/api/v1: every route needs a key; read, validate, query, answer."""
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -46,6 +47,22 @@ Json = dict[str, Any]
 
 def show_list(data: Any, limit: int, next_cursor: str | None = None, **more: Any) -> Json:
     return {"data": data, "nextCursor": next_cursor, "limit": limit, **more}
+
+
+def show_page(
+    rows: Sequence[Any],
+    limit: int,
+    scope: paging.Scope,
+    place: Callable[[Any], paging.Position],
+    show: Callable[[Sequence[Any]], Any] = list,
+    **more: Any,
+) -> Json:
+    """Make a list of the first `limit` rows; if there are more, with a cursor of the last one's
+    place.
+    """
+    page, is_more = paging.cut_page(rows, limit)
+    cursor = write_cursor(scope, place(page[-1])) if is_more else None
+    return show_list(show(page), limit, cursor, **more)
 
 
 # ---- cached answers ------------------------------------------------------------------------------
@@ -154,9 +171,8 @@ def write_newest(arrival: int) -> str:
 def list_bots(args: Args) -> Json:
     limit, position = paging.read_limit(args), read_cursor(args, ("bots",), paging.IdPosition)
     before = position.id if position else None
-    rows, more = paging.cut_page(queries.list_bots(limit + 1, before), limit)
-    following = write_cursor(("bots",), (rows[-1].id,)) if more else None
-    return show_list(bots.show_bots(rows), limit, following)
+    rows = queries.list_bots(limit + 1, before)
+    return show_page(rows, limit, ("bots",), lambda row: (row.id,), bots.show_bots)
 
 
 @cached_object("/bots/<uid>", bots.BotDetail, "trades", "feed")
@@ -192,15 +208,9 @@ def list_positions(args: Args, uid: str) -> Json:
     limit, scope, row = paging.read_limit(args), ("positions", uid), bots.find_row(uid)
     after = read_cursor(args, scope, MintPosition)
     held = bots.list_positions(row, start_of_minute(g.now)) or []
-    wanted = sorted((one for one in held if not after or one["mint"] > after.text), key=_read_mint)
-    page, more = paging.cut_page(wanted, limit)
-    return show_list(
-        page, limit, write_cursor(scope, place_mint(page[-1]["mint"])) if more else None
-    )
-
-
-def _read_mint(position: Position) -> str:
-    return position["mint"]
+    wanted = [one for one in held if not after or one["mint"] > after.text]
+    wanted.sort(key=lambda one: one["mint"])
+    return show_page(wanted, limit, scope, lambda one: place_mint(one["mint"]))
 
 
 @cached_list("/bots/<uid>/tokens", token_results.TokenResult, "cursor")
@@ -209,10 +219,12 @@ def list_tokens(args: Args, uid: str) -> Json:
     after = read_cursor(args, scope, MintPosition)
     place = (after.number, after.text) if after else None
     found = [] if row.since else token_results.list_tokens(row.id, limit + 1, place)
-    rows, more = paging.cut_page(found, limit)
-    following = place_mint(rows[-1].mint, rows[-1].realized) if more else None
-    return show_list(
-        token_results.show_tokens(rows), limit, following and write_cursor(scope, following)
+    return show_page(
+        found,
+        limit,
+        scope,
+        lambda row: place_mint(row.mint, row.realized),
+        token_results.show_tokens,
     )
 
 
@@ -225,10 +237,7 @@ def list_days(args: Args, uid: str) -> Json:
     money = leaderboard.CURRENCIES[currency]
     days = [] if row.since else bots.list_days(uid, money)
     wanted = [day for day in days if not before or count_days(day["date"]) < before.id]
-    page, more = paging.cut_page(wanted, limit)
-    return show_list(
-        page, limit, write_cursor(scope, (count_days(page[-1]["date"]),)) if more else None
-    )
+    return show_page(wanted, limit, scope, lambda day: (count_days(day["date"]),))
 
 
 def count_days(date: str) -> int:
@@ -254,16 +263,12 @@ def list_feed(args: Args) -> Json:
         return show_list(
             show_posts(one.row for one in arrived), limit, newestCursor=write_newest(newest)
         )
-    scope = ("feed", *wanted)
+    scope = ("feed", *wanted[:3])
     position = read_cursor(args, scope, paging.IdPosition)
     before = position.id if position else head.post + 1
-    rows, more = paging.cut_page(queries.list_posts(limit + 1, before, *wanted), limit)
-    return show_list(
-        show_posts(rows),
-        limit,
-        write_cursor(scope, (rows[-1].id,)) if more else None,
-        newestCursor=write_newest(head.arrival),
-    )
+    rows = queries.list_posts(limit + 1, before, *wanted[:3])
+    cursor = write_newest(head.arrival)
+    return show_page(rows, limit, scope, lambda row: (row.id,), show_posts, newestCursor=cursor)
 
 
 def read_post_filter(args: Args) -> queries.PostFilter:
@@ -384,14 +389,14 @@ def list_activity(args: Args) -> Json:
     if mint is None:
         raise refuse("mint", "is required: a base58 address of 32 bytes")
     scope = ("activity", mint)
-    rows, more = paging.cut_page(
-        queries.list_activity(mint, limit + 1, read_cursor(args, scope, TradePosition)), limit
-    )
+    rows = queries.list_activity(mint, limit + 1, read_cursor(args, scope, TradePosition))
     sides = queries.count_sides(mint)
-    return show_list(
-        show_activities(rows, mint),
+    return show_page(
+        rows,
         limit,
-        write_cursor(scope, rows[-1].position) if more else None,
+        scope,
+        attrgetter("position"),
+        lambda page: show_activities(page, mint),
         mint=mint,
         symbol=market.find_symbols([mint]).get(mint),
         buyers=sides.get("buy", 0),
