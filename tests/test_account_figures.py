@@ -11,14 +11,14 @@ from test_closes import order_of
 from test_legacy import SOL, closed, make_trader
 
 from accounts import traders as accounts
-from paper import metrics, store
+from paper import results, store
 from paper.account import STARTING_CASH, Close
-from paper.guard import DAY_MS, HOUR_MS
-from paper.metrics import Mark
+from paper.results import Mark
+from paper.rules import DAY_MS, HOUR_MS
 from paper.store import MARK_MS
 from paper.tables import EquityMark, Period
 from web.api.paper_equity import EquityPoint, TradeRow
-from web.site import account_history
+from web.site import pictures
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -31,7 +31,7 @@ def close(net, spent=100, gross=None, mint="A", reason="stop"):
 def test_figures_of_closes():
     closes = [close(30, gross=40), close(-10, gross=-5), close(-10), close(0)]
     # 10 / 4 = 2 (lamports, cut); 30 / 20; 400 / 1000; costs of 15 in 400.
-    assert metrics.describe_closes(closes, 1_000) == {
+    assert results.describe_closes(closes, 1_000) == {
         "expectancyLamports": "2",
         "profitFactor": 1.5,
         "turnover": 0.4,
@@ -41,20 +41,20 @@ def test_figures_of_closes():
     }
     # 2 / 3; 200 of 1,500; costs of 1 in 200 and in 150.
     thirds = [close(2, gross=3), close(-3)]
-    shown = metrics.describe_closes(thirds, 1_500)
+    shown = results.describe_closes(thirds, 1_500)
     assert (shown["profitFactor"], shown["turnover"], shown["feeShare"]) == (0.67, 0.13, 0.005)
     (once,) = (replace(one, spent=150) for one in thirds[:1])
-    assert metrics.describe_closes([once], 1_500)["feeShare"] == 0.0067
-    assert set(metrics.describe_closes([], 1_000).values()) == {None, 0.0}
-    assert metrics.describe_closes([close(5)], 1_000)["profitFactor"] is None
+    assert results.describe_closes([once], 1_500)["feeShare"] == 0.0067
+    assert set(results.describe_closes([], 1_000).values()) == {None, 0.0}
+    assert results.describe_closes([close(5)], 1_000)["profitFactor"] is None
 
 
 def test_drawdown_counts_from_the_highest_so_far_the_start_included():
     marks = [Mark(n, equity, 0) for n, equity in enumerate((90, 120, 60, 130, 117))]
     # 10 of 100, 60 of 120, 13 of 130.
-    assert metrics.find_drawdown(marks, 100) == metrics.Drawdown(0.5, 1, 2)
-    assert [one.fall for one in metrics.list_falls(marks, 100)] == [10, 0, 60, 0, 13]
-    assert metrics.find_drawdown([], 100) is None
+    assert results.find_drawdown(marks, 100) == results.Drawdown(0.5, 1, 2)
+    assert [one.fall for one in results.list_falls(marks, 100)] == [10, 0, 60, 0, 13]
+    assert results.find_drawdown([], 100) is None
 
 
 def test_ratios_need_twenty_days():
@@ -65,30 +65,30 @@ def test_ratios_need_twenty_days():
         for day in range(days):
             equity = equity * (10_100 if day % 2 == 0 else 9_950) // 10_000
             marks += [Mark(day * DAY_MS, 7, 0), Mark(day * DAY_MS + HOUR_MS, equity, equity // 4)]
-        return metrics.describe_account(marks, [], 10**12)
+        return results.describe_account(marks, [], 10**12)
 
     few, enough = make(19), make(20)
     assert few["days"] == 19 and few["sharpePerDay"] is few["sortinoPerDay"] is None
     # Mean 0.25 %; each day is 0.75 % away from it; downside sqrt(0.5^2 / 2) = 0.354 %.
     assert enough["sharpePerDay"] == round(0.25 / (0.75 * sqrt(20 / 19)), 2)
     assert enough["sortinoPerDay"] == round(0.25 / sqrt(0.125), 2)
-    assert metrics.find_sharpe([0.0] * 30) is metrics.find_sortino([0.01] * 30) is None
+    assert results.find_sharpe([0.0] * 30) is results.find_sortino([0.01] * 30) is None
 
 
 def test_exposure_is_the_mean_share_in_positions():
-    assert metrics.find_exposure([Mark(0, 100, 50), Mark(1, 200, 0), Mark(2, 0, 0)]) == 0.25
-    assert metrics.find_exposure([]) is None
+    assert results.find_exposure([Mark(0, 100, 50), Mark(1, 200, 0), Mark(2, 0, 0)]) == 0.25
+    assert results.find_exposure([]) is None
 
 
 def test_results_are_grouped_by_token_and_by_reason():
     closes = [close(5, mint="A"), close(-9, mint="B"), close(2, mint="A", reason="time_stop")]
-    assert metrics.group_closes(closes, "mint") == [("B", "B", 1, 0, -9), ("A", "A", 2, 2, 7)]
-    assert metrics.group_closes(closes, "reason") == [
+    assert results.group_closes(closes, "mint") == [("B", "B", 1, 0, -9), ("A", "A", 2, 2, 7)]
+    assert results.group_closes(closes, "reason") == [
         ("stop", "stop", 2, 1, -4),
         ("time_stop", "time_stop", 1, 1, 2),
     ]
     named = [replace(one, symbol=f"{one.mint}'s") for one in closes]
-    assert [one.name for one in metrics.group_closes(named, "mint")] == ["B's", "A's"]
+    assert [one.name for one in results.group_closes(named, "mint")] == ["B's", "A's"]
 
 
 # ---- what is stored ------------------------------------------------------------------------------
@@ -151,13 +151,13 @@ def test_growth_dates_streaks_and_durations():
         replace(close(net), opened_at=n * 100_000, closed_at=n * 100_000 + held)
         for n, (net, held) in enumerate(((5, 10_000), (6, 10_000), (-3, 20_000), (1, 10_000)))
     ]
-    shown = metrics.describe_account(marks, history, 100 * SOL)
+    shown = results.describe_account(marks, history, 100 * SOL)
     assert shown["cagrPct"] == round(100 * (1.1 ** (365 / 29) - 1), 2)
     assert (shown["calmar"], shown["maxDrawdownPct"]) == (None, 0.0)
     assert (shown["longestWinStreak"], shown["longestLossStreak"]) == (2, 1)
     assert (shown["medianWinnerSeconds"], shown["medianLoserSeconds"]) == (10, 20)
     assert shown["solUsdChangePct"] == 15.0
-    assert metrics.describe_account(marks[:19], [], 100 * SOL)["cagrPct"] is None
+    assert results.describe_account(marks[:19], [], 100 * SOL)["cagrPct"] is None
 
 
 # ---- the page ------------------------------------------------------------------------------------
@@ -180,7 +180,8 @@ def account(service):
 
 
 def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
-    page = service.get(f"/traders/{account.uid}").text
+    tabs = ("", "?tab=trades", "?tab=record")
+    page = " ".join(service.get(f"/traders/{account.uid}{tab}").text for tab in tabs)
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
     assert f"Equity is 9.500 SOL: {MINUS}0.5000 SOL against holding the SOL it began with." in text
     # 1.5 of 11 SOL.
@@ -189,11 +190,11 @@ def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
     marks = [page.count(one) for one in ('class="bought"', "circle class=", 'class="part"')]
     # A purchase, and the sale that closes apart from that of a part before it.
     assert marks == [1, 2, 1] and '<circle class="loss"' in page
-    assert "Ringed dots are sales of a part." in text and "Results by reason for leaving" in text
-    assert re.search(r"virtual SOL, 5 Nov( 2026)? 09:00 to", text)
+    assert "ringed ones sales of a part" in text and "Results by reason for leaving" in text
+    assert re.search(r"virtual SOL, Nov 5,( 2026,)? 9:00 AM UTC to", text)
     # 2 of 11 SOL two hours ago, nothing since.
     assert "0% of the equity is in open positions; 9% on average." in text
-    assert f"5 Nov 2026 9.500 {MINUS}1.500 0 0% 1 {MINUS}0.5000" in text
+    assert f"Nov 5, 2026 9.500 {MINUS}1.500 0 0% 1 {MINUS}0.5000" in text
     shown = service.get(f"/api/traders/{account.uid}").json["metrics"]
     assert (shown["maxDrawdownPct"], shown["exposure"]) == (13.64, 0.0909)
 
@@ -201,7 +202,8 @@ def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
 def test_figures_of_a_doubted_record_are_withheld(service, account):
     accounts.open_review(account, "a jump", NOW)
     assert service.get(f"/api/traders/{account.uid}").json["metrics"] is None
-    page = service.get(f"/traders/{account.uid}").text
+    tabs = ("", "?tab=trades", "?tab=record")
+    page = " ".join(service.get(f"/traders/{account.uid}{tab}").text for tab in tabs)
     assert "against holding" not in page and "Profit factor" not in page
 
 
@@ -212,7 +214,7 @@ def test_marks_are_of_open_positions_too_and_of_each_close_once():
         TradeRow("sell", 4_000, 5, 9_000),
         TradeRow("sell", 3_000, 5, None),
     ]
-    marks = account_history.list_marks(trades, [replace(close(7), closed_at=9_000)])
+    marks = pictures.list_marks(trades, [replace(close(7), closed_at=9_000)])
     assert [(one.at, one.side) for one in marks] == [
         (3, "part"),
         (4, "part"),
@@ -223,5 +225,5 @@ def test_marks_are_of_open_positions_too_and_of_each_close_once():
 
 def test_falls_are_below_the_highest_so_far():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
-    curve = account_history.draw_falls(points, 30_000)
+    curve = pictures.draw_falls(points, 30_000)
     assert curve.total == 0 and [run.side for run in curve.runs] == ["flat", "down", "flat"]

@@ -43,7 +43,6 @@ READ = {
             "/posts/{post}/report",
             "/docs",
             "/docs/errors",
-            "/docs/example",
             "/docs/fields",
             "/docs/fields/{group}",
             "/create",
@@ -97,7 +96,7 @@ READ = {
         ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
     ),
     "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
-    "/backtests": A_CREATOR,
+    "/backtests": EVERYBODY,
     "/account/delete": A_CREATOR,
     "/backtests/{backtest}": ITS_KEY,
     **dict.fromkeys(["/backtests/{backtest}.json", "/backtests/{backtest}.csv"], ITS_KEY),

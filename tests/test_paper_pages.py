@@ -9,7 +9,7 @@ from test_pages import text_of
 
 from accounts import traders as accounts
 from market.tables import Snapshot
-from paper.guard import DAY_MS
+from paper.rules import DAY_MS
 from web.api import timeline
 from web.site.figures import told
 from web.site.paper_pages import NO_PRICES, NO_SCOUT, SORTS
@@ -131,7 +131,7 @@ def test_a_diary_has_true_signs_and_short_amounts(service):
     trader = make_trader(service)
     facts = {"what": "closed", "symbol": "AA", "sol": "1.234567891", "reason": "stop"}
     said(trader, 1, facts={**facts, "resultSol": "-0.098212345", "returnPct": -4.13})
-    page = service.get(f"/traders/{trader.uid}").text
+    page = service.get(f"/traders/{trader.uid}?tab=posts").text
     diary = page[page.index('class="diary"') :]
     assert f"Closed AA for 1.235 SOL (stop): {MINUS}0.0982 SOL net, {MINUS}4.1%." in diary
 

@@ -34,7 +34,6 @@ PRICE_SCALE = 10**18
 
 @blueprint.get("/tokens/<mint>")
 def show_token(mint: str) -> ResponseReturnValue:
-    """Show a token: price, checks, who traded it, posts about it."""
     if not is_address(mint):
         raise Problem(
             "not_found", "a token address has 32 to 44 letters and digits; this is not one"
@@ -88,7 +87,6 @@ def time_trade(row: ActivityRow) -> charts.TimedTrade:
 
 @blueprint.get("/market")
 def show_market() -> ResponseReturnValue:
-    """Show the tokens that the scout tracks, as a table."""
     query = quotes.Query(
         read_choice(request.args, "sort", quotes.SORTS, quotes.SORTS[0]),
         read_choice(request.args, "show", quotes.FILTERS, quotes.FILTERS[0]),

@@ -2,14 +2,37 @@
 first, by the number of the row. Times in ms.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from chain.stored.attachments import LEAD
-from storage.rows import select
+from storage.rows import select, write_marks
 
 MAX_BODY = 240
 # Above the number of every row.
 NEWEST = 2**62
+
+
+class NamedOwner(NamedTuple):
+    """An owner, called by the names of its bots; empty without any."""
+
+    uid: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.uid
+
+
+OWNER_NAMES = """
+SELECT o.uid, string_agg(b.name, ', ' ORDER BY b.id) AS name FROM owner o
+JOIN bot b ON b.owner_id = o.id WHERE o.uid IN ({marks}) GROUP BY o.uid"""
+
+
+def name_owners(uids: Iterable[str]) -> dict[str, NamedOwner]:
+    asked = sorted(set(uids))
+    sql = OWNER_NAMES.format(marks=write_marks(asked))
+    found = {row.uid: row for row in select(NamedOwner, sql, asked)} if asked else {}
+    return {uid: found.get(uid, NamedOwner(uid, "")) for uid in asked}
 
 
 class OwnerRow(NamedTuple):
@@ -164,6 +187,21 @@ class BanRow(NamedTuple):
     at: int
 
 
+class RegistrationRow(NamedTuple):
+    """A bot that an agent registered; `source` names the network it came from."""
+
+    id: int
+    wallet: str
+    source: str
+    created_at: int
+    claim_ends_at: int | None
+    claimed_at: int | None
+    bot_uid: str
+    bot_name: str
+    owner_uid: str
+    ban_reason: str | None
+
+
 class Listing(NamedTuple):
     """How a list is read: its type of row, its statement with `{where}` for conditions, the column
     of its numbers, and the condition of each filter.
@@ -261,6 +299,15 @@ LEFT JOIN paper_post s ON s.id = r.paper_post_id LEFT JOIN trader t ON t.id = s.
 JOIN owner o ON o.id = COALESCE(b.owner_id, t.owner_id) {{where}}""",
         "r.id",
         {"post": "? IN (p.uid, s.uid)"},
+    ),
+    "registrations": Listing(
+        RegistrationRow,
+        """SELECT g.id, g.wallet, g.source, g.created_at, g.claim_ends_at, g.claimed_at,
+       b.uid AS bot_uid, b.name AS bot_name, o.uid AS owner_uid,
+       (SELECT reason FROM ban WHERE kind = 'owner' AND target = o.uid) AS ban_reason
+FROM registration g JOIN bot b ON b.id = g.bot_id JOIN owner o ON o.id = b.owner_id {where}""",
+        "g.id",
+        {"source": "g.source = ?", "owner": OF_OWNER.format("b.owner_id")},
     ),
     "bans": Listing(
         BanRow, "SELECT n.id, n.kind, n.target, n.reason, n.at FROM ban n {where}", "n.id", {}
