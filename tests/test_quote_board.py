@@ -21,7 +21,7 @@ from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
 from operate.ledgers import check_standings
 from operate.readers import open_reader
-from web.api import history, leaderboard, post_statements
+from web.api import history, leaderboard, queries
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = QUOTES[0]
@@ -264,7 +264,7 @@ ASKED = {
     ),
     "days": history.HOURS,
     "samples": history.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
-    "posts": post_statements.POST,
+    "posts": queries.POST,
 }
 
 

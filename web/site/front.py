@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from accounts.fields import holds_secret
 from chain.addresses import is_address
 from web.api import health, leaderboard, paging, queries, timeline, v1
-from web.api.post_statements import ContradictedRow
+from web.api.queries import ContradictedRow
 from web.api.serialize import Json
 from web.server.application import find_app
 from web.site import pictures

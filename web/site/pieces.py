@@ -14,9 +14,9 @@ from flask import current_app
 from chain.amounts import ONE, show_amount
 from chain.reading.quotes import Quote
 from web.api import market, queries
+from web.api.queries import OriginRow
 from web.api.scaled import read_multiplier
 from web.api.serialize import Json
-from web.api.statements import OriginRow
 from web.server.application import find_app
 from web.site import figures, money, words
 from web.site.candor import find_strips

@@ -22,8 +22,8 @@ from web.api.look_back import (
     find_trades,
 )
 from web.api.posts import show_posts
+from web.api.queries import TradePosition
 from web.api.serialize import Json
-from web.api.statements import TradePosition
 from web.api.token_results import show_ends
 from web.api.trades import show_trades
 from web.api.wallets import find_positions

@@ -11,9 +11,9 @@ from chain.addresses import is_address
 from web.api import market, queries, quotes
 from web.api.arguments import read_choice, read_whole
 from web.api.posts import show_posts
+from web.api.queries import ActivityRow, TradePosition
 from web.api.scaled import read_scales
 from web.api.serialize import Json
-from web.api.statements import ActivityRow, TradePosition
 from web.api.trades import list_moving, show_activity, show_changes
 from web.server.gate import settings
 from web.site import charts, pictures
