@@ -17,7 +17,7 @@ from storage.rows import (
     write_marks,
 )
 from web.api.serialize import count_seconds, show_time
-from web.api.shapes import Address, Exact, NotRequired, Time, TypedDict, described
+from web.api.shapes import Address, Exact, NotRequired, Page, Time, TypedDict, described
 
 NOT_CHECKED = [
     "holder_concentration",
@@ -71,6 +71,12 @@ class MarketEntry(TypedDict):
     asOf: Annotated[Time, described("when the prices were taken")]
     stale: Annotated[bool, described("the prices are outdated")]
     simulated: NotRequired[Annotated[bool, described("always true in paper mode, else left out")]]
+
+
+class MarketList(Page):
+    """A page of tokens."""
+
+    note: NotRequired[Annotated[str, described("why there are none")]]
 
 
 class FeedHealth(TypedDict):

@@ -23,7 +23,6 @@ from web.api.shapes import (
     Share,
     Signature,
     Time,
-    TradeKind,
     TypedDict,
     Untrusted,
     described,
@@ -72,13 +71,12 @@ class Provenance(TypedDict):
 
 
 class Receipt(TypedDict):
-    """What the chain shows of the transaction that a post names: show it next to the words.
-
-    Amounts are what passed through the venue. None are given if that can't be told.
+    """What the chain shows of the transaction that a post names: show it next to the words. Amounts
+    are what passed through the venue, null if that is unknown.
     """
 
     status: Literal["finalized", "failed"]
-    kind: TradeKind
+    kind: Annotated[str, described("as in Trade")]
     side: Literal["buy", "sell", "swap"] | None
     mint: Address | None
     symbol: Untrusted | None

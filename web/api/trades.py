@@ -17,6 +17,7 @@ from web.api.shapes import (
     Address,
     Currency,
     Exact,
+    FollowedPage,
     Page,
     Share,
     Signature,
@@ -157,7 +158,7 @@ class Trade(TypedDict):
     explorerUrl: Annotated[str | None, described("null in a demonstration")]
 
 
-class TradePage(Page):
+class TradePage(FollowedPage):
     """Trades: newest first; with `since` those that arrived later, in order of arrival."""
 
     data: list[Trade]
@@ -181,7 +182,7 @@ class TokenTrade(TypedDict):
     slot: int
     signature: Signature
     tradeId: str
-    kind: TradeKind
+    kind: Annotated[str, described("as in Trade")]
     explainedShare: Share | None
     outsideVenue: OutsideVenue | None
     flags: Annotated[list[str], described("as in Trade")]

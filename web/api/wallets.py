@@ -128,8 +128,8 @@ class AverageCost(TypedDict):
 
 
 class Estimate(TypedDict):
-    """What a position may be worth at the scout's last price. It is in no result, and selling
-    this much at that price may not be possible.
+    """The value of a position at the scout's last price. It is in no result, and a sale may bring
+    less.
     """
 
     valueLamports: Whole

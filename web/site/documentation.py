@@ -100,7 +100,7 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
         return {"example": make_example()}
     if template == "errors.html":
         return {"codes": CODES, "advice": words.ADVICE}
-    groups = reference.list_shapes(config.base_url)
+    groups = reference.list_shapes()
     if template == "shapes.html":
         return {"groups": groups}
     return {"group": values["group"], "shapes": groups[values["group"]]}
