@@ -17,7 +17,6 @@ SECRET_WIDTH, CHECK_WIDTH = 43, 6
 
 
 def make_key(scope: str) -> str:
-    """Make a key for a scope: `read`, `publish` or `inbox`."""
     text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "big"), SECRET_WIDTH)
     return text + _checksum(text)
 
@@ -35,7 +34,6 @@ def is_well_formed(text: str) -> bool:
 
 
 def hash_secret(text: str) -> str:
-    """Return a secret's SHA-256 in hex, as stored."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -306,7 +306,6 @@ MAX_CLOSING_MS = 86_400_000
 
 
 def is_held() -> Any:
-    """SQL condition: a bot has the wallet."""
     return Wallet.id.in_(SQL(HELD))
 
 

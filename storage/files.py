@@ -39,7 +39,6 @@ class FileLock:
         """Do nothing: a file lock can't be lost."""
 
     def release(self) -> None:
-        """Release the lock; it can be acquired again."""
         self._lock.release(force=True)
 
 
@@ -69,7 +68,6 @@ Identity = tuple[int, int]
 
 
 def sync(path: Path) -> None:
-    """fsync a file's content, or a folder's entries."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -20,7 +20,6 @@ BEGIN_POSTGRESQL = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 @contextlib.contextmanager
 def hold_snapshot(execute: Callable[[str], Any], begin: str) -> Iterator[None]:
-    """Keep a snapshot open for the queries of `execute`'s connection."""
     execute(begin)
     try:
         yield
@@ -46,7 +45,6 @@ def begin_deadline(moment: float | None = None) -> None:
 
 
 def end_deadline() -> None:
-    """Clear the deadline after the request."""
     _deadline.set(math.inf)
 
 
@@ -56,7 +54,6 @@ def find_left(most: float) -> float:
 
 
 def is_patient() -> bool:
-    """Whether this thread waits for locks at all."""
     return _deadline.get() != AT_ONCE
 
 
@@ -174,9 +171,7 @@ class Writes:
         self.failed_at = self.done_at = float("-inf")
 
     def fail(self, trouble: str) -> None:
-        """Record why writing fails."""
         self.trouble, self.failed_at = trouble, time.monotonic()
 
     def succeed(self) -> None:
-        """Record a successful write."""
         self.trouble, self.done_at = None, time.monotonic()
