@@ -19,9 +19,17 @@ from chain.reading.receipts import Receipt as ParsedReceipt
 from chain.reading.receipts import digest_receipt, pack, read_stored
 from chain.rpc import BadAnswer, Refused, RpcError
 from models import Address, Receipt, Wallet, WalletSignature
-from observing.entries import drop_receipts, list_addresses, reread_entries
+from observing.entries import drop_receipts, reread_entries
 from observing.listing import Listing
-from observing.state import FINALIZED, MAX_REPAIR_WAIT_MS, MIN_REPAIR_WAIT_MS, SLICE, State, log
+from observing.state import (
+    FINALIZED,
+    MAX_REPAIR_WAIT_MS,
+    MIN_REPAIR_WAIT_MS,
+    SLICE,
+    State,
+    list_addresses,
+    log,
+)
 
 MAX_RETRY_WAIT_MS = 3_600_000
 

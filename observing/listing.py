@@ -20,8 +20,16 @@ from chain.stored.store import list_entries
 from chain.stored.summary import list_damaged
 from chain.stored.tables import WALLET_PARTS
 from models import Address, Wallet, WalletSignature
-from observing.entries import list_addresses, reread_entries
-from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, IN_WORK, SLICE, State, log
+from observing.entries import reread_entries
+from observing.state import (
+    FINALIZED,
+    FULL_SCAN_INTERVAL_MS,
+    IN_WORK,
+    SLICE,
+    State,
+    list_addresses,
+    log,
+)
 from storage import in_parts
 from storage.rows import make_object, make_shape, read_stored
 

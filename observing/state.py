@@ -481,3 +481,14 @@ def _update_trouble(wallet: Wallet, **more: str) -> None:
         trouble_tries=wallet.trouble_tries,
         **more,
     ).where(Wallet.id == wallet.id).execute()
+
+
+# ---- watched addresses ---------------------------------------------------------------------------
+# Plain SQL: it runs with each slice of transactions, and in each poll.
+ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
+
+
+def list_addresses(wallet_id: int) -> set[str]:
+    """List a wallet's watched addresses: itself and every token account it was ever seen to own."""
+    rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
+    return {address for (address,) in rows}

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import apsw
 
 from config import BadSetting, Config
-from storage.files import Identity, identify
-from storage.trouble import BusyHandler, name_trouble
+from storage.trouble import BusyHandler, Identity, identify, name_trouble
 
 SWEEP_SECONDS, GRACE_SECONDS = 600, 60
 # How long to skip a store after a failure.

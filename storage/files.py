@@ -63,8 +63,6 @@ def unlock_data_dir() -> None:
 
 
 # ---- files ---------------------------------------------------------------------------------------
-# Device and inode.
-Identity = tuple[int, int]
 
 
 def sync(path: Path) -> None:
@@ -73,15 +71,6 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def identify(path: Path | str) -> Identity | None:
-    """Return what distinguishes a file from its replacement; None if it is missing."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def make_folder(path: Path) -> None:

@@ -20,18 +20,20 @@ from peewee import OperationalError, __exception_wrapper__  # type: ignore[attr-
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.pool import PooledDatabase
 
-from storage.files import FileLock, Identity, identify, sync
+from storage.files import FileLock, sync
 from storage.trouble import (
     BEGIN_SQLITE,
     DISK_FLOOR,
     DISK_ROOM,
     LOCKED_SECONDS,
     BusyHandler,
+    Identity,
     Unusable,
     Writes,
     find_free,
     find_left,
     hold_snapshot,
+    identify,
     impatient,
     is_patient,
     name_trouble,

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -158,6 +159,19 @@ def find_free(folder: Path) -> int | None:
         return shutil.disk_usage(folder).free
     except FileNotFoundError:
         return None
+
+
+# Device and inode.
+Identity = tuple[int, int]
+
+
+def identify(path: Path | str) -> Identity | None:
+    """Return what distinguishes a file from its replacement; None if it is missing."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class Writes:
