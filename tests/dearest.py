@@ -112,7 +112,7 @@ class Reader:
         if rule.endpoint == "embeds.show_embedded":
             named = "post"
         given = {"uid": ids[named], "mint": ids["mint"], "address": ids["wallet"]}
-        given |= {"name": "listTrades", "group": "trades", "close_id": "close_1"}
+        given |= {"name": "listTrades", "group": "trades", "close_id": "close_1", "source": "none"}
         found = {name: given[name] or "none" for name in rule.arguments}
         if rule.endpoint == "legacy.list_of_trader":
             return [{**found, "name": name} for name in legacy.LISTS]
