@@ -32,6 +32,7 @@ from web.server import sessions
 from web.server.application import find_app
 from web.site import pictures
 from web.site.front import MAX_FILTER, find_mints
+from web.site.holdings import split_positions
 from web.site.lists import (
     ListPage,
     add_etag,
@@ -129,10 +130,12 @@ def read_trades(bot: Json) -> dict[str, Any]:
 def read_holdings(bot: Json) -> dict[str, Any]:
     """Read the tab of holdings."""
     positions = bot["openPositions"]
+    held = split_positions(bot["id"], add_estimates(positions or (), g.now))
     return {
         "is_damaged": positions is None,
         "symbols": find_symbols(positions or ()),
-        "positions": add_estimates(positions or (), g.now),
+        "positions": held.chosen,
+        "unasked": held.unasked,
     }
 
 
