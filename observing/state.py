@@ -13,6 +13,7 @@ from chain.ledger.ledger import Ledger
 from chain.reading.answers import Holding
 from chain.reading.entries import Entry
 from chain.reading.programs import table
+from chain.reading.quotes import list_added
 from chain.rpc import Rpc
 from chain.stored.store import LedgerStore, name_rules
 from config import Config
@@ -117,7 +118,7 @@ class State:
         self.notices = Notices()
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs, config.added_programs)
-        self.rules = name_rules(self.programs)
+        self.rules = name_rules(self.programs, list_added())
         # The number of watched wallets, and of those taking turns.
         self.watched_count, self.at_work = 0, 1
         # When a slot's block time was last requested.

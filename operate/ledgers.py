@@ -16,7 +16,7 @@ from chain.reading.kinds import TRADES
 from chain.stored import store
 from chain.stored.attachments import HOLDERS, HOLDINGS, Holder, is_own_trade
 from chain.stored.siblings import mark_entries, read_shared, read_siblings
-from chain.stored.standings import BOARDS, Board, StandingRow, list_forgotten, work_out
+from chain.stored.standings import Board, StandingRow, list_boards, list_forgotten, work_out
 from chain.stored.summary import UNREADABLE as NO_COVERAGE
 from chain.stored.summary import read_coverage
 from chain.stored.trades import DIGESTED, Row, list_moved
@@ -308,7 +308,7 @@ def check_standings(reader: Reader, now: int) -> Iterator[Difference]:
     """Compare standings with the wallets' activity, except those waiting to be recomputed. `now` in
     ms.
     """
-    for board in BOARDS:
+    for board in list_boards():
         try:
             yield from _check_board(reader, board, now // 1000)
         except UNREADABLE:

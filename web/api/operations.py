@@ -8,7 +8,7 @@ from accounts.problem import OF_LISTS
 from chain.stored.standings import WINDOWS
 from web.api import bots, copying, health, leaderboard, market, me, posts, search, trades
 from web.api import paper_shapes as paper
-from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
+from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK, TRADE_KINDS
 from web.api.queries import POST_STATUSES
 from web.api.shapes import Page
@@ -107,7 +107,9 @@ RECORD = query(
     "forward: since the bot connected its wallets; all: everything known about them",
 )
 CURRENCY = query(
-    "currency", {"type": "string", "enum": list(CURRENCIES)}, "paid in this; never converted"
+    "currency",
+    {"type": "string", "default": "SOL"},
+    "paid in this, never converted: SOL, USDC, USDT, PYUSD, USD1 or what the operator added",
 )
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
 BOT = query("botId", {"type": "string", "minLength": 1}, "of this bot")

@@ -37,7 +37,7 @@ def show_leaderboard() -> ResponseReturnValue:
         time=find_time(board),
         times=TIMES,
         link=partial(link_board, board),
-        currencies=leaderboard.CURRENCIES,
+        currencies=leaderboard.map_currencies(),
         most=MAX_RANKS,
         is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),
         connected=show_connected(),

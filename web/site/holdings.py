@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chain.symbols import SYMBOLS
+from chain.symbols import find_own
 from storage.rows import select, write_marks
 from web.api.serialize import Json
 
@@ -41,4 +41,4 @@ def split_positions(uid: str, positions: Sequence[Json]) -> Held:
 
 def _is_strange(position: Json) -> bool:
     is_bought = position["costLamports"] is not None or position["currency"] is not None
-    return not (is_bought or position["estimate"] or position["mint"] in SYMBOLS)
+    return not (is_bought or position["estimate"] or find_own(position["mint"]))

@@ -10,6 +10,7 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from chain.reading.programs import Programs, table
+from chain.reading.quotes import list_added
 from config import Config
 from web.api import health, market, timeline
 from web.api.trades import explorer_url
@@ -94,9 +95,10 @@ def show_status() -> ResponseReturnValue:
         health=health.check_instance(g.now),
         market=market.show_market_health(g.now),
         programs=read_programs(settings()),
+        currencies=[one.symbol for one in list_added()],
     )
 
 
 def read_programs(config: Config) -> Programs:
-    """Return the table of programs with what the operator added; BadPrograms for a bad row."""
+    """Return the table of programs with what the operator added; BadTable for a bad row."""
     return table(config.extra_swap_programs, config.added_programs)

@@ -12,7 +12,7 @@ from chain.reading.beside import Change, list_venue_changes
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import find_quote
-from chain.symbols import SYMBOLS
+from chain.symbols import find_own
 from storage import database
 from web.api import market
 from web.api.serialize import Json
@@ -130,7 +130,7 @@ def _fill(amount: str, currency: str, leg: Leg | None, name: Callable[[str], str
 
 def _name_koinly(mint: str) -> str:
     """Return a well-known symbol, or the mint: other tokens may share a symbol."""
-    return SYMBOLS.get(mint, mint)
+    return find_own(mint) or mint
 
 
 def _name_rotki(mint: str) -> str:
