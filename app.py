@@ -26,7 +26,6 @@ def create_app(config: settings.Config | None = None) -> Application:
     invalid row in DATA_DIR/programs.csv or currencies.csv.
     """
     import storage
-    from chain.reading.currencies import use_currencies
     from evidence.notes import Signer
     from storage import key_files
     from web.server import application
@@ -34,8 +33,7 @@ def create_app(config: settings.Config | None = None) -> Application:
 
     config = config or settings.load()
     # Fail on an invalid row now, not when the first wallet is looked up.
-    pages.read_programs(config)
-    use_currencies(config.added_currencies)
+    pages.use_tables(config)
     database = storage.connect(config)
     app = application.Application(__name__)
     app.config.update(

@@ -1,4 +1,4 @@
-"""getTransactionsForAddress, which some providers offer, makes a backfill faster, and no more: lists
+"""getTransactionsForAddress, which some providers offer, makes a backfill faster, no more: lists
 of signatures say what to fetch, and what its answers lack is fetched one by one.
 """
 

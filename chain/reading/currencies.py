@@ -3,11 +3,10 @@
 import re
 
 from chain.base58 import is_base58
-from chain.letters import find_bare
 from chain.reading.added import AddedRows
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.quotes import QUOTES, Quote, use_quotes
-from chain.symbols import OWNED, SYMBOLS
+from chain.symbols import OWNED, SYMBOLS, find_bare
 
 COLUMNS = ("mint", "symbol", "decimals")
 # Each adds ten boards. Sums are signed 64-bit: with 9 decimals, nine billion units fit.

@@ -9,6 +9,7 @@ from flask import Blueprint, Flask, g, render_template, session
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
+from chain.reading.currencies import use_currencies
 from chain.reading.programs import Programs, table
 from chain.reading.quotes import list_added
 from config import Config
@@ -97,6 +98,14 @@ def show_status() -> ResponseReturnValue:
         programs=read_programs(settings()),
         currencies=[one.symbol for one in list_added()],
     )
+
+
+def use_tables(config: Config) -> None:
+    """Check the operator's programs, and make their currencies money in this process. Raises
+    BadTable.
+    """
+    read_programs(config)
+    use_currencies(config.added_currencies)
 
 
 def read_programs(config: Config) -> Programs:

@@ -8,10 +8,10 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from chain.amounts import exact, sol
-from chain.reading.beside import Change, list_venue_changes
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import find_quote
+from chain.reading.value import Change, list_venue_changes
 from chain.symbols import find_own
 from storage import database
 from web.api import market
