@@ -84,9 +84,9 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 
 def _add_routes(app: Application, config: settings.Config) -> None:
-    from web.api import document, health, inbox, legacy, log, mcp, v1
+    from web.api import document, health, inbox, legacy, log, mcp, registration, v1
 
-    modules = [v1, inbox, mcp, legacy, health, document, log]
+    modules = [v1, registration, inbox, mcp, legacy, health, document, log]
     if config.metrics == "on":
         from web.api import metrics
 
