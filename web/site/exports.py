@@ -27,7 +27,6 @@ ALL_FORMATS = {PLAIN: Format(TRADE_COLUMNS, lambda trade: [make_trade_cells(trad
 
 @blueprint.get("/bots/<uid>/trades.csv")
 def show_trades(uid: str) -> ResponseReturnValue:
-    """Serve the trades of a bot, newest first."""
     name = read_choice(request.args, "format", tuple(ALL_FORMATS), PLAIN)
     chosen = ALL_FORMATS[name]
     title = "trades" if name == PLAIN else f"trades-{name}"
