@@ -26,6 +26,8 @@ TIMES = {**WINDOW_NAMES, "all": "all time"}
 FILTERS = {
     "window": ("Time", {value: name.capitalize() for value, name in TIMES.items()}),
     "record": ("History", {"forward": "Since connected", "all": "Everything known"}),
+    # Its choices depend on what the operator added.
+    "currency": ("Currency", {}),
     "ownership": ("Wallets", {"": "All", "proven": "Proven", "claimed": "Claimed"}),
 }
 
