@@ -22,8 +22,8 @@ MAX_CACHED_LISTS, MAX_CACHED_CALLERS = 32, 4096
 def create_app(config: settings.Config | None = None) -> Application:
     """Create the WSGI application for `config` (None: from the environment).
 
-    Its database must be migrated. Raises BadSetting for an invalid setting, BadPrograms for an
-    invalid row in DATA_DIR/programs.csv.
+    Its database must be migrated. Raises BadSetting for an invalid setting, BadTable for an
+    invalid row in DATA_DIR/programs.csv or currencies.csv.
     """
     import storage
     from evidence.notes import Signer
@@ -33,7 +33,7 @@ def create_app(config: settings.Config | None = None) -> Application:
 
     config = config or settings.load()
     # Fail on an invalid row now, not when the first wallet is looked up.
-    pages.read_programs(config)
+    pages.use_tables(config)
     database = storage.connect(config)
     app = application.Application(__name__)
     app.config.update(

@@ -28,7 +28,7 @@ GECKOTERMINAL = "https://api.geckoterminal.com"
 BASE58_ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 HOST_NAME = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]")
 DEMONSTRATION_ID = b"DEMO"
-MAX_PROGRAMS_BYTES = 256_000
+MAX_TABLE_BYTES = 256_000
 WINDOW_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
@@ -338,7 +338,12 @@ class Config(BaseSettings):
 
         Raises BadSetting if it is unreadable, too large or not UTF-8.
         """
-        return _read_programs(self.data_dir / "programs.csv")
+        return _read_table(self.data_dir / "programs.csv")
+
+    @cached_property
+    def added_currencies(self) -> str:
+        """The content of DATA_DIR/currencies.csv, or ""; reading.currencies validates its rows."""
+        return _read_table(self.data_dir / "currencies.csv")
 
     @property
     def base_path(self) -> str:
@@ -389,7 +394,7 @@ def _complete(config: Config) -> Config:
     hosts = tuple(dict.fromkeys((*config.allowed_hosts, host)))
     complete = config.model_copy(update={"base_url": base_url, "allowed_hosts": hosts})
     # Read now, so that a bad file prevents the start and later changes need a restart.
-    _ = complete.demonstration, complete.added_programs
+    _ = complete.demonstration, complete.added_programs, complete.added_currencies
     return complete
 
 
@@ -422,17 +427,17 @@ def is_demonstration(path: Path | str) -> bool:
         return False
 
 
-def _read_programs(path: Path) -> str:
+def _read_table(path: Path) -> str:
     try:
         with open(path, "rb") as file:
-            raw = file.read(MAX_PROGRAMS_BYTES + 1)
+            raw = file.read(MAX_TABLE_BYTES + 1)
     except OSError as error:
         # An inaccessible folder is reported by the code that needs it.
         if not os.path.lexists(path):
             return ""
         raise BadSetting(f"{path} cannot be read: {error.strerror}") from None
-    if len(raw) > MAX_PROGRAMS_BYTES:
-        raise BadSetting(f"{path} must have at most {MAX_PROGRAMS_BYTES} bytes")
+    if len(raw) > MAX_TABLE_BYTES:
+        raise BadSetting(f"{path} must have at most {MAX_TABLE_BYTES} bytes")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -19,7 +19,7 @@ import storage
 from chain.ledger.coverage import find_overtaken
 from chain.rpc import THROTTLED_SECONDS, Rpc, Unavailable
 from chain.stored.attachments import HELD
-from chain.stored.standings import refresh_standings
+from chain.stored.standings import forget_standings_of, refresh_standings
 from chain.stored.summary import read_coverage, show_time
 from chain.stored.trades import to_json
 from config import Config
@@ -161,6 +161,8 @@ class Observer:
             state.report(f"{wallet.address}: {done} stored transactions read again by new rules")
 
         reread_by_new_rules(wallet, state.programs, state.rules, tell)
+        # The decimals of a currency decide who is ranked, and change no row of the ledger.
+        forget_standings_of(wallet.id)
 
     def _prepare(self, wallet: Wallet) -> None:
         """Bring memory in line with the database, and entries with the current rules."""

@@ -31,7 +31,9 @@ Limit = Annotated[
 # As GET /api/v1/leaderboard takes them.
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]
-Currency = Literal["SOL", "USDC", "USDT", "PYUSD", "USD1"]
+Currency = Annotated[
+    str, Field(description="SOL, USDC, USDT, PYUSD, USD1, or a stablecoin of this instance")
+]
 # As GET /api/v1/trades takes them.
 Kind = Literal[
     "trade",

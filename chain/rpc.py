@@ -37,6 +37,8 @@ MAX_WAIT_SECONDS = 3.0
 THROTTLED_SECONDS = 10.0
 FORBIDDEN_SECONDS = 600.0
 MAX_REST_SECONDS = 300.0
+# How long not to try an optional method again after an endpoint refused it, and after it failed.
+NOT_OFFERED_SECONDS, BROKEN_SECONDS = 86_400.0, 300.0
 # Consecutive failures.
 FAILURES_TO_REST = 3
 THROTTLE_CODES = {429, -32005, -32029}
@@ -90,6 +92,10 @@ class _Failure(Exception):
         self.rest, self.ends_as, self.elsewhere = rest, ends_as, elsewhere
 
 
+class _Forbidden(_Failure):
+    """HTTP 403: the key doesn't allow this, or the node blocks us."""
+
+
 class Rpc:
     """All endpoints. Only one request runs at a time."""
 
@@ -132,6 +138,37 @@ class Rpc:
         """
         with self._lock:
             return self._call(method, params, check, avoid, MAX_TRIES)
+
+    def call_optional(
+        self, method: str, params: list[Any], check: Callable[[Any], Any]
+    ) -> tuple[Any, str] | None:
+        """Call a method that only some nodes have, once. Return None if none of them answers it.
+
+        An endpoint that fails here isn't asked for this method for a while. Only throttling pauses
+        it for other methods.
+        """
+        with self._lock:
+            now = self._clock()
+            endpoint = next((e for e in self.endpoints if e.may_offer(method, now)), None)
+            if endpoint is None:
+                return None
+            self._take_turn(endpoint, method, now)
+            self._count()
+            try:
+                answer = _check(check, endpoint.ask(method, params, next(self._ids)))
+            except ValueError:
+                endpoint.set_aside(method, BROKEN_SECONDS)
+                self._note_answer()
+                return None
+            except _Failure as failure:
+                is_refused = failure.ends_as is Refused or isinstance(failure, _Forbidden)
+                endpoint.set_aside(method, NOT_OFFERED_SECONDS if is_refused else BROKEN_SECONDS)
+                if failure.rest and not is_refused:
+                    endpoint.note_failure(failure.rest)
+                return None
+            self._note_answer()
+            endpoint.failures = 0
+            return answer, endpoint.label
 
     def _call(
         self,
@@ -185,11 +222,14 @@ class Rpc:
         )
         if endpoint.rest(now) > MAX_WAIT_SECONDS:
             raise Resting(f"{method}: every endpoint is paused", endpoint.rest(now))
+        self._take_turn(endpoint, method, now)
+        return endpoint
+
+    def _take_turn(self, endpoint: "Endpoint", method: str, now: float) -> None:
         # Even sleep(0) yields the CPU.
         if (seconds := endpoint.wait(method, now)) > 0:
             self._sleep(seconds)
         endpoint.take_turn(method)
-        return endpoint
 
     def _note_answer(self) -> None:
         self.answers, self._asking_since = self.answers + 1, None
@@ -236,6 +276,8 @@ class Endpoint:
         self.label, self.rests_until = label, 0.0
         self._interval, self._clock = 1 / requests_per_second, clock
         self._free_at: dict[str, float] = {}
+        # Optional methods that this endpoint refused or failed, and until when not to try them.
+        self._aside_until: dict[str, float] = {}
         self.failures = 0
         self._target, self._headers = _read_target(url)
         self._pool = _open_pool(url)
@@ -246,6 +288,14 @@ class Endpoint:
     def wait(self, method: str, now: float) -> float:
         """Seconds until the method may be called."""
         return max(self.rest(now), self._free_at.get(method, 0.0) - now)
+
+    def may_offer(self, method: str, now: float) -> bool:
+        """Whether to try an optional method here."""
+        is_aside = now < self._aside_until.get(method, 0.0)
+        return not is_aside and self.rest(now) <= MAX_WAIT_SECONDS
+
+    def set_aside(self, method: str, seconds: float) -> None:
+        self._aside_until[method] = self._clock() + seconds
 
     def take_turn(self, method: str) -> None:
         self._free_at[method] = self._clock() + self._interval
@@ -300,7 +350,7 @@ def _parse(status: int, headers: Any, body: bytes) -> dict[str, Any]:
     if status == 429:
         raise _Failure("HTTP 429", _retry_after(headers))
     if status == 403:
-        raise _Failure("HTTP 403", FORBIDDEN_SECONDS)
+        raise _Forbidden("HTTP 403", FORBIDDEN_SECONDS)
     if status != 200:
         raise _Failure(f"HTTP {status}")
     try:

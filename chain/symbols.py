@@ -1,10 +1,11 @@
-"""Token symbols: only the well-known mints listed here own theirs. Pure."""
+"""Token symbols: only the well-known mints listed here own theirs."""
 
 import re
 import unicodedata
+from functools import lru_cache
 from string import ascii_lowercase
 
-from chain.reading.quotes import QUOTES
+from chain.reading.quotes import MONEYS, QUOTES, Quote, list_added
 
 # ---- letters -------------------------------------------------------------------------------------
 # Unicode's Default_Ignorable_Code_Point, bidi controls and interlinear marks: invisible to readers,
@@ -191,7 +192,13 @@ OWNED = {find_bare(name): symbol for name, symbol in OTHER_NAMES.items()} | {
 
 def show_symbol(mint: str | None, told: str | None) -> str | None:
     """Return a well-known token's symbol, or the issuer's text, marked if it imitates one."""
-    return SYMBOLS.get(mint or "") or mark_name(mint, told)
+    return find_own(mint) or mark_name(mint, told)
+
+
+def find_own(mint: str | None) -> str | None:
+    """Return the symbol that a well-known token or a currency of this instance owns."""
+    known = SYMBOLS.get(mint or "")
+    return known or (MONEYS[mint].symbol if mint and mint in MONEYS else None)
 
 
 def mark_name(mint: str | None, told: str | None) -> str | None:
@@ -204,10 +211,16 @@ def mark_name(mint: str | None, told: str | None) -> str | None:
 
 def find_imitated(mint: str | None, shown: str | None) -> str | None:
     """Return the well-known symbol that another token imitates, or None."""
-    if mint in SYMBOLS:
+    if find_own(mint):
         return None
     told = (shown or "").removesuffix(_suffix(mint))
-    return OWNED.get(find_bare(told.strip("$ ")))
+    bare = find_bare(told.strip("$ "))
+    return OWNED.get(bare) or _list_owned(list_added()).get(bare)
+
+
+@lru_cache(maxsize=1)
+def _list_owned(added: tuple[Quote, ...]) -> dict[str, str]:
+    return {find_bare(quote.symbol): quote.symbol for quote in added}
 
 
 def _suffix(mint: str | None) -> str:

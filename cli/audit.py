@@ -34,7 +34,7 @@ def add_commands(commands: Commands) -> None:
     audit.add_argument(
         "--accept-programs",
         action="store_true",
-        help="trust the venues and markers that the operator added",
+        help="trust the venues, markers and currencies that the operator added",
     )
 
 

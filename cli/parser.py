@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import config as settings
 from accounts.problem import Problem
-from chain.reading.programs import BadPrograms
+from chain.reading.added import BadTable
+from chain.reading.currencies import use_currencies
 from cli import Parser
 from operate.instance import Refused
 from storage.files import give_to_owner
@@ -73,11 +74,14 @@ def run_command(argv: Sequence[str] | None) -> int:
     os.umask(0o077)
     try:
         config = settings.load()
+        # The doctor reports an invalid row itself.
+        if args.command != "doctor":
+            use_currencies(config.added_currencies)
         try:
             return args.run(config, args) or 0
         finally:
             give_to_owner(config.data_dir)
-    except (Problem, settings.BadSetting, BadPrograms, Refused) as refusal:
+    except (Problem, settings.BadSetting, BadTable, Refused) as refusal:
         print(refusal, file=sys.stderr)
         return 1
     except OSError as error:

@@ -16,8 +16,11 @@ from typing import NamedTuple
 from accounts.delays import judge_delays, sum_delays
 from chain.ledger.sums import round_down
 from chain.ledger.views import HOUR_SECONDS
+from chain.reading.added import BadTable
+from chain.reading.currencies import COLUMNS, read_currencies
 from chain.reading.entries import READING
-from chain.reading.programs import ADDED_COLUMNS, BadPrograms, Programs, table
+from chain.reading.programs import ADDED_COLUMNS, Programs, table
+from chain.reading.quotes import Quote, list_added, using_quotes
 from chain.stored.store import name_rules
 from config import VERSION
 from evidence import claimed, comparing
@@ -49,6 +52,17 @@ from models import Bot
 
 # Posts missing from the evidence that a report names.
 MAX_LEFT_OUT = 1_000
+
+
+class Accepted(NamedTuple):
+    """The programs to read with, or None and why. `notes`: remarks about the verdict;
+    `currencies`: those that the operator added.
+    """
+
+    programs: Programs | None
+    notes: list[str]
+    why: str = ""
+    currencies: tuple[Quote, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,13 +118,13 @@ class Auditor:
         log = LogAudit(self.instance, self.memory.log, self.tell, rereads)
         before = log.measure() if self.reads_log else None
         claims = self.instance.read_claims(scope)
-        programs = self._accept(claims, report)
-        if programs is None:
+        accepted = self._accept(claims, report)
+        if accepted is None or accepted.programs is None:
             return
         self._check_clock(claims, report)
         self._read_posts(scope, claims, report)
-        with contextlib.closing(Books()) as books:
-            audits = self._begin_wallets(report, programs, claims, books)
+        with contextlib.closing(Books()) as books, using_quotes(accepted.currencies):
+            audits = self._begin_wallets(report, accepted.programs, claims, books)
             is_readable = all([one.read_claims() for one in audits])
             if before is not None:
                 self._check_log(log, before, claims, audits, report)
@@ -200,16 +214,16 @@ class Auditor:
             block_time = next((time for time in times if time is not None), None)
             yield TimedPost(one, one.tradeId, one.status, one.createdAtMs, block_time)
 
-    def _accept(self, claims: Claims, report: Report) -> Programs | None:
+    def _accept(self, claims: Claims, report: Report) -> Accepted | None:
         try:
             accepted = accept_programs(claims, self.own, self.accepts)
-        except BadPrograms as error:
-            report.cannot_tell(INSTANCE, f"its programs cannot be used: {error}")
+        except BadTable as error:
+            report.cannot_tell(INSTANCE, f"its programs or currencies cannot be used: {error}")
             return None
         report.notes += accepted.notes
         if accepted.why:
             report.cannot_tell(AUDITOR, accepted.why)
-        return accepted.programs
+        return accepted
 
     # ---- posts and the log -----------------------------------------------------------------------
     def _read_posts(self, scope: Scope, claims: Claims, report: Report) -> None:
@@ -289,17 +303,10 @@ class TimedPost(NamedTuple):
     bot: int = 0
 
 
-class Accepted(NamedTuple):
-    """The programs to read with, or None and why. `notes`: remarks about the verdict."""
-
-    programs: Programs | None
-    notes: list[str]
-    why: str = ""
-
-
 def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
-    """Decide which programs to read with. `own`: the auditor's; `accepts`: whether to trust the
-    operator's for the rest. Raises BadPrograms.
+    """Decide which programs and currencies to read with. `own`: the auditor's programs; its
+    currencies are this process's. `accepts`: whether to trust the operator's for the rest. Raises
+    BadTable.
     """
     if claims.reading != READING or claims.programTable != name_rules(table()):
         told = f"it reads by the rules of version {claims.version}, this is {VERSION}: they differ"
@@ -310,13 +317,15 @@ def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
     ]
     strange = {one.id for one in claims.addedPrograms} - own.added
     strange |= set(claims.markers) - own.markers
-    if strange and not accepts:
-        told = "its operator classifies some programs; --accept-programs trusts that"
+    currencies = read_currencies(_write_currencies(claims))
+    notes += [f"the operator added the currency {one.symbol} ({one.mint})" for one in currencies]
+    if (strange or set(currencies) - set(list_added())) and not accepts:
+        told = "its operator added programs or currencies; --accept-programs trusts them"
         return Accepted(None, notes, told)
     programs = table(claims.markers, _write_added(claims))
-    if name_rules(programs) != claims.rules:
+    if name_rules(programs, currencies) != claims.rules:
         return Accepted(None, notes, "its rules don't match their digest")
-    return Accepted(programs, notes)
+    return Accepted(programs, notes, currencies=currencies)
 
 
 def _write_added(claims: Claims) -> str:
@@ -324,3 +333,10 @@ def _write_added(claims: Claims) -> str:
     rows = [(one.id, one.name, one.family, one.source) for one in claims.addedPrograms]
     csv.writer(text).writerows([ADDED_COLUMNS, *rows])
     return text.getvalue() if rows else ""
+
+
+def _write_currencies(claims: Claims) -> str:
+    text = io.StringIO()
+    rows = [(one.mint, one.symbol, one.decimals) for one in claims.addedCurrencies]
+    csv.writer(text).writerows([COLUMNS, *rows])
+    return text.getvalue()

@@ -14,7 +14,7 @@ from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings
 from chain.stored.attachments import write_last
 from chain.stored.derived import DERIVED, Derived
-from chain.stored.standings import BOARDS, Board, StandingRow, work_out
+from chain.stored.standings import Board, StandingRow, list_boards, work_out
 from chain.stored.store import list_summary
 from chain.stored.tables import DelayTotal
 from evidence.lines import Json, name_member, show_json
@@ -138,7 +138,7 @@ def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
         if standing_at is not None
     }
     found: Json = {}
-    for board in BOARDS:
+    for board in list_boards():
         one = stored.get(board)
         if standing_at is None or (one and one.ends <= now):
             one = next(iter(work_out(rows, board, now, [bot_id])), None)

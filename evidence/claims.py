@@ -105,6 +105,12 @@ class AddedProgram(BaseModel):
     source: Annotated[str, Field(max_length=400)]
 
 
+class AddedCurrency(BaseModel):
+    mint: ADDRESS
+    symbol: Annotated[str, Field(max_length=12)]
+    decimals: Annotated[int, Field(ge=0, le=9, strict=True)]
+
+
 class Pending(BaseModel):
     signature: SIGNATURE
     slot: SLOT
@@ -127,6 +133,7 @@ class Claims(BaseModel):
     rules: Annotated[str, Field(max_length=80)]
     addedPrograms: Annotated[list[AddedProgram], Field(max_length=10_000)]
     markers: Annotated[list[ADDRESS], Field(max_length=10_000)]
+    addedCurrencies: Annotated[list[AddedCurrency], Field(max_length=100)]
     bot: ClaimedBot
     wallets: Annotated[list[ADDRESS], Field(max_length=MAX_SPANS)]
     wallet: ClaimedWallet | None

@@ -13,6 +13,7 @@ import orjson
 from accounts.influencers import SAID
 from chain.reading.entries import READING
 from chain.reading.programs import Programs, table
+from chain.reading.quotes import list_added
 from chain.stored.attachments import LEAD
 from chain.stored.store import UNTOUCHED, name_rules
 from config import VERSION
@@ -127,13 +128,17 @@ def show_rules(programs: Programs) -> Json:
         "version": VERSION,
         "reading": READING,
         "programTable": name_rules(table()),
-        "rules": name_rules(programs),
+        "rules": name_rules(programs, list_added()),
         "addedPrograms": [
             {"id": one.id, "name": one.name, "family": one.family, "source": one.source}
             for one in programs.rows
             if one.id in programs.added
         ],
         "markers": sorted(programs.markers),
+        "addedCurrencies": [
+            {"mint": one.mint, "symbol": one.symbol, "decimals": one.decimals}
+            for one in list_added()
+        ],
     }
 
 

@@ -5,14 +5,14 @@ Repair gaps: scan again, and get a second node's answer.
 import contextlib
 import functools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from peewee import PeeweeException
 
 import storage
-from chain.reading.answers import check_block, check_receipt
+from chain.reading.answers import check_block, check_receipt, check_transactions
 from chain.reading.effects import touches
 from chain.reading.entries import Entry, read_entry
 from chain.reading.receipts import Receipt as ParsedReceipt
@@ -32,6 +32,10 @@ from observing.state import (
 )
 
 MAX_RETRY_WAIT_MS = 3_600_000
+# A method of some providers that returns many transactions at once, up to MANY: more may exceed
+# the largest accepted answer. Providers charge it like as many single requests, so it isn't worth
+# it for fewer than FEW.
+IN_BULK, MANY, FEW = "getTransactionsForAddress", 100, 20
 
 
 class Pending(NamedTuple):
@@ -51,9 +55,10 @@ COLUMNS = ", ".join(f"s.{name}" for name in Pending._fields)
 LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
 # Uses an index, however many others are pending. A due time beyond the longest delay was set while
 # the clock was wrong.
-DUE = f"""
+WAITING = """
 AND s.state = 'pending' AND (s.due_at <= ? OR s.due_at > ?)
-ORDER BY s.slot, s.tx_index NULLS FIRST, s.id LIMIT {SLICE}"""
+ORDER BY s.slot, s.tx_index NULLS FIRST, s.id LIMIT """
+DUE = f"{WAITING}{SLICE}"
 # Signatures that posts wait for; several posts may cite one.
 OF_POSTS = f"""
 SELECT {COLUMNS} FROM post p CROSS JOIN sighting s
@@ -61,6 +66,9 @@ WHERE p.wallet_id = ? AND p.status IN ('pending', 'not_found')
 AND s.signature = p.signature AND s.wallet_id = p.wallet_id {DUE}"""
 # Signatures that arrived at the head, or that full scans listed.
 OF_HEAD_OR_SCANS = f"{LISTED} AND s.head = ? {DUE}"
+OF_MANY = f"{LISTED} AND s.head = ? {WAITING}{MANY}"
+STORED_BETWEEN = """
+SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored' AND slot BETWEEN ? AND ?"""
 STORE_ENTRY = """
 UPDATE sighting SET state = 'stored', entry = ?, idle = ?, tx_index = ?, slot = ?, problem = NULL
 WHERE id = ?"""
@@ -94,13 +102,14 @@ class Taken(NamedTuple):
 class Slice:
     """A wallet's transactions, fetched one by one but stored together, to sync the disk once.
 
-    `known`: its accounts; `bodies`: bodies already stored, by signature; `receipts`: rows of
-    fetched transactions.
+    `known`: its accounts; `bodies`: bodies already stored, by signature; `answers`: fetched in
+    bulk; `receipts`: rows of fetched transactions.
     """
 
     wallet: Wallet
     known: set[str]
     bodies: dict[str, bytes]
+    answers: dict[str, Answer] = field(default_factory=dict)
     receipts: list[dict[str, Any]] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
 
@@ -115,21 +124,69 @@ class Fetching:
         """Fetch a slice of transactions that posts wait for, else of new ones at the head. Return
         the number requested.
         """
-        return self._fetch_slice(wallet, now, OF_POSTS) or self._fetch_slice(
-            wallet, now, OF_HEAD_OR_SCANS, True
-        )
+        return self._fetch_slice(wallet, now, OF_POSTS) or self._fetch_listed(wallet, now, True)
 
     def fetch_backlog(self, wallet: Wallet, now: int) -> int:
         """Fetch a slice of what full scans listed, oldest first. Return the number requested."""
-        return self._fetch_slice(wallet, now, OF_HEAD_OR_SCANS, False)
+        return self._fetch_listed(wallet, now, False)
+
+    def _fetch_listed(self, wallet: Wallet, now: int, head: bool) -> int:
+        return self._fetch_in_bulk(wallet, now, head) or self._fetch_slice(
+            wallet, now, OF_HEAD_OR_SCANS, head
+        )
 
     def _fetch_slice(self, wallet: Wallet, now: int, which: str, *head: bool) -> int:
-        values = wallet.id, *head, now, now + MAX_RETRY_WAIT_MS
-        found = storage.database.execute_sql(which, values).fetchall()
-        if not found:
+        rows = _list_pending(wallet, now, which, *head)
+        if not rows:
             return 0
-        rows = end_with_slot(list(dict.fromkeys(map(Pending._make, found))))
+        rows = end_with_slot(rows)
         part = Slice(wallet, list_addresses(wallet.id), _find_bodies(rows))
+        return self._fetch_rows(part, rows, now)
+
+    def _fetch_in_bulk(self, wallet: Wallet, now: int, head: bool) -> int:
+        """Fetch many transactions with one request, if a node offers that. Return how many.
+
+        What to fetch is known from complete lists of signatures. What this answer lacks is fetched
+        one by one, so a node can't hide anything by it.
+        """
+        rows = _list_pending(wallet, now, OF_MANY, head)
+        rows = _leave_sparse(wallet, end_with_slot(rows, MANY)) if len(rows) >= FEW else []
+        bodies = _find_bodies(rows) if rows else {}
+        wanted = {row.signature for row in rows} - bodies.keys()
+        if len(wanted) < FEW:
+            return 0
+        answers = self._ask_in_bulk(wallet.address, rows[0].slot, rows[-1].slot, wanted)
+        if not answers:
+            return 0
+        part = Slice(wallet, list_addresses(wallet.id), bodies, answers)
+        # An answer that reached its limit says nothing about later slots.
+        last = max(row.slot for row in rows if row.signature in answers)
+        return self._fetch_rows(part, [row for row in rows if row.slot <= last], now)
+
+    def _ask_in_bulk(
+        self, address: str, first: int, last: int, wanted: Collection[str]
+    ) -> dict[str, Answer]:
+        """Request transactions of a wallet and its token accounts in these slots; empty if no node
+        answers that.
+        """
+        options = {
+            **FINALIZED,
+            "transactionDetails": "full",
+            "encoding": "jsonParsed",
+            "maxSupportedTransactionVersion": 1,
+            "sortOrder": "asc",
+            "limit": MANY,
+            "filters": {"slot": {"gte": first, "lte": last}, "tokenAccounts": "all"},
+        }
+        check = functools.partial(check_transactions, wanted=wanted)
+        answered = self._state.rpc.call_optional(IN_BULK, [address, options], check)
+        if answered is None:
+            return {}
+        found, label = answered
+        return {one: Answer(raw, receipt, label) for one, (raw, receipt) in found.items()}
+
+    def _fetch_rows(self, part: Slice, rows: Sequence[Pending], now: int) -> int:
+        """Fetch and store these as far as time allows; return the number requested."""
         count = 0
         try:
             for row in rows:
@@ -188,10 +245,10 @@ class Fetching:
         self._listing.add_addresses(wallet, named, named=True)
 
     def _fetch_receipt(self, part: Slice, signature: str, now: int) -> ParsedReceipt | None:
-        """Request a transaction, from a second node if the first doesn't have it yet; None if
-        neither does.
+        """Return a transaction fetched in bulk, or request it, from a second node if the first
+        doesn't have it yet; None if neither does.
         """
-        answer = self.ask(signature)
+        answer = part.answers.get(signature) or self.ask(signature)
         if answer.receipt is None and len(self._state.rpc.endpoints) > 1:
             answer = self.ask(signature, avoid=answer.endpoint)
         if answer.receipt is not None:
@@ -255,13 +312,32 @@ class Fetching:
         self._state.forget_wallet(wallet.id)
 
 
-def end_with_slot(rows: list[Pending]) -> list[Pending]:
+def _list_pending(wallet: Wallet, now: int, which: str, *head: bool) -> list[Pending]:
+    values = wallet.id, *head, now, now + MAX_RETRY_WAIT_MS
+    found = storage.database.execute_sql(which, values).fetchall()
+    return list(dict.fromkeys(map(Pending._make, found)))
+
+
+def _leave_sparse(wallet: Wallet, rows: list[Pending]) -> list[Pending]:
+    """Leave out older rows that are few among stored ones: a bulk answer has everything in a span
+    of slots. The others are fetched one by one when no dense ones are left.
+    """
+    while len(rows) >= FEW:
+        span = wallet.id, rows[0].slot, rows[-1].slot
+        ((stored,),) = storage.database.execute_sql(STORED_BETWEEN, span).fetchall()
+        if 4 * stored <= len(rows):
+            return rows
+        rows = rows[len(rows) // 2 :]
+    return []
+
+
+def end_with_slot(rows: list[Pending], full: int = SLICE) -> list[Pending]:
     """Leave the last slot of a full slice to the next slice, which then has all of it.
 
     A ledger with only half of a slot applied would be rebuilt for the other half.
     """
     last = rows[-1].slot
-    if len(rows) < SLICE or rows[0].slot == last:
+    if len(rows) < full or rows[0].slot == last:
         return rows
     return [row for row in rows if row.slot != last]
 

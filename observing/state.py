@@ -21,6 +21,7 @@ from chain.ledger.ledger import Ledger
 from chain.reading.answers import Holding
 from chain.reading.entries import Entry
 from chain.reading.programs import table
+from chain.reading.quotes import list_added
 from chain.rpc import Resting, Rpc, RpcError, Unavailable
 from chain.stored.store import LedgerStore, PendingLedger, name_rules, show_coverage
 from chain.stored.summary import read_coverage
@@ -306,7 +307,7 @@ class State:
         self.notices = Notices()
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs, config.added_programs)
-        self.rules = name_rules(self.programs)
+        self.rules = name_rules(self.programs, list_added())
         # The number of watched wallets, and of those taking turns.
         self.watched_count, self.at_work = 0, 1
         # When a slot's block time was last requested.

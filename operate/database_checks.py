@@ -14,8 +14,9 @@ from peewee import OperationalError
 import storage
 from accounts import quotas
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
+from chain.reading.quotes import list_added
 from chain.stored.summary import list_damaged
-from chain.stored.tables import OBJECT, WALLET_PARTS
+from chain.stored.tables import CHANGES, OBJECT, WALLET_PARTS
 from config import Config
 from operate import backups, foreign_schema, inspection, instance
 from operate.differences import Difference
@@ -242,6 +243,7 @@ def check_contents(execute: Callable[..., Any], config: Config, now: int) -> Ite
     yield from check_receipts(execute)
     yield from check_limits(execute, config)
     yield from check_derived(execute)
+    yield from check_currencies(execute)
     yield from check_sums(execute)
     yield from check_witnessed(execute)
     yield from check_use(execute, config, now)
@@ -419,6 +421,25 @@ class ImbalanceRow(NamedTuple):
 IMBALANCES = """
 SELECT address, imbalance, quote_imbalance FROM wallet
 WHERE imbalance <> 0 OR quote_imbalance <> '{}' ORDER BY id"""
+
+
+SEEN = """
+SELECT t.token_changes FROM mint m JOIN trade_mint x ON x.mint_id = m.id
+JOIN trade t ON t.id = x.trade_id WHERE m.address = '{mint}' LIMIT 1"""
+
+
+def check_currencies(execute: Callable[..., Any]) -> Iterator[Finding]:
+    """Compare the decimals of the operator's currencies with those in transactions."""
+    for one in list_added():
+        for (text,) in execute(SEEN.format(mint=one.mint)):
+            changes = read_stored(text, CHANGES.shape) or []
+            seen = next((places for mint, _, places in changes if mint == one.mint), one.decimals)
+            if seen != one.decimals:
+                yield wrong(
+                    f"{one.symbol} has {seen} decimals on the chain and {one.decimals} in"
+                    " DATA_DIR/currencies.csv: its amounts are shown wrong",
+                    "correct that row and restart the server",
+                )
 
 
 def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:

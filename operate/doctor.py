@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from chain.reading.programs import BadPrograms, table
+from chain.reading.added import BadTable
+from chain.reading.currencies import use_currencies
+from chain.reading.programs import table
+from chain.reading.quotes import list_added
 from chain.rpc import Rpc, RpcError
 from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
@@ -34,7 +37,7 @@ from storage import counters, files, key_files
 
 OWN_FILES = {
     *(name + side for name in ("app.db", "ratelimit.db") for side in SIDE_FILES),
-    *("secret_key", "log_key", "programs.csv", "about.txt"),
+    *("secret_key", "log_key", "programs.csv", "currencies.csv", "about.txt"),
     # Written by `app.py demo`, which also prints its path.
     "server.log",
     *("jobs.lock", "work.lock", "migrating.lock", files.DATA_DIR_LOCK),
@@ -56,8 +59,8 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
     and compare.
     """
     yield check_settings(config)
-    programs = list(check_programs(config))
-    yield programs
+    tables = list(check_tables(config))
+    yield tables
     yield check_filesystem(config)
     if config.data_dir.is_dir():
         yield check_access(config)
@@ -65,7 +68,7 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
             yield check_disk(config)
             yield check_files(config)
             yield check_database(config, now)
-            if deep and not any(one.level == "wrong" for one in programs):
+            if deep and not any(one.level == "wrong" for one in tables):
                 yield check_deep(config, now)
         else:
             yield [look("nothing else in DATA_DIR was checked: this user cannot read it")]
@@ -86,7 +89,7 @@ def examine_lightly(
     """
     return [
         *check_settings(config),
-        *check_programs(config),
+        *check_tables(config),
         *check_filesystem(config),
         *check_access(config),
         *check_disk(config),
@@ -128,14 +131,19 @@ def check_settings(config: Config) -> Iterator[Finding]:
         yield wrong("other users of this machine can read .env", "chmod 600 .env")
 
 
-def check_programs(config: Config) -> Iterator[Finding]:
+def check_tables(config: Config) -> Iterator[Finding]:
+    """Check the operator's files, and use their currencies in this process."""
     try:
         programs = table(config.extra_swap_programs, config.added_programs)
-    except BadPrograms as refusal:
+        use_currencies(config.added_currencies)
+    except BadTable as refusal:
         yield wrong(str(refusal), "correct that row: the server does not start until then")
         return
     if programs.added:
         yield fine(f"DATA_DIR/programs.csv adds {len(programs.added)} to the table of programs")
+    if added := list_added():
+        names = ", ".join(one.symbol for one in added)
+        yield fine(f"DATA_DIR/currencies.csv adds {names} to the currencies")
     if programs.markers:
         yield look(
             f"EXTRA_SWAP_PROGRAMS is set ({', '.join(sorted(programs.markers))}): every transaction"
@@ -311,7 +319,7 @@ def check_providers(config: Config) -> Iterator[Finding]:
 
 ROOT = 0
 # Files that the server only reads; it writes its other files.
-READ_ALONE = {"secret_key", "log_key", "programs.csv", "about.txt"}
+READ_ALONE = {"secret_key", "log_key", "programs.csv", "currencies.csv", "about.txt"}
 WRITTEN = "app.db", "ratelimit.db", "jobs.lock", "work.lock", files.DATA_DIR_LOCK
 
 

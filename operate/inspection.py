@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from chain.reading.entries import Entry, read_entry
 from chain.reading.programs import table
+from chain.reading.quotes import list_added
 from chain.reading.receipts import digest_receipt, parse_stored, unpack_text
 from chain.stored import store
 from config import Config
@@ -124,11 +125,11 @@ def _check_receipts(
         address
         for (address,) in reader.rows(f"SELECT address FROM address WHERE wallet_id = {wallet.id}")
     )
-    same_rules = wallet.rules == store.name_rules(programs)
+    same_rules = wallet.rules == store.name_rules(programs, list_added())
     if not same_rules:
         said = (
-            "its entries were read by other rules or programs, so they were not compared: its next"
-            " poll, or `app.py rebuild`, rereads them"
+            "its entries were read by other rules, programs or currencies, so they were not"
+            " compared: its next poll, or `app.py rebuild`, rereads them"
         )
         yield Difference("sighting", said, wallet.address, level="look")
     for listed in map(ListedReceipt._make, reader.rows(LISTED.format(wallet=wallet.id))):

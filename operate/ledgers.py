@@ -23,7 +23,7 @@ from chain.stored.attachments import (
     read_shared,
     read_siblings,
 )
-from chain.stored.standings import BOARDS, Board, StandingRow, list_forgotten, work_out
+from chain.stored.standings import Board, StandingRow, list_boards, list_forgotten, work_out
 from chain.stored.summary import UNREADABLE as NO_COVERAGE
 from chain.stored.summary import read_coverage
 from chain.stored.trades import DIGESTED, Row, list_moved
@@ -315,7 +315,7 @@ def check_standings(reader: Reader, now: int) -> Iterator[Difference]:
     """Compare standings with the wallets' activity, except those waiting to be recomputed. `now` in
     ms.
     """
-    for board in BOARDS:
+    for board in list_boards():
         try:
             yield from _check_board(reader, board, now // 1000)
         except UNREADABLE:

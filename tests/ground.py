@@ -75,7 +75,7 @@ def _load(**given):
 
 def change(settings, **changes):
     """The same Config with some settings changed."""
-    read = {"demonstration", "added_programs"}
+    read = {"demonstration", "added_programs", "added_currencies"}
     assert changes.keys() <= config.Config.model_fields.keys() | read
     return settings.model_copy(update=changes)
 

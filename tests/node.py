@@ -145,6 +145,8 @@ class FakeNode:
         self._withheld, self._dropped, self._forged, self._failing = set(), set(), {}, {}
         self._programs, self._unknown = set(), set()
         self._oldest, self._indexed, self._blocks = 0, True, True
+        # What becomes of the answer to getTransactionsForAddress; None: there is no such method.
+        self._bulk = None
 
     def withhold(self, *signatures):
         """Neither listed nor given; balances tell what really happened."""
@@ -184,6 +186,10 @@ class FakeNode:
     def fail(self, method, code=-32603):
         """Answer this method with an error; code None: well again."""
         self._failing[method] = code
+
+    def offer_bulk(self, change=lambda data: data):
+        """Answer getTransactionsForAddress; `change(data)` returns what becomes of its rows."""
+        self._bulk = change
 
     # ---- JSON-RPC --------------------------------------------------------------------------------
     def answer(self, method, params):
@@ -231,6 +237,27 @@ class FakeNode:
             receipt = copy.deepcopy(receipt)
             self._forged[signature](receipt)
         return receipt
+
+    def _getTransactionsForAddress(self, address, config):
+        """As Helius documents it, with full details, oldest first."""
+        if self._bulk is None:
+            rpc._raise_error({"code": -32601}, {})
+        assert (config["transactionDetails"], config["sortOrder"]) == ("full", "asc")
+        within, own = config["filters"]["slot"], {address}
+        if config["filters"]["tokenAccounts"] == "all":
+            own |= self.chain.owned[address]
+        rows = [
+            row
+            for row in self.chain.rows
+            if own & set(row.keys) and within["gte"] <= row.slot <= within["lte"]
+        ]
+        found = [self._getTransaction(row.signature, config) for row in rows[: config["limit"]]]
+        self.asked.subtract(row.signature for row in rows[: config["limit"]])
+        more = len(rows) > config["limit"]
+        return {
+            "data": self._bulk([one for one in found if one]),
+            "paginationToken": f"{rows[config['limit']].slot}:0" if more else None,
+        }
 
     def _getBlock(self, slot, config):
         if not self._blocks:

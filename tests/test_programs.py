@@ -11,7 +11,8 @@ from story import address
 import config
 from app import create_app
 from chain.base58 import is_base58
-from chain.reading.programs import BUILT_IN, FAMILIES, FOLDER, BadPrograms, table
+from chain.reading.added import BadTable
+from chain.reading.programs import BUILT_IN, FAMILIES, FOLDER, table
 from chain.stored.store import name_rules
 from cli.parser import main
 from observer import Observer
@@ -110,7 +111,7 @@ KNOWN = "{} already: the file adds programs and changes none"
     ],
 )
 def test_a_wrong_row_is_refused_by_line_and_field(row, line, field, allowed):
-    with pytest.raises(BadPrograms) as refused:
+    with pytest.raises(BadTable) as refused:
         table((), f"{HEADER}{row}\n")
     assert str(refused.value) == f"DATA_DIR/programs.csv, line {line}, {field}: {allowed}"
 
@@ -123,7 +124,7 @@ def test_names_and_sources_go_as_far_as_they_are_said_to():
 
 @pytest.mark.parametrize("header", ["", "id,name,family\n", "id;name;family;source\n"])
 def test_the_file_begins_with_its_header(header):
-    with pytest.raises(BadPrograms, match="line 1, header: must be id,name,family,source$"):
+    with pytest.raises(BadTable, match="line 1, header: must be id,name,family,source$"):
         table((), f"{header}{NEW},A,swap,x\n")
 
 
@@ -150,7 +151,7 @@ def test_a_file_that_is_no_text_is_refused_by_line(tmp_path):
 
 
 def test_a_huge_file_is_refused(tmp_path):
-    (tmp_path / "programs.csv").write_bytes(b"x" * (config.MAX_PROGRAMS_BYTES + 1))
+    (tmp_path / "programs.csv").write_bytes(b"x" * (config.MAX_TABLE_BYTES + 1))
     with pytest.raises(config.BadSetting, match="at most 256000 bytes"):
         load(tmp_path)
 
@@ -221,9 +222,9 @@ def test_the_doctor_tells_of_markers_and_of_rows_that_cannot_be_used(service):
 
 def test_nothing_starts_with_a_wrong_row(service):
     broken = service.config.model_copy(update={"added_programs": f"{HEADER}{NEW},A,casino,x\n"})
-    with pytest.raises(BadPrograms, match="line 2, family"):
+    with pytest.raises(BadTable, match="line 2, family"):
         create_app(broken)
-    with pytest.raises(BadPrograms, match="line 2, family"):
+    with pytest.raises(BadTable, match="line 2, family"):
         Observer(broken)
 
 

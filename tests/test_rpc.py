@@ -530,3 +530,40 @@ def test_nothing_is_read_any_more_once_the_deadline_has_passed(monkeypatch):
         rpc._TimedReader(ours).readinto(late)
     for one in (timed, ours, theirs):
         one.close()
+
+
+# ---- methods that only some nodes have -----------------------------------------------------------
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [
+        (error(-32601), 86_400),
+        (error(-32602), 86_400),
+        (say("no", 403), 86_400),
+        (error(-32603), 300),
+        (say("no", 500), 300),
+        (say("no"), 300),
+        (say(b"x" * (17 * 2**20)), 300),
+    ],
+    ids="unknown invalid forbidden internal broken nonsense huge".split(),
+)
+def test_a_failure_leaves_the_endpoint_to_the_other_methods(node, clock, answer, seconds):
+    url, asked = node(answer, good)
+    line = line_to(clock, url)
+    assert line.call_optional("inBulk", [], lambda result: result) is None
+    assert line.call_optional("inBulk", [], lambda result: result) is None
+    assert line.report()["resting"] == {} and len(asked) == 1
+    line.call("getSlot", [])
+    clock.sleep(seconds - 1)
+    assert line.call_optional("inBulk", [], lambda result: result) is None
+    clock.sleep(2)
+    assert line.call_optional("inBulk", [], lambda result: result) == (
+        {"asked": "inBulk"},
+        "endpoint 1",
+    )
+
+
+def test_throttling_pauses_the_endpoint(node, clock):
+    url, _ = node(say("", 429, Retry_After="20"), good)
+    line = line_to(clock, url)
+    assert line.call_optional("inBulk", [], lambda result: result) is None
+    assert line.report()["resting"] == {"endpoint 1": 20.0}

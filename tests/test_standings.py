@@ -22,7 +22,6 @@ from chain.ledger.sums import NOTHING, Sums
 from chain.reading.quotes import QUOTES
 from chain.stored.standings import (
     ALL,
-    BOARDS,
     COUNT,
     FORWARD,
     MIN_SELLS,
@@ -39,6 +38,9 @@ from chain.stored.standings import (
     make_standing,
     refresh_standings,
     work_out,
+)
+from chain.stored.standings import (
+    list_boards as list_every_board,
 )
 from chain.stored.store import LedgerStore
 from chain.stored.tables import StandingTotal
@@ -149,7 +151,7 @@ def test_stored_or_not_the_board_is_the_same(service, seed, record, make):
     assert [list_boards(record, moment) for moment in moments] == worked_out
     for moment in moments:
         refresh_standings(moment * 1000)
-        assert not any(list_forgotten(read_rows, one, moment) for one in BOARDS)
+        assert not any(list_forgotten(read_rows, one, moment) for one in list_every_board())
         assert list_boards(record, moment) == worked_out[moments.index(moment)]
         assert refresh_standings(moment * 1000) == 0
 

@@ -56,7 +56,7 @@ TOLD = {
         f" owner at most, the last {NUMBERS[backtests.MAX_KEPT]} are kept",
         f"each within {NUMBERS[backtests.MAX_SECONDS // 60]} minutes and 1 GB",
     ),
-    "programs.md": (f"At most {config.MAX_PROGRAMS_BYTES:,} bytes",),
+    "programs.md": (f"At most {config.MAX_TABLE_BYTES:,} bytes",),
     "settings.md": (f"their words and {posts.POST_OVERHEAD_BYTES} bytes each",),
 }
 

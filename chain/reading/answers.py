@@ -5,14 +5,15 @@ Numbers are limited to signed 64-bit columns.
 """
 
 import base64
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard
 
 from chain.addresses import is_address
 from chain.base58 import b58encode
 from chain.reading.instructions import TOKEN_PROGRAMS
-from chain.reading.receipts import LATEST_TIME, SIGNATURE, Receipt, parse_receipt
+from chain.reading.receipts import LATEST_TIME, SIGNATURE, BadReceipt, Receipt, parse_receipt
 
 # Exceeds every signed 64-bit integer.
 MAX_BIGINT = 2**63
@@ -76,6 +77,23 @@ def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
     it.
     """
     return (None, None) if result is None else (result, parse_receipt(result, signature))
+
+
+def check_transactions(result: Any, wanted: Collection[str]) -> dict[str, tuple[Any, Receipt]]:
+    """Check getTransactionsForAddress with full details. Return {signature: (raw JSON, Receipt)}.
+
+    Keeps only wanted and valid transactions, whatever order they came in: what it leaves out is
+    fetched one by one. Raises ValueError if that is more than half.
+    """
+    found = {}
+    for raw in result["data"]:
+        signature = raw["transaction"]["signatures"][0]
+        if signature in wanted and signature not in found:
+            with contextlib.suppress(BadReceipt):
+                found[signature] = raw, parse_receipt(raw, signature)
+    if 2 * len(found) < len(wanted):
+        raise ValueError("few of the requested transactions")
+    return found
 
 
 def check_accounts(result: Any) -> list[str]:

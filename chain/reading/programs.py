@@ -6,7 +6,6 @@ docs/programs.md explains how to add rows. A missing program makes a receipt `ot
 """
 
 import csv
-import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,16 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chain.base58 import is_base58
+from chain.reading.added import AddedRows
 
 FAMILIES = ("swap", "order", "lending", "liquidity", "stake", "bridge", "nft")
 FOLDER = Path(__file__).parent
 ADDED_COLUMNS = ["id", "name", "family", "source"]
 MAX_NAME, MAX_SOURCE = 60, 300
 MARKER_NAME, MARKER_SOURCE = "(configured swap program)", "EXTRA_SWAP_PROGRAMS"
-
-
-class BadPrograms(ValueError):
-    """DATA_DIR/programs.csv is invalid. The message names line, field and allowed values."""
 
 
 class Program(NamedTuple):
@@ -69,7 +65,7 @@ class Programs:
 
 
 def table(extra_swap_programs: Iterable[str] = (), added: str = "") -> Programs:
-    """Return the table. `added`: text of DATA_DIR/programs.csv. Raises BadPrograms if a row is
+    """Return the table. `added`: text of DATA_DIR/programs.csv. Raises BadTable if a row is
     invalid.
     """
     return _make_table(frozenset(extra_swap_programs), added)
@@ -96,47 +92,32 @@ def _make_table(markers: frozenset[str], added: str) -> Programs:
 
 
 def _read_added(text: str, built_in: Mapping[str, Program]) -> dict[str, Program]:
-    reader, added = csv.reader(io.StringIO(text, newline=""), strict=True), dict[str, Program]()
-    rows = filter(None, reader)
-    try:
-        header = [cell.strip() for cell in next(rows, ADDED_COLUMNS)]
-        if header != ADDED_COLUMNS:
-            raise _refuse(reader.line_num, "header", f"must be {','.join(ADDED_COLUMNS)}")
-        for cells in rows:
-            one = _check_row(reader.line_num, cells)
-            _check_family(reader.line_num, one, built_in.get(one.id) or added.get(one.id))
-            if one.id not in built_in:
-                added.setdefault(one.id, one)
-    except csv.Error:
-        raise _refuse(reader.line_num, "quotes", "a quoted cell must be closed") from None
+    rows, added = AddedRows("programs.csv", ADDED_COLUMNS, text), dict[str, Program]()
+    for cells in rows:
+        program, name, family, source = cells
+        one = Program(program, name, family, source)
+        _check_row(rows, one)
+        _check_family(rows, one, built_in.get(one.id) or added.get(one.id))
+        if one.id not in built_in:
+            added.setdefault(one.id, one)
     return added
 
 
-def _refuse(line: int, field: str, allowed: str) -> BadPrograms:
-    return BadPrograms(f"DATA_DIR/programs.csv, line {line}, {field}: {allowed}")
-
-
-def _check_row(line: int, cells: list[str]) -> Program:
-    if len(cells) != len(ADDED_COLUMNS):
-        wanted = f"must be {len(ADDED_COLUMNS)} ({','.join(ADDED_COLUMNS)}), not {len(cells)}"
-        raise _refuse(line, "columns", f"{wanted}; a cell with a comma stands in quotes")
-    program, name, family, source = (cell.strip() for cell in cells)
-    one = Program(program, name, family, source)
+def _check_row(rows: AddedRows, one: Program) -> None:
     if not is_base58(one.id, 32):
-        raise _refuse(line, "id", "must be a program's address, base58 of 32 bytes")
+        raise rows.refuse("id", "must be a program's address, base58 of 32 bytes")
     if one.family and one.family not in FAMILIES:
         allowed = f"must be one of {', '.join(FAMILIES)}, or empty (named only)"
-        raise _refuse(line, "family", allowed)
+        raise rows.refuse("family", allowed)
     for field, value, most in (("name", one.name, MAX_NAME), ("source", one.source, MAX_SOURCE)):
         if not value or len(value) > most or not value.isprintable():
-            raise _refuse(line, field, f"must be 1 to {most} printable characters")
-    return one
+            raise rows.refuse(field, f"must be 1 to {most} printable characters")
 
 
-def _check_family(line: int, one: Program, before: Program | None) -> None:
+def _check_family(rows: AddedRows, one: Program, before: Program | None) -> None:
     if before and before.family != one.family:
         known = f"{one.id} is {before.name} of family {before.family or '(named only)'} already"
-        raise _refuse(line, "family", f"{known}: the file adds programs and changes none")
+        raise rows.refuse("family", f"{known}: the file adds programs and changes none")
 
 
 def _read(name: str) -> list[dict[str, str]]:

@@ -1,12 +1,14 @@
-"""The stablecoins that bots trade against, each a currency next to SOL. Pure."""
+"""The stablecoins that bots trade against, each a currency next to SOL."""
 
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from chain.reading.instructions import WRAPPED_SOL
 
 
 class Quote(NamedTuple):
-    """A quote currency. `source`: where its issuer names the mint."""
+    """A quote currency. `source`: where its issuer names the mint, "" for the operator's."""
 
     mint: str
     symbol: str
@@ -41,12 +43,46 @@ QUOTES = (
         "https://docs.worldlibertyfinancial.com/usd1/smart-contracts",
     ),
 )
-MINTS = frozenset(quote.mint for quote in QUOTES)
+# The currencies of this process: `use_quotes` replaces what the operator added. MONEYS is by the
+# ledger's key for a currency; SOL's is empty.
+MINTS = {quote.mint for quote in QUOTES}
 MONEY = MINTS | {WRAPPED_SOL}
-# By the ledger's key for a currency; SOL's is empty.
 MONEYS = {"": Quote(WRAPPED_SOL, "SOL", 9, ""), **{quote.mint: quote for quote in QUOTES}}
 
 
+def use_quotes(added: Iterable[Quote]) -> None:
+    """Make these stablecoins money in this process, next to SOL and the built-in ones.
+
+    A process calls it once, at its start: what was read with other currencies must be read again.
+    """
+    known = {quote.mint: quote for quote in (*QUOTES, *added)}
+    for gone in MINTS - known.keys():
+        del MONEYS[gone]
+    MONEYS.update(known)
+    MINTS.intersection_update(known)
+    MINTS.update(known)
+    MONEY.intersection_update({*known, WRAPPED_SOL})
+    MONEY.update(known)
+
+
+@contextlib.contextmanager
+def using_quotes(added: Iterable[Quote]) -> Iterator[None]:
+    """Use other currencies for a while, as an audit of another instance does."""
+    before = list_added()
+    use_quotes(added)
+    try:
+        yield
+    finally:
+        use_quotes(before)
+
+
+def list_added() -> tuple[Quote, ...]:
+    """List what the operator added, by mint."""
+    built_in = {"", *(quote.mint for quote in QUOTES)}
+    return tuple(sorted(quote for mint, quote in MONEYS.items() if mint not in built_in))
+
+
 def find_quote(text: str) -> Quote | None:
-    """Find a quote currency by symbol or mint."""
-    return next((one for one in QUOTES if text in (one.symbol, one.mint)), None)
+    """Find a stablecoin by symbol or mint."""
+    stablecoins = (quote for money, quote in MONEYS.items() if money)
+    return next((one for one in stablecoins if text in (one.symbol, one.mint)), None)

@@ -14,7 +14,7 @@ import storage
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up, list_signs
 from chain.ledger.views import ALL_HISTORY, HOUR_MS, HOUR_SECONDS
-from chain.reading.quotes import QUOTES
+from chain.reading.quotes import MONEYS
 from chain.stored.attachments import Source, read_totals, write_last
 from chain.stored.summary import read_coverage
 from chain.stored.tables import StandingTotal
@@ -70,8 +70,8 @@ FORWARD, ALL = "forward", "all"
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
 # A realized result below this is luck.
 MIN_SELLS = 3
-# The minimum cost basis for ranking a return, in raw units: 1 SOL, or 100 of a stablecoin.
-MIN_COST = {SOL: 10**9, **{quote.mint: 100 * 10**quote.decimals for quote in QUOTES}}
+# The minimum cost basis for ranking a return: 1 SOL, or 100 of a stablecoin.
+MIN_SOL, MIN_STABLECOIN = 1, 100
 # Below every return and win rate: unknown.
 UNKNOWN = -(2**31)
 # Ranking criteria: results and win rates; returns; volume and trades.
@@ -97,12 +97,13 @@ class Board(NamedTuple):
     seconds: int
 
 
-BOARDS = tuple(
-    Board(record, money, seconds)
-    for money in (SOL, *(quote.mint for quote in QUOTES))
-    for record in (FORWARD, ALL)
-    for seconds in WINDOWS.values()
-)
+def list_boards() -> list[Board]:
+    return [
+        Board(record, money, seconds)
+        for money in MONEYS
+        for record in (FORWARD, ALL)
+        for seconds in WINDOWS.values()
+    ]
 
 
 class StandingRow(NamedTuple):
@@ -162,12 +163,18 @@ def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow
     if one.is_retired and not sums.trades:
         tiers = [HIDDEN] * len(tiers)
     points = [
-        sums.return_points if sums.cost >= MIN_COST[board.money] else None,
+        sums.return_points if sums.cost >= find_min_cost(board.money) else None,
         sums.win_points,
     ]
     ranked = [sums.worst_case, *(UNKNOWN if value is None else value for value in points)]
     shown = [getattr(sums, name) for name in SHOWN]
     return StandingRow(bot, *board, ends, *tiers, *ranked, *shown)
+
+
+def find_min_cost(money: str) -> int:
+    """Return the minimum cost basis for ranking a return in this currency, in raw units."""
+    units: int = 10 ** MONEYS[money].decimals
+    return (MIN_STABLECOIN if money else MIN_SOL) * units
 
 
 def _find_tier(one: Ranked, money: str, by: str) -> int:
@@ -197,7 +204,7 @@ def find_reason(
         return "backfilling"
     if sums.matched + sums.partial < MIN_SELLS:
         return "too_few_sells"
-    if by == RETURN and sums.cost < MIN_COST[money]:
+    if by == RETURN and sums.cost < find_min_cost(money):
         return "too_little_cost"
     return "gap" if has_gap else None
 
@@ -416,7 +423,7 @@ def _refresh_some(now_ms: int) -> int:
     now = now_ms // 1000
     limit = f"LIMIT {MAX_AT_ONCE}"
     forgotten = [bot for (bot,) in storage.read_rows(f"{FORGOTTEN} {limit}")]
-    bots_of: dict[Board, set[int]] = {board: set(forgotten) for board in BOARDS if forgotten}
+    bots_of: dict[Board, set[int]] = {board: set(forgotten) for board in list_boards() if forgotten}
     for bot, *place in storage.read_rows(f"{ENDED_ANYWHERE.format(now=now)} {limit}"):
         bots_of.setdefault(Board(*place), set()).add(bot)
     if not bots_of:
@@ -430,7 +437,8 @@ def _refresh_some(now_ms: int) -> int:
 
 
 def _refresh(board: Board, now: int, bots: Collection[int]) -> None:
-    standings = work_out(storage.read_rows, board, now, bots)
+    is_known = board.money in MONEYS
+    standings = work_out(storage.read_rows, board, now, bots) if is_known else []
     rows = [one._asdict() for one in standings]
     storage.write_rows(StandingTotal, rows, ("bot", "record", "money", "seconds"))
     gone = sorted(set(bots) - {one.bot for one in standings})

@@ -20,6 +20,7 @@ from chain.ledger.sales import Booked
 from chain.ledger.views import Key, Spans
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
+from chain.reading.quotes import Quote
 from chain.stored.attachments import (
     UNREADABLE,
     Sibling,
@@ -256,9 +257,13 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
         rows.close()
 
 
-def name_rules(programs: object) -> str:
-    """Return a name for the rules by which entries are read. If it changes, entries are reread."""
-    return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
+def name_rules(programs: object, currencies: Iterable[Quote] = ()) -> str:
+    """Return a name for the rules by which entries are read. If it changes, entries are reread.
+
+    `currencies`: those that the operator added.
+    """
+    money = sorted((quote.mint, quote.decimals) for quote in currencies)
+    return hashlib.sha256(f"{READING} {programs!r} {money!r}".encode()).hexdigest()[:16]
 
 
 # Plain SQL: it runs with each publication.

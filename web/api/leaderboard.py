@@ -49,7 +49,6 @@ from web.api.wallets import Coverage
 RECORDS: tuple[Record, ...] = get_args(Record)
 SORTS: tuple[Sort, ...] = get_args(Sort)
 OWNERSHIPS: tuple[Proof, ...] = get_args(Proof)
-CURRENCIES = {quote.symbol: money for money, quote in MONEYS.items()}
 
 
 class LeaderboardEntry(TypedDict):
@@ -138,7 +137,7 @@ class Board(NamedTuple):
 
     @property
     def money(self) -> str:
-        return CURRENCIES[self.currency]
+        return map_currencies()[self.currency]
 
     @property
     def quote(self) -> Quote | None:
@@ -247,6 +246,11 @@ def find_falls(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
     seconds = WINDOWS[board.window]
     since = (now // 1000 - seconds) // HOUR_SECONDS if seconds else None
     return find_drawdowns(find_source(board), bots, since, board.money)
+
+
+def map_currencies() -> dict[str, str]:
+    """Return {symbol: the ledger's key} of SOL and this instance's stablecoins."""
+    return {quote.symbol: money for money, quote in MONEYS.items()}
 
 
 def find_source(board: Board) -> Source:

@@ -149,6 +149,10 @@ class TokenRow(NamedTuple):
     absurd: str | None
 
 
+class DecimalsRow(NamedTuple):
+    decimals: int | None
+
+
 class SymbolRow(NamedTuple):
     """A token's symbol, chosen by its maker."""
 
@@ -170,6 +174,7 @@ AND (t.discovered_at < ? OR t.discovered_at = ? AND t.id < ?)
 ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"""
 )
 SCOUT = "SELECT details FROM job WHERE name = 'scout'"
+DECIMALS = "SELECT decimals FROM token WHERE mint = ?"
 SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 
 
@@ -205,6 +210,12 @@ def find_symbols(mints: Collection[str]) -> dict[str, str]:
     told = {row.mint: row.symbol for row in found}
     shown = {mint: show_symbol(mint, told.get(mint)) for mint in asked}
     return {mint: symbol for mint, symbol in shown.items() if symbol}
+
+
+def find_decimals(mint: str) -> int | None:
+    """Return a token's decimals, None if the scout hasn't read its mint."""
+    row = select_one(DecimalsRow, DECIMALS, (mint,))
+    return row and row.decimals
 
 
 def find_current(now_ms: int) -> int:

@@ -22,7 +22,7 @@ from web.api import (
     trades,
 )
 from web.api import paper_shapes as paper
-from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
+from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.queries import POST_STATUSES
 from web.api.shapes import ClosesPage, FollowedPage, Page, PaperPage
@@ -118,7 +118,9 @@ RECORD = query(
     "forward: since the bot connected its wallets; all: everything known about them",
 )
 CURRENCY = query(
-    "currency", {"type": "string", "enum": list(CURRENCIES)}, "paid in this; never converted"
+    "currency",
+    {"type": "string", "default": "SOL"},
+    "paid in this, never converted: SOL, USDC, USDT, PYUSD, USD1 or what the operator added",
 )
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
 BOT = query("botId", {"type": "string", "minLength": 1}, "of this bot")

@@ -20,6 +20,7 @@ NUMBERS = frozenset(
         *("feeLamports", "tipLamports", "rentLamports", "resultLamports", "proceedsLamports"),
         *("costLamports", "matchedRaw", "unmatchedRaw", "explainedShare", "amountRaw", "lot"),
         *("resultRaw", "proceedsRaw", "costRaw", "outsideLamports"),
+        *("Sent Amount", "Received Amount", "Fee Amount", "Spend Amount", "Receive Amount", "Fee"),
     )
 )
 OF_TRADE = (

@@ -234,7 +234,7 @@ def list_days(args: Args, uid: str) -> Json:
     limit, currency = paging.read_limit(args), read_currency(args) or "SOL"
     row, scope = bots.find_row(uid), ("daily", uid, currency)
     before = read_cursor(args, scope, paging.IdPosition)
-    money = leaderboard.CURRENCIES[currency]
+    money = leaderboard.map_currencies()[currency]
     days = [] if row.since else bots.list_days(uid, money)
     wanted = [day for day in days if not before or count_days(day["date"]) < before.id]
     return show_page(wanted, limit, scope, lambda day: (count_days(day["date"]),))
@@ -248,7 +248,7 @@ def count_days(date: str) -> int:
 def read_currency(args: Args) -> str | None:
     if "currency" not in args:
         return None
-    return read_choice(args, "currency", tuple(leaderboard.CURRENCIES), "")
+    return read_choice(args, "currency", tuple(leaderboard.map_currencies()), "")
 
 
 # ---- posts ---------------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     kinds, currency = read_kinds(args), read_currency(args)
     spans = queries.find_wallets(wallet, bot) if wallet or bot else None
     scope = ("trades", wallet, mint, bot, args.get("kind"), currency)
-    money = None if currency is None else leaderboard.CURRENCIES[currency]
+    money = None if currency is None else leaderboard.map_currencies()[currency]
     if money is not None:
         payable = frozenset(PAYABLE_KINDS)
         # A query for kinds that have no currency finds nothing.

@@ -26,7 +26,8 @@ TIMES = {**WINDOW_NAMES, "all": "all time"}
 FILTERS = {
     "window": ("Time", {value: name.capitalize() for value, name in TIMES.items()}),
     "record": ("History", {"forward": "Since connected", "all": "Everything known"}),
-    "currency": ("Currency", {one: one for one in leaderboard.CURRENCIES}),
+    # Its choices depend on what the operator added.
+    "currency": ("Currency", {}),
     "ownership": ("Wallets", {"": "All", "proven": "Proven", "claimed": "Claimed"}),
 }
 
@@ -42,7 +43,7 @@ def show_leaderboard() -> ResponseReturnValue:
         rows=draw_groups(board, rows),
         board=board,
         time=TIMES[board.window],
-        filters=FILTERS,
+        filters={**FILTERS, "currency": ("Currency", {c: c for c in leaderboard.map_currencies()})},
         link=partial(link_board, board),
         most=MAX_RANKS,
         is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),

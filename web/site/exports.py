@@ -1,26 +1,36 @@
-"""Trades and lots of a bot as CSV, for everybody; `kind` and `token` as on the tab of trades."""
+"""Trades and lots of a bot as CSV, for everybody; `kind` and `token` as on the tab of trades,
+`format` for tax tools.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from web.api import queries, spreadsheet, trades
+from web.api.arguments import read_choice
 from web.api.serialize import Json
 from web.api.spreadsheet import TRADE_COLUMNS, Cells, make_trade_cells
 from web.site.profiles import find_wanted, read_filter
+from web.site.tax_tables import FORMATS, Format
 
 blueprint = Blueprint("exports", __name__)
 LOT_COLUMNS = (
     *("saleId", "wallet", "signature", "eventAt", "mint", "lot", "tradeId", "amountRaw"),
     *("costRaw", "currency", "costLamports"),
 )
+# Candor's own columns.
+PLAIN = "candor"
+ALL_FORMATS = {PLAIN: Format(TRADE_COLUMNS, lambda trade: [make_trade_cells(trade)]), **FORMATS}
 
 
 @blueprint.get("/bots/<uid>/trades.csv")
 def show_trades(uid: str) -> ResponseReturnValue:
-    return respond(uid, "trades", TRADE_COLUMNS, lambda trade: [make_trade_cells(trade)])
+    name = read_choice(request.args, "format", tuple(ALL_FORMATS), PLAIN)
+    chosen = ALL_FORMATS[name]
+    title = "trades" if name == PLAIN else f"trades-{name}"
+    return respond(uid, title, chosen.columns, chosen.make_rows)
 
 
 @blueprint.get("/bots/<uid>/lots.csv")

@@ -9,7 +9,9 @@ from flask import Blueprint, Flask, g, render_template, session
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
+from chain.reading.currencies import use_currencies
 from chain.reading.programs import Programs, table
+from chain.reading.quotes import list_added
 from config import Config
 from web.api import health, market, timeline
 from web.api.serialize import Json
@@ -108,9 +110,18 @@ def show_status() -> ResponseReturnValue:
         health=health.check_instance(g.now),
         market=market.show_market_health(g.now),
         programs=read_programs(settings()),
+        currencies=[one.symbol for one in list_added()],
     )
 
 
+def use_tables(config: Config) -> None:
+    """Check the operator's programs, and make their currencies money in this process. Raises
+    BadTable.
+    """
+    read_programs(config)
+    use_currencies(config.added_currencies)
+
+
 def read_programs(config: Config) -> Programs:
-    """Return the table of programs with what the operator added; BadPrograms for a bad row."""
+    """Return the table of programs with what the operator added; BadTable for a bad row."""
     return table(config.extra_swap_programs, config.added_programs)

@@ -31,6 +31,7 @@ from web.server import sessions
 from web.server.application import find_app
 from web.site import pictures
 from web.site.front import MAX_FILTER, find_mints
+from web.site.holdings import split_positions
 from web.site.lists import (
     ListPage,
     add_etag,
@@ -125,13 +126,13 @@ class Total(NamedTuple):
 
 def read_holdings(bot: Json) -> dict[str, Any]:
     positions = find_positions(bot["row"])
-    held = [
-        {**one, "unrealized": find_unrealized(one)} for one in add_estimates(positions or (), g.now)
-    ]
+    split = split_positions(bot["id"], add_estimates(positions or (), g.now))
+    held = [{**one, "unrealized": find_unrealized(one)} for one in split.chosen]
     return {
         "is_damaged": positions is None,
-        "symbols": find_symbols(held),
+        "symbols": find_symbols(positions or ()),
         "positions": held,
+        "unasked": split.unasked,
         "total": add_up([one for one in held if one["unrealized"] is not None]),
     }
 

@@ -1,0 +1,284 @@
+"""DATA_DIR/currencies.csv: a stablecoin that an operator adds is money like USDC."""
+
+import ground
+import pytest
+from auditing import ask_service, make_auditor
+from lookout import Lookout
+from node import FakeNode
+from service import Service
+from story import ADA, Story, address
+
+from app import create_app
+from chain.reading.added import BadTable
+from chain.reading.currencies import read_currencies
+from chain.reading.programs import table
+from chain.reading.quotes import QUOTES, Quote, find_quote, list_added, use_quotes, using_quotes
+from chain.stored.store import name_rules
+from chain.symbols import find_imitated, show_symbol
+from cli.parser import main
+from models import Bot, Trade
+from observing import rebuilding
+from operate import doctor
+from storage import database
+
+HEADER = "mint,symbol,decimals\n"
+DAI = address("DAI")
+ROW = f"{HEADER}{DAI},XDAI,6\n"
+SOL_MINT = "So11111111111111111111111111111111111111112"
+USDS = "USDSwr9ApdHk5bvJKMjzff41FfuX8bSxdKcR81vTwcA"
+
+
+@pytest.fixture(autouse=True)
+def built_in_again():
+    yield
+    use_quotes(())
+
+
+@pytest.fixture(scope="module")
+def story():
+    """900 DAI arrive; 5 CAT cost 100, 10 cost 200 more; 15 bring 450: a result of 150."""
+    told = Story()
+    told.fund("ada", 10**9)
+    told.receive("ada", "DAI", 900_000_000)
+    for paid, raw in ((100, 5), (200, 10)):
+        told.swap("ada", "DAI", paid * 10**6, "CAT", raw)
+    for raw, got in ((3, 90), (4, 120), (8, 240)):
+        told.swap("ada", "CAT", raw, "DAI", got * 10**6)
+    return told.chain()
+
+
+def observe(folder, chain, **changes):
+    service = Service(folder, **changes)
+    lookout = Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
+    return service, lookout
+
+
+def restart(lookout, **changes):
+    """The same data under other settings: a new process."""
+    lookout.config = ground.change(lookout.config, **changes)
+    create_app(lookout.config)
+    lookout.restart()
+    lookout.look(3)
+    return lookout
+
+
+# ---- the file ------------------------------------------------------------------------------------
+def test_usd1_is_built_in():
+    assert find_quote("USD1") == Quote(
+        "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB",
+        "USD1",
+        6,
+        "https://docs.worldlibertyfinancial.com/usd1/smart-contracts",
+    )
+
+
+def test_rows_are_currencies():
+    text = f"{HEADER} {DAI} , XDAI , 6\n\n{USDS},USDS,6\r\n"
+    assert read_currencies(text) == (Quote(DAI, "XDAI", 6, ""), Quote(USDS, "USDS", 6, ""))
+    assert read_currencies("") == read_currencies(HEADER) == ()
+
+
+NO_MINT = "must be a token's address, base58 of 32 bytes"
+NO_SYMBOL = "must be 2 to 12 letters and digits, first a letter"
+NO_DECIMALS = "must be a whole number from 0 to 9"
+
+
+@pytest.mark.parametrize(
+    ("row", "line", "field", "allowed"),
+    [
+        (f"{DAI},XDAI", 2, "columns", "must be 3 (mint,symbol,decimals), not 2"),
+        (f"{USDS},USDS,6\nx,XDAI,6", 3, "mint", NO_MINT),
+        (f"{DAI[:-6]},XDAI,6", 2, "mint", NO_MINT),
+        (f"{SOL_MINT},WSOL,9", 2, "mint", "SOL is built in: leave it out"),
+        (f"{QUOTES[3].mint},USD1,6", 2, "mint", "USD1 is built in: leave it out"),
+        (f"{DAI},XDAI,6\n{DAI},YDAI,6", 3, "mint", "must be listed once"),
+        (f"{DAI},,6", 2, "symbol", NO_SYMBOL),
+        (f"{DAI},X,6", 2, "symbol", NO_SYMBOL),
+        (f"{DAI},=X1,6", 2, "symbol", NO_SYMBOL),
+        (f"{DAI},{'X' * 13},6", 2, "symbol", NO_SYMBOL),
+        (f"{DAI},usdc,6", 2, "symbol", "must not read as USDC, another token's symbol"),
+        (f"{DAI},SOL,6", 2, "symbol", "must not read as SOL, another token's symbol"),
+        (f"{USDS},XDAI,6", 2, "symbol", "must be USDS, this token's well-known symbol"),
+        (f"{DAI},XDAI,6\n{address('o')},xdai,6", 3, "symbol", "must be listed once"),
+        (f"{DAI},XDAI,", 2, "decimals", NO_DECIMALS),
+        (f"{DAI},XDAI,10", 2, "decimals", NO_DECIMALS),
+        (f"{DAI},XDAI,-1", 2, "decimals", NO_DECIMALS),
+        (f"{DAI},XDAI,٦", 2, "decimals", NO_DECIMALS),
+        (f'{DAI},"XDAI,6', 2, "quotes", "a quoted cell must be closed"),
+    ],
+)
+def test_a_wrong_row_is_refused_by_line_and_field(row, line, field, allowed):
+    with pytest.raises(BadTable) as refused:
+        read_currencies(f"{HEADER}{row}\n")
+    assert str(refused.value).startswith(
+        f"DATA_DIR/currencies.csv, line {line}, {field}: {allowed}"
+    )
+
+
+def test_there_are_twenty_at_most():
+    rows = [f"{address(str(n))},COIN{n},6\n" for n in range(21)]
+    assert len(read_currencies(HEADER + "".join(rows[:20]))) == 20
+    with pytest.raises(BadTable, match="line 22, mint: must be one of at most 20 currencies"):
+        read_currencies(HEADER + "".join(rows))
+
+
+@pytest.mark.parametrize("command", ["run", "observe", "rebuild", "programs"])
+def test_a_command_refuses_a_wrong_row_in_a_sentence(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    main(["migrate"])
+    (tmp_path / "currencies.csv").write_text(f"{HEADER}{DAI},XDAI,x\n")
+    capsys.readouterr()
+    assert main([command]) == 1
+    refusal = f"DATA_DIR/currencies.csv, line 2, decimals: {NO_DECIMALS}\n"
+    assert capsys.readouterr().err == refusal
+
+
+def test_no_application_is_made_with_a_wrong_row(service):
+    broken = ground.change(service.config, added_currencies=f"{HEADER}{DAI},XDAI,x\n")
+    with pytest.raises(BadTable, match="line 2, decimals"):
+        create_app(broken)
+
+
+# ---- money ---------------------------------------------------------------------------------------
+def test_what_is_traded_against_it_has_a_result_in_it(tmp_path, story):
+    service, lookout = observe(tmp_path / "data", story, added_currencies=ROW)
+    try:
+        kinds = [(one.kind, one.currency) for one in lookout.trades() if one.kind != "transfer_in"]
+        key = service.make_bot("Bob").publish_key.text
+        bot = Bot.get(Bot.name == "Bot 0")
+        results = service.get(f"/api/v1/bots/{bot.uid}", key).json["results"]
+        path = "/api/v1/leaderboard?record=all&currency=XDAI"
+        (row,) = [one for one in service.get(path, key).json["data"] if one["ranked"]]
+        traded = service.get("/api/v1/trades?currency=XDAI", key).json["data"]
+        page = service.get(f"/bots/{bot.uid}?tab=trades").text
+        choices = service.get("/leaderboard").text
+        refused = service.get("/api/v1/leaderboard?currency=EURX", key).json
+    finally:
+        service.close()
+    assert kinds[1:] == [("buy", DAI)] * 2 + [("sell", DAI)] * 3
+    (told,) = results["byCurrency"]
+    assert (told["currency"], told["mint"], told["decimals"]) == ("XDAI", DAI, 6)
+    assert (told["realized"], told["matchedSells"], told["volume"]) == ("150", 3, "750")
+    assert (row["botId"], row["currency"], row["rank"]) == (bot.uid, "XDAI", 1)
+    assert len(traded) == 5 and {one["currency"] for one in traded} == {"XDAI"}
+    assert "XDAI" in page and "XDAI" in choices
+    assert "SOL, USDC, USDT, PYUSD, USD1, XDAI" in refused["detail"]
+
+
+def test_without_the_file_it_is_a_token_like_any_other(tmp_path, story):
+    service, lookout = observe(tmp_path / "data", story)
+    try:
+        assert [one.kind for one in lookout.trades()][-5:] == ["swap"] * 5
+        assert not Trade.select().where(Trade.currency == DAI).exists()
+    finally:
+        service.close()
+
+
+def test_its_symbol_is_its_own():
+    other = address("other")
+    assert show_symbol(other, "XDAI") == "XDAI" and find_imitated(other, "xDAI") is None
+    with using_quotes(read_currencies(ROW)):
+        assert show_symbol(DAI, "anything") == "XDAI"
+        assert find_imitated(other, "xDAI") == "XDAI" and show_symbol(other, "XDAI") != "XDAI"
+    assert list_added() == () and find_imitated(other, "xDAI") is None
+
+
+# ---- when the file changes -----------------------------------------------------------------------
+@pytest.mark.parametrize("before, after", [("", ROW), (ROW, ""), (ROW, ROW.replace(",6", ",5"))])
+def test_transactions_are_read_again(tmp_path, story, before, after):
+    """The observer does it in its first poll; then everything is as if it had always been so."""
+    service, lookout = observe(tmp_path / "data", story, added_currencies=before)
+    try:
+        found = list(restart(lookout, added_currencies=after).ledger())
+        boards = list_boards()
+        told = [one.text for one in doctor.examine(lookout.config, lookout.now, deep=True)]
+    finally:
+        service.close()
+    service, lookout = observe(tmp_path / "fresh", story, added_currencies=after)
+    try:
+        assert found == list(lookout.ledger()) and boards == list_boards()
+    finally:
+        service.close()
+    assert not any("differs" in text or "other rules" in text for text in told)
+
+
+def list_boards():
+    sql = "SELECT record, money, seconds, return_tier, result_tier FROM standing_total"
+    known = {"", DAI} if list_added() else {""}
+    return sorted(row for row in database.execute_sql(sql).fetchall() if row[1] in known)
+
+
+def test_rebuild_reads_a_wallet_that_is_not_polled_again(tmp_path, story):
+    service, lookout = observe(tmp_path / "data", story)
+    try:
+        lookout.config = ground.change(lookout.config, added_currencies=ROW)
+        create_app(lookout.config)
+        told = [one.text for one in doctor.examine(lookout.config, lookout.now, deep=True)]
+        assert any("other rules, programs or currencies" in text for text in told)
+        lookout.restart()
+        rebuilding.rebuild(lookout.observer.state, lookout.wallets, lookout.now)
+        assert Trade.select().where(Trade.currency == DAI).count() == 5
+    finally:
+        service.close()
+
+
+def test_what_decides_changes_the_name_of_the_rules():
+    one, other = Quote(DAI, "XDAI", 6, ""), Quote(USDS, "USDS", 6, "")
+    named = name_rules(table(), (one, other))
+    assert (
+        named
+        == name_rules(table(), (other, one))
+        == name_rules(table(), (one._replace(symbol="YDAI"), other))
+    )
+    assert len({named, name_rules(table()), name_rules(table(), (one,))}) == 3
+    assert named != name_rules(table(), (one._replace(decimals=5), other))
+
+
+# ---- who is told ---------------------------------------------------------------------------------
+def test_the_doctor_names_them_and_decimals_that_are_wrong(tmp_path, story):
+    service, lookout = observe(tmp_path / "data", story, added_currencies=ROW)
+
+    def examine(rows):
+        changed = ground.change(service.config, added_currencies=rows)
+        return [(one.level, one.text) for one in doctor.examine(changed, lookout.now)]
+
+    try:
+        told = examine(ROW)
+        assert ("fine", "DATA_DIR/currencies.csv adds XDAI to the currencies") in told
+        assert not any("on the chain" in text for _, text in told)
+        (wrong,) = [
+            text for level, text in examine(ROW.replace(",6", ",8")) if "on the chain" in text
+        ]
+        assert wrong.startswith("XDAI has 6 decimals on the chain and 8 in DATA_DIR/currencies.csv")
+        broken = examine(f"{HEADER}{DAI},XDAI,x\n")
+        assert ("wrong", f"DATA_DIR/currencies.csv, line 2, decimals: {NO_DECIMALS}") in broken
+    finally:
+        service.close()
+
+
+@ground.sqlite_only
+def test_an_audit_reads_by_them_if_it_trusts_the_operator(tmp_path, story):
+    service, _ = observe(tmp_path / "data", story, added_currencies=ROW)
+    try:
+        bot = Bot.get().uid
+        evidence = service.get(f"/bots/{bot}/evidence.json").json
+        assert evidence["addedCurrencies"] == [{"mint": DAI, "symbol": "XDAI", "decimals": 6}]
+        # Of the instance's answers, kept: it is in this process, and so are its currencies.
+        ask, kept = ask_service(service), {}
+        keep = make_auditor(lambda path: kept.setdefault(path, ask(path)), FakeNode(story))
+        assert keep.audit(bot).verdict == "same"
+    finally:
+        service.close()
+    use_quotes(())
+    refused = make_auditor(kept.get, FakeNode(story)).audit(bot)
+    assert refused.verdict == "cannot_tell" and "--accept-programs" in refused.unknown[0]
+    accepted = make_auditor(kept.get, FakeNode(story), accepts=True).audit(bot)
+    assert (accepted.verdict, accepted.notes) == (
+        "same",
+        [f"the operator added the currency XDAI ({DAI})"],
+    )
+    assert list_added() == ()
+    # Whoever adds it under other decimals reads by other rules.
+    use_quotes((Quote(DAI, "XDAI", 5, ""),))
+    assert make_auditor(kept.get, FakeNode(story)).audit(bot).verdict == "cannot_tell"

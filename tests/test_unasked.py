@@ -1,0 +1,78 @@
+"""Spam: unknown tokens that arrived without a purchase are folded away on the page of holdings, and
+stay in the API.
+"""
+
+import re
+
+import orjson
+import pytest
+from service import NOW, address
+
+from market.tables import Token
+from models import Wallet
+
+W, SPAM, OTHER = address("w"), address("spam"), address("other")
+JUP = "JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN"
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Ada", W)
+
+
+def hold(*mints, **more):
+    """Positions of unknown cost, 1.5 of each."""
+    held = {"amountRaw": "1500", "decimals": 3, "costLamports": None, "unknownBasisRaw": "1500"}
+    rows = [{"mint": mint, **held, **more} for mint in mints]
+    Wallet.update(positions=orjson.dumps(rows).decode()).execute()
+
+
+def read(service, bot):
+    """The mints in the table, and those folded away."""
+    page = service.get(f"/bots/{bot.bot.uid}?tab=holdings").text
+    section = re.search(r'<section aria-labelledby="holdings">.*?</section>', page, re.S)[0]
+    table, _, folded = section.partition("<details")
+    return [re.findall(r"/tokens/(\w+)", part) for part in (table, folded)], section
+
+
+def test_a_token_that_arrived_unasked_is_folded_away_and_counted(service, bot):
+    hold(OTHER, SPAM)
+    (shown, folded), section = read(service, bot)
+    assert (shown, folded) == ([], [OTHER, SPAM])
+    assert "2 unknown tokens that arrived without a purchase" in section
+
+
+def test_the_api_has_all(service, bot):
+    hold(OTHER, SPAM)
+    shown = service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json
+    assert [one["mint"] for one in shown["openPositions"]] == [OTHER, SPAM]
+
+
+@pytest.mark.parametrize(
+    "more", [{"costLamports": "90"}, {"costLamports": "90", "unknownBasisRaw": "0"}]
+)
+def test_a_token_of_which_some_was_bought_stays(service, bot, more):
+    hold(SPAM, **more)
+    (shown, folded), section = read(service, bot)
+    assert (shown, folded) == ([SPAM], []) and "<details" not in section
+
+
+def test_a_token_that_was_ever_traded_stays(service, bot):
+    service.observe_trade(W, "in", 1, mint=OTHER)
+    hold(OTHER, SPAM)
+    assert read(service, bot)[0] == [[OTHER], [SPAM]]
+
+
+def test_a_token_that_another_bot_trades_is_still_unasked(service, bot):
+    service.make_bot("Bob", address("b"))
+    service.observe_trade(address("b"), "in", 1, mint=SPAM)
+    hold(SPAM)
+    assert read(service, bot)[0] == [[], [SPAM]]
+
+
+def test_well_known_tokens_and_those_with_a_price_stay(service, bot):
+    price = {"price_sol": "0.001", "source": "dexscreener", "quoted_at": NOW}
+    Token.create(mint=OTHER, held=True, **price)
+    Token.create(mint=SPAM, held=True, **price, absurd="jump")
+    hold(JUP, OTHER, SPAM)
+    assert read(service, bot)[0] == [[JUP, OTHER], [SPAM]]

@@ -1,0 +1,147 @@
+"""Trades in the import formats of tax tools: Koinly's universal file and rotki's generic trades.
+
+Each line moves at most one asset in and one out. A trade of more assets takes several lines.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from itertools import zip_longest
+from typing import NamedTuple
+
+from chain.amounts import exact, sol
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.kinds import TRADES
+from chain.reading.quotes import find_quote
+from chain.reading.value import Change, list_venue_changes
+from chain.symbols import find_own
+from storage import database
+from web.api import market
+from web.api.serialize import Json
+from web.api.spreadsheet import Cells
+from web.api.trades import is_paid
+
+KOINLY_COLUMNS = (
+    *("Date", "Sent Amount", "Sent Currency", "Received Amount", "Received Currency"),
+    *("Fee Amount", "Fee Currency", "Net Worth Amount", "Net Worth Currency", "Label"),
+    *("Description", "TxHash"),
+)
+ROTKI_COLUMNS = (
+    *("Location", "Spend Currency", "Receive Currency", "Receive Amount", "Spend Amount"),
+    *("Fee", "Fee Currency", "Description", "Timestamp"),
+)
+
+
+class Leg(NamedTuple):
+    """An asset that a trade moved. `amount`: exact, never negative, in raw units by decimals."""
+
+    mint: str
+    amount: str
+
+
+class Line(NamedTuple):
+    """What a line of the file moves. `fee`: in SOL, empty if there is none."""
+
+    sent: Leg | None
+    received: Leg | None
+    fee: str
+
+
+NOTHING = Leg(WRAPPED_SOL, "0")
+
+
+class Format(NamedTuple):
+    """A tax tool's file."""
+
+    columns: tuple[str, ...]
+    make_rows: Callable[[Json], list[Cells]]
+
+
+def list_lines(trade: Json) -> list[Line]:
+    """List what a trade moved through its venue; nothing for other transactions."""
+    if trade["kind"] not in TRADES and not is_paid(trade["kind"], trade["realized"]["status"]):
+        return []
+    fee = int(trade["feeLamports"]) + int(trade["tipLamports"])
+    outside = trade["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
+    # The tools add the fee to what was sent and subtract it from what was received.
+    paid = int(trade["solChangeLamports"]) - int(outside["solLamports"]) + fee
+    whole, beside = _list_raw(trade["tokenChanges"]), _list_raw(outside["tokenChanges"])
+    moved = [Change(WRAPPED_SOL, paid, 9), *list_venue_changes(whole, beside)]
+    if trade["kind"] == "order_fill":
+        moved += _find_ordered(trade, {change.mint for change in moved})
+    money = find_quote(trade["currency"] or "")
+    main = {trade["mint"], money.mint if money else WRAPPED_SOL}
+    moved.sort(key=lambda change: change.mint not in main)
+    sent = [Leg(one.mint, exact(-one.raw, one.decimals)) for one in moved if one.raw < 0]
+    received = [Leg(one.mint, exact(one.raw, one.decimals)) for one in moved if one.raw > 0]
+    lines = zip_longest(sent, received)
+    return [Line(*pair, sol(fee) if fee and not n else "") for n, pair in enumerate(lines)]
+
+
+def _list_raw(changes: Iterable[Json]) -> list[tuple[str, str, int]]:
+    """List changes as on the chain: a display's multiplier changes with time."""
+    return [(one["mint"], one["changeRaw"], one["decimals"]) for one in changes]
+
+
+def _find_ordered(trade: Json, moved: Collection[str]) -> list[Change]:
+    """Return what a filled order sold: its tokens left the wallet when it was opened."""
+    raw = int(trade["realized"]["matchedRaw"]) + int(trade["realized"]["unmatchedRaw"])
+    if not raw or trade["mint"] in moved:
+        return []
+    with database.connection_context():
+        decimals = market.find_decimals(trade["mint"])
+    return [] if decimals is None else [Change(trade["mint"], -raw, decimals)]
+
+
+def _make_koinly_rows(trade: Json) -> list[Cells]:
+    empty = dict.fromkeys(KOINLY_COLUMNS, "")
+    return [
+        {
+            **empty,
+            "Date": (trade["eventAt"] or "").replace("T", " ").replace("Z", " UTC"),
+            **_fill("Sent Amount", "Sent Currency", line.sent, _name_koinly),
+            **_fill("Received Amount", "Received Currency", line.received, _name_koinly),
+            **({"Fee Amount": line.fee, "Fee Currency": "SOL"} if line.fee else {}),
+            "Description": _describe(trade),
+            "TxHash": trade["signature"],
+        }
+        for line in list_lines(trade)
+    ]
+
+
+def _make_rotki_rows(trade: Json) -> list[Cells]:
+    at = trade["blockTime"]
+    return [
+        {
+            "Location": "solana",
+            # rotki wants both sides: an asset without a counterpart is traded for nothing.
+            **_fill("Spend Amount", "Spend Currency", line.sent or NOTHING, _name_rotki),
+            **_fill("Receive Amount", "Receive Currency", line.received or NOTHING, _name_rotki),
+            "Fee": line.fee,
+            "Fee Currency": "SOL" if line.fee else "",
+            "Description": f"{_describe(trade)} {trade['signature']}",
+            "Timestamp": "" if at is None else str(1000 * at),
+        }
+        for line in list_lines(trade)
+    ]
+
+
+def _fill(amount: str, currency: str, leg: Leg | None, name: Callable[[str], str]) -> Cells:
+    return {amount: leg.amount, currency: name(leg.mint)} if leg else {}
+
+
+def _name_koinly(mint: str) -> str:
+    """Return a well-known symbol, or the mint: other tokens may share a symbol."""
+    return find_own(mint) or mint
+
+
+def _name_rotki(mint: str) -> str:
+    return "SOL" if mint == WRAPPED_SOL else f"solana/token:{mint}"
+
+
+def _describe(trade: Json) -> str:
+    return " ".join(filter(None, (trade["kind"], trade["symbol"], trade["venue"])))
+
+
+FORMATS = {
+    "koinly": Format(KOINLY_COLUMNS, _make_koinly_rows),
+    "rotki": Format(ROTKI_COLUMNS, _make_rotki_rows),
+}
