@@ -42,6 +42,7 @@ from evidence.leaves import (
 )
 from evidence.log_audit import LogAudit, Moment
 from evidence.memory import Memory
+from evidence.seasons import compare_seasons, is_corrected, name_reading, recompute_season
 from evidence.view import Node
 from evidence.wallet_audit import WalletAudit
 from models import Bot
@@ -177,6 +178,24 @@ class Auditor:
         ours = claimed.show_standings(books.rows, number, claims.bot.hour)
         report.add(compare(claims.bot.standings, ours, "standings"))
         report.add(self._compare_pace(claims, audits))
+        self._recompute_seasons(claims, audits, books, number, report)
+
+    @staticmethod
+    def _recompute_seasons(
+        claims: Claims, audits: list[WalletAudit], books: Books, number: int, report: Report
+    ) -> None:
+        for uid, claim in claims.bot.seasons.items():
+            if claim.rules != name_reading(claims.rules, claims.reading):
+                told = "was frozen under other rules, so its numbers are only compared with the log"
+                report.notes.append(f"{uid} {told}")
+                continue
+            found = list(recompute_season(books.rows, number, uid, claim))
+            entries = (kept.entry for one in audits for kept in one.memory.list_claimed())
+            if found and is_corrected(claim, entries):
+                told = "transactions arrived after its standings were frozen"
+                report.cannot_tell(INSTANCE, f"{uid}: {told}")
+            else:
+                report.add(found)
 
     def _compare_pace(self, claims: Claims, audits: list[WalletAudit]) -> Iterator[Difference]:
         repeated, delays = self.memory.list_repeated(), Counter[int]()
@@ -235,11 +254,13 @@ class Auditor:
             return
         bot, wallets = report.bot, [one.wallet for one in audits]
         said, held = log.list_said(bot), list_held(bot, wallets)
+        seasons = log.memory.list_seasons()
         report.add(
             log.weigh(
                 lambda before: [
                     *compare_bot(claims.bot, said, before),
                     *compare_held(held, said, before),
+                    *compare_seasons(claims.bot.seasons, bot, held, seasons, before),
                     *(
                         one
                         for wallet in wallets
