@@ -67,7 +67,7 @@ def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) ->
     """Check the texts of a form or a command: name, rule, currency, wallets, min_trades, starts_at
     and ends_at. Those left out are as in `old`, or DEFAULTS.
     """
-    stored = _list_texts(old) if old else DEFAULTS
+    stored = list_texts(old) if old else DEFAULTS
     texts = {**stored, **given}
     for name in ("name", "starts_at", "ends_at"):
         if not texts.get(name, "").strip():
@@ -86,7 +86,8 @@ def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) ->
     )
 
 
-def _list_texts(old: Season) -> dict[str, str]:
+def list_texts(old: Season) -> dict[str, str]:
+    """Return a season's terms as read_terms takes them."""
     times = {name: str(show_hour(getattr(old, name))) for name in ("starts_at", "ends_at")}
     told = {"name": old.name, "rule": old.rule, "currency": old.symbol, "wallets": old.wallets}
     return {**told, "min_trades": str(old.min_sales), **times}
@@ -230,12 +231,24 @@ def list_seasons(limit: int = MAX_LISTED, before: int | None = None) -> list[Sea
 
 
 def list_standings(season: Season, now: int) -> list[Standing]:
-    """Return the standings, the best first: frozen, or as they are now. None if cancelled."""
+    """Return the standings, the best first: frozen, or as they are now; none if
+    cancelled.
+    """
     if season.frozen_at is not None:
         return read_frozen(read_rows, season.id, season.rule)
     if season.cancelled_at is not None:
         return []
     return work_out(read_rows, season.id, find_terms(season), now)
+
+
+def count_entrants(season: Season, now: int) -> int:
+    """Return how many bots take part, or would if the season began now; 0 once cancelled."""
+    if season.frozen_at is not None:
+        return int(SeasonEntry.select().where(SeasonEntry.season == season).count())
+    if season.cancelled_at is not None:
+        return 0
+    terms = find_terms(season)
+    return season_standings.count_entrants(read_rows, season.id, terms, now)
 
 
 BADGES = """

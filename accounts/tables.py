@@ -144,8 +144,7 @@ class Season(Base):
     """A contest of bots from one full hour to another (ms), by the terms of accounts.seasons.
 
     `money`: as in RunningTotal; `closing_at`: when the job first found it over; `rules`: the rules
-    by which transactions were read when its standings were frozen; `leaf_id`: of the log's leaf
-    about that.
+    by which transactions were read when its standings were frozen.
     """
 
     id = AutoField()
@@ -164,7 +163,6 @@ class Season(Base):
     closing_at = BigIntegerField(null=True)
     frozen_at = BigIntegerField(null=True)
     rules = TextField(null=True)
-    leaf_id = BigIntegerField(null=True)
 
 
 class SeasonEntry(Base):

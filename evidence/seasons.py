@@ -87,9 +87,8 @@ def _freeze(number: int, rules: str, now: int) -> None:
             told = {"season": season.uid, "bot": uids[row.bot], **show_standing_of(row)}
             append_leaf("standing", now, **told)
         told = {"state": "final", "rules": rules, "count": len(frozen), **show_terms(terms)}
-        leaf = append_leaf("season", now, season=season.uid, **told)
-        final = {"frozen_at": now, "rules": rules, "leaf_id": leaf.id}
-        Season.update(final).where(Season.id == number).execute()
+        append_leaf("season", now, season=season.uid, **told)
+        Season.update(frozen_at=now, rules=rules).where(Season.id == number).execute()
 
 
 def _drop_unproven(row: Standing) -> Standing:

@@ -6,7 +6,7 @@ from typing import Any
 from accounts.posts import PostBody
 from accounts.problem import OF_LISTS
 from chain.stored.standings import WINDOWS
-from web.api import bots, copying, health, leaderboard, market, me, posts, search, trades
+from web.api import bots, copying, health, leaderboard, market, me, posts, search, seasons, trades
 from web.api import paper_shapes as paper
 from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK, TRADE_KINDS
@@ -316,6 +316,40 @@ OPERATIONS = [
         leaderboard.Leaderboard,
         (RECORD, SORT, WINDOW, OWNERSHIP, CURRENCY, LIMIT),
         ("invalid_parameter",),
+    ),
+    Operation(
+        "get",
+        "/api/v1/seasons",
+        "listSeasons",
+        "Trades",
+        "Seasons, newest first",
+        "Contests of bots.",
+        Page,
+        (LIMIT, CURSOR),
+        OF_LISTS,
+        rows=seasons.Season,
+    ),
+    Operation(
+        "get",
+        "/api/v1/seasons/{id}",
+        "getSeason",
+        "Trades",
+        "A season with its standings",
+        "Live, then frozen.",
+        seasons.SeasonPage,
+        (identifier("season"), LIMIT, CURSOR),
+        ("not_found", *OF_LISTS),
+    ),
+    Operation(
+        "post",
+        "/api/v1/seasons/{id}/join",
+        "joinSeason",
+        "Trades",
+        "Join with the key's bot",
+        "Needs a publishing key.",
+        seasons.Season,
+        (identifier("season"),),
+        ("insufficient_scope", "not_found", "season_closed", "bot_retired"),
     ),
     Operation(
         "get",

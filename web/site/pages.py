@@ -14,7 +14,7 @@ from config import Config
 from web.api import health, market, timeline
 from web.api.trades import explorer_url
 from web.server.gate import settings
-from web.site import candor, figures, money, pieces, profile_words, quote_words, words
+from web.site import candor, figures, money, pieces, profile_words, quote_words, seasons, words
 from web.site.lists import add_etag, link_to_older
 from web.site.log_pages import find_key, find_proof
 from web.site.pieces import draw_posts
@@ -28,7 +28,7 @@ ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 def init_app(app: Flask) -> None:
     """Add the filters and names that every template knows."""
-    for module in (words, money, figures, candor, profile_words, quote_words):
+    for module in (words, money, figures, candor, profile_words, quote_words, seasons):
         app.jinja_env.filters.update(module.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(
