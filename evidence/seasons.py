@@ -20,7 +20,7 @@ from accounts.seasons import TERMS, find_terms, list_open, show_terms
 from accounts.tables import Season, SeasonEntry
 from chain.ledger.sums import NOTHING
 from chain.ledger.views import HOUR_MS
-from chain.reading.entries import READING, Entry
+from chain.reading.entries import READING
 from chain.reading.programs import table
 from chain.stored.store import name_rules
 from config import Config
@@ -195,14 +195,6 @@ def recompute_season(rows: Rows, bot: int, uid: str, claim: ClaimedSeason) -> It
     if reason not in ("excluded", "not_proven", "no_wallet"):
         ours["reason"] = find_reason(terms, told.get("ownership"), sums)
     yield from compare({name: told.get(name) for name in ours}, ours, f"seasons.{uid}.standing")
-
-
-def is_corrected(claim: ClaimedSeason, entries: Iterable[Entry]) -> bool:
-    """Whether transactions of the season arrived after its standings were frozen."""
-    return any(
-        (entry.seen_at or 0) > claim.frozenAtMs and (entry.happened_at or 0) < claim.terms.endsAtMs
-        for entry in entries
-    )
 
 
 def find_claimed(claim: ClaimedTerms) -> Terms:

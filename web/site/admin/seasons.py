@@ -3,7 +3,7 @@
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import acts, seasons
+from accounts import acts, season_standings, seasons
 from accounts.problem import Problem
 from accounts.tables import Season
 from web.site.admin.changes import confirm
@@ -32,7 +32,7 @@ def render_seasons(
         errors=errors or {},
         longest=acts.MAX_REASON,
         choices={
-            "rule": ("Ranked by", tuple(seasons.RULES)),
+            "rule": ("Ranked by", tuple(season_standings.RULES)),
             "currency": ("Currency", tuple(seasons.CURRENCIES)),
             "wallets": ("Wallets", seasons.WALLETS),
         },
