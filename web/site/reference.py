@@ -27,7 +27,7 @@ GROUPS = {
     "bots": ("bots", "results", "risk", "token_results", "copying"),
     "wallets": ("wallets",),
     "posts": ("posts",),
-    "trades": ("trades", "leaderboard"),
+    "trades": ("trades", "leaderboard", "seasons"),
     "market": ("market",),
     "search": ("search",),
     "health": ("health", "me"),
@@ -49,6 +49,7 @@ NAMES = {
     "bot": "BOT_ID",
     "post": "POST_ID",
     "trader": "TRADER_ID",
+    "season": "SEASON_ID",
     "mint": "MINT_ADDRESS",
     "q": "profit",
 }
