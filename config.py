@@ -284,7 +284,7 @@ class Config(BaseSettings):
     ntfy_hosts: Hosts = Field(
         (), description="must be host names without port, separated by commas"
     )
-    # Where to send all bots' events through Apprise (notify.apprising).
+    # Where to send all bots' events through Apprise (notify.outbox).
     apprise_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_apprise_url)], ...], BeforeValidator(_split_apprise)
     ] = Field(

@@ -47,7 +47,7 @@ class Bot(Base):
     """An AI influencer that posts and may have an observed wallet.
 
     The handle is lowercase and derived from the name; look-alike names share `likeness`
-    (accounts.names). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
+    (accounts.fields). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
     `salt`: of the hash in the last `profile` leaf. The observer only posts trades that happened
     after `auto_post_since`.
     """

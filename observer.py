@@ -24,16 +24,11 @@ from chain.stored.summary import read_coverage, show_time
 from chain.stored.trades import to_json
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature
-from observing.balances import Balances
-from observing.closing import Closing, is_closing, is_held
+from observing.balances import Balances, Closing, is_closing, is_held
 from observing.entries import refetch_missing, reread_by_new_rules
-from observing.fetching import Fetching
-from observing.listing import Listing
-from observing.notices import Notices
-from observing.progress import count_stored, is_quiet, list_awake, read_progress, wake
-from observing.repair import Repair
-from observing.state import IN_WORK, MAX_SLEEP_SECONDS, State, ignore_progress
-from observing.trouble import Attempts
+from observing.fetching import Fetching, Repair
+from observing.listing import Listing, count_stored, is_quiet, list_awake, read_progress, wake
+from observing.state import IN_WORK, MAX_SLEEP_SECONDS, Attempts, Notices, State, ignore_progress
 from storage import in_parts
 
 # The command line gives up after this many failed passes in a row.

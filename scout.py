@@ -35,7 +35,7 @@ from market.providers import (
 from market.rules import DAY_MS, Fall, FallCheck
 from market.tables import Token
 from models import Job
-from storage.stored import make_object, make_shape, read_stored
+from storage.rows import make_object, make_shape, read_stored
 
 # Tokens that paper mode holds or has ordered are asked for this often.
 HELD_SECONDS = 6

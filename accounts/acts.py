@@ -6,8 +6,8 @@ that already took effect does nothing and logs nothing.
 
 from accounts import api_keys, conduct, hiding, hooks, influencers, owners, wallets
 from accounts.fields import check_line, check_wallet
-from accounts.holdings import find_holder
 from accounts.tables import AdminAct
+from accounts.wallets import find_holder
 from storage import erasing, writing
 
 COMMAND_LINE = "command line"

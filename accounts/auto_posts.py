@@ -10,11 +10,10 @@ import storage
 from accounts.influencers import read_voice
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
-from chain.amounts import exact, sol
-from chain.reading.beside import list_venue_changes
+from chain.amounts import ONE, exact, load_scale, show_amount, sol
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import MONEYS
-from chain.scales import ONE, load_scale, show_amount
+from chain.reading.value import list_venue_changes
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol

@@ -1,22 +1,44 @@
-"""Check backtest requests and run them. `now` is UTC milliseconds."""
+"""Check backtest requests and run them. `now` is UTC milliseconds.
 
+Those that owners start from the site run one at a time, in a low-priority child process with time
+and memory limits.
+"""
+
+import fcntl
+import logging
+import os
 import re
-from collections.abc import Sequence
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
 from math import prod
+from typing import IO, Any
 
+import orjson
+from filelock import lock_descriptor
+
+from accounts.owners import check_present
 from accounts.problem import Problem, invalid
 from accounts.spreadsheet import disarm, write_lines
 from accounts.traders import START_MODES, check_choice, find_strategy
 from config import Config
+from models import Owner
 from paper import backtests, recordings
 from paper.backtests import COLUMNS, Json, show_backtest
 from paper.faults import OwnFault
 from paper.own import OwnFiles
 from paper.recordings import MAX_SPAN_MS, Span
 from paper.strategies import COPY, FAMILIES, BadSetting, Strategy
+from paper.tables import Backtest
+from storage import database, new_uid, writing
+from storage.children import Limits, start_python
+from storage.rows import make_shape, read_stored
 
 # Combinations of settings per backtest.
 MAX_CANDIDATES = 24
@@ -125,3 +147,216 @@ def write_table(report: Json) -> str:
     closes = [*report["closes"], *report.get("randomCloses", [])]
     told = ({**close, "symbol": disarm(close["symbol"])} for close in closes)
     return write_lines([COLUMNS, *([close[name] for name in COLUMNS] for close in told)])
+
+
+# ---- backtests from the site ---------------------------------------------------------------------
+log = logging.getLogger("candor.backtests")
+MAX_SECONDS = 600
+LIMITS = Limits(memory_bytes=2**30, cpu_seconds=MAX_SECONDS, niceness=19)
+MAX_RESULT_BYTES = 4_000_000
+# Newest backtests kept per owner.
+MAX_KEPT = 10
+MAX_AN_HOUR = 10
+HOUR_MS = 3_600_000
+COMMAND = "cli.parser"
+LOCK_TRIES, LOCK_PAUSE_SECONDS = 10, 0.02
+LOCK, MAX_UID_BYTES = "backtest.lock", 200
+FIELDS = ("family", "set", "from", "to", "start")
+ASKED = make_shape(dict[str, str])
+INTERRUPTED = "Interrupted: the server restarted."
+# A frozen executable has no Python interpreter for a child process.
+FROZEN = (
+    "the single-file build runs backtests only on the command line: `candor trader backtest`. To"
+    " run them on this page, use candor.pyz or a pip install"
+)
+FAILED = "It took too long or too much memory. Ask for less time or fewer combinations."
+
+
+def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: int) -> Backtest:
+    """Start a backtest with the typed FIELDS and return; it runs in the background.
+
+    Raises Problem if the request is invalid, another backtest is running, or the owner already
+    started MAX_AN_HOUR within the hour.
+    """
+    if getattr(sys, "frozen", False):
+        raise Problem("validation_failed", FROZEN)
+    settings = typed["set"].split()
+    check_request(typed["family"], settings, typed["from"], typed["to"], typed["start"])
+    _check_pace(owner, now)
+    held = _lock(config)
+    try:
+        with writing():
+            check_present(owner.id)
+            _end_last(held)
+            run = Backtest.create(
+                uid=new_uid("backtest"),
+                owner=owner,
+                asked=orjson.dumps({name: typed[name] for name in FIELDS}).decode(),
+                state="running",
+                created_at=now,
+            )
+            _drop_old(owner)
+        os.pwrite(held, run.uid.encode(), 0)
+    except BaseException:
+        # Re-raised, but first release the lock: this backtest never started.
+        os.close(held)
+        raise
+    start(config, run.uid, dict(typed), held)
+    return run
+
+
+def start(*arguments: Any) -> None:
+    threading.Thread(target=_play, args=arguments, name="backtest", daemon=True).start()
+
+
+def _check_pace(owner: Owner, now: int) -> None:
+    recent = Backtest.select().where(Backtest.owner == owner, Backtest.created_at > now - HOUR_MS)
+    if recent.count() >= MAX_AN_HOUR:
+        raise Problem(
+            "rate_limited",
+            f"this account started {MAX_AN_HOUR} backtests within the hour; try again later",
+            headers={"Retry-After": "600"},
+        )
+
+
+def _drop_old(owner: Owner) -> None:
+    kept = Backtest.select(Backtest.id).where(Backtest.owner == owner).order_by(Backtest.id.desc())
+    ids = [row.id for row in kept.limit(MAX_KEPT)]
+    Backtest.delete().where(Backtest.owner == owner, Backtest.id.not_in(ids)).execute()
+
+
+def _lock(config: Config) -> int:
+    """Lock the only backtest slot. Raises Problem `busy` if a backtest is running. The lock file
+    names the last backtest started on this host.
+    """
+    held = os.open(config.data_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    for _ in range(LOCK_TRIES):
+        if lock_descriptor(held, blocking=False):
+            return held
+        # A page may hold the lock for a moment (_is_left).
+        time.sleep(LOCK_PAUSE_SECONDS)
+    os.close(held)
+    raise Problem("busy", "another backtest is running; try again in a few minutes")
+
+
+def _end_last(held: int) -> None:
+    """Mark the last backtest started on this host as failed if it is still `running`. Runs in the
+    caller's transaction.
+    """
+    last = os.pread(held, MAX_UID_BYTES, 0).decode()
+    Backtest.update(state="failed", error=INTERRUPTED).where(
+        Backtest.uid == last, Backtest.state == "running"
+    ).execute()
+
+
+def list_backtests(config: Config, owner: Owner, now: int) -> list[Backtest]:
+    """List an owner's backtests, newest first, without their results."""
+    columns = (Backtest.uid, Backtest.asked, Backtest.state, Backtest.progress)
+    runs = Backtest.select(*columns, Backtest.error, Backtest.created_at)
+    mine = runs.where(Backtest.owner == owner).order_by(Backtest.id.desc())
+    return [_judge(config, run, now) for run in mine]
+
+
+def read_asked(run: Backtest) -> dict[str, str]:
+    """Parse the request. If it is damaged, every field is empty."""
+    return {**dict.fromkeys(FIELDS, ""), **(read_stored(run.asked, ASKED) or {})}
+
+
+def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
+    """Return a backtest. Raises Problem `not_found` if it doesn't exist or isn't the owner's."""
+    run = Backtest.get_or_none(Backtest.uid == uid, Backtest.owner == owner)
+    if run is None:
+        raise Problem("not_found", "there is no such backtest in your account")
+    return _judge(config, run, now)
+
+
+def _judge(config: Config, run: Backtest, now: int) -> Backtest:
+    """Return the backtest, marked failed if its process is gone.
+
+    A dead process on this host is noticed at once, one on another host after twice the time limit.
+    """
+    if run.state == "running" and (
+        run.created_at < now - 2 * MAX_SECONDS * 1000 or _is_left(config, run.uid)
+    ):
+        run.state, run.error = "failed", INTERRUPTED
+    return run
+
+
+def _is_left(config: Config, uid: str) -> bool:
+    """Whether this host started the backtest and no longer runs it.
+
+    The system releases a process's locks when it exits.
+    """
+    try:
+        seen = os.open(config.data_dir / LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(seen, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return os.pread(seen, MAX_UID_BYTES, 0).decode() == uid
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(seen)
+
+
+# ---- the process ---------------------------------------------------------------------------------
+def _play(config: Config, uid: str, typed: Mapping[str, str], held: int) -> None:
+    problem: str | None = FAILED
+    result = None
+    try:
+        with tempfile.TemporaryFile() as out:
+            result = _read_result(out) if _run(config, uid, typed, out) == 0 else None
+            problem = None if result else FAILED
+    except OSError as error:
+        log.error("backtest failed", exc_info=error)
+    finally:
+        # Release the lock last: a `running` backtest without a lock counts as interrupted.
+        try:
+            state = "failed" if problem else "done"
+            _update(uid, state=state, result=result, error=problem, progress=100)
+        finally:
+            os.close(held)
+
+
+def _run(config: Config, uid: str, typed: Mapping[str, str], out: IO[bytes]) -> int:
+    arguments = [f"--set={one}" for one in typed["set"].split()]
+    arguments += [f"--{name}={typed[name]}" for name in ("family", "from", "to", "start")]
+    child = start_python(
+        COMMAND,
+        ["trader", "backtest", "--json", *arguments],
+        {**os.environ, **_show_environment(config)},
+        LIMITS,
+        output=out,
+        errors=subprocess.PIPE,
+    )
+    limit = threading.Timer(MAX_SECONDS, child.kill)
+    limit.start()
+    try:
+        with child:
+            for line in child.stderr or ():
+                done = line.decode().removesuffix("%\n")
+                if done.isdigit():
+                    _update(uid, progress=int(done))
+        return child.returncode
+    finally:
+        limit.cancel()
+
+
+def _show_environment(config: Config) -> dict[str, str]:
+    return {
+        "DATA_DIR": str(config.data_dir),
+        "DATABASE_URL": config.database_url,
+        "SCOUT_INTERVAL_SECONDS": f"{config.scout_interval_seconds:g}",
+    }
+
+
+def _read_result(out: IO[bytes]) -> str | None:
+    out.seek(0)
+    text = out.read(MAX_RESULT_BYTES + 1)
+    return text.decode() if len(text) <= MAX_RESULT_BYTES else None
+
+
+def _update(uid: str, **columns: Any) -> None:
+    with database.connection_context(), writing():
+        Backtest.update(**columns).where(Backtest.uid == uid).execute()

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from chain.ledger.lots import find_lower_median
-from chain.ledger.risk import round_down
+from chain.ledger.inventory import find_lower_median
+from chain.ledger.sums import round_down
 from chain.stored.tables import DelayTotal
 from models import Post, Trade
 

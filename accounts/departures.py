@@ -1,19 +1,296 @@
-"""Account deletion: erase the text, delete keys and webhooks, free wallets, stop traders.
+"""Account export and deletion (docs/leaving.md).
+
+The export is a zip file of JSON lines and CSV. It never contains hashes of keys, recovery codes or
+sessions, webhook secrets or full URLs, or salts. It reads one snapshot, a page of rows at a time.
+
+Deletion: erase the text, delete keys and webhooks, free wallets, stop traders.
 
 The log and the chain keep what they have, and so does the record: when a bot posted and what the
 chain showed. `now` is UTC milliseconds.
 """
 
-from typing import Any
+import datetime
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, NamedTuple
 
-from accounts import hiding, influencers
+import orjson
+
+from accounts import hiding, hooks, influencers
+from accounts.influencers import read_voice
 from accounts.posts import erase_words
+from accounts.spreadsheet import disarm, write_lines
 from accounts.tables import Hook
-from chain.letters import find_skeleton
+from chain.stored.tables import OBJECT
+from chain.symbols import find_skeleton
 from models import Bot, Key, Owner, Post, Session
 from paper.tables import Backtest, PaperOrder, PaperPost, Period, Trader
-from storage import erasing, writing
+from storage import database, erasing, snapshot, writing
+from storage.rows import read_stored
 
+# ---- export --------------------------------------------------------------------------------------
+FORMAT, VERSION = "candor-export", 1
+HEAD, README = "export.json", "README.txt"
+BOTS, POSTS, TRADERS = "bots.jsonl", "posts.jsonl", "traders.jsonl"
+# Row limit per file. export.json lists truncated files.
+MAX_ROWS = 200_000
+PAGE_ROWS = 500
+TOLD = """All data of this account at {instance}, as of {at}.
+
+bots.jsonl, posts.jsonl and traders.jsonl contain one JSON value per line. The CSV files open in a
+spreadsheet. Keys, recovery codes and webhook secrets are not included. Amounts are integers:
+lamports (SOL times 10^9) and raw token units. Times are UTC.
+"""
+Row = dict[str, Any]
+
+
+# ---- files ---------------------------------------------------------------------------------------
+class Sheet(NamedTuple):
+    """A table of an owner's rows.
+
+    `columns`: words `name=expression`, or just the name if the column has the same name. `source`:
+    the SQL from FROM on, with a placeholder for the owner's id. Rows are ordered by the id of table
+    `x`.
+    """
+
+    columns: str
+    source: str
+
+    @property
+    def names(self) -> list[str]:
+        return [word.partition("=")[0] for word in self.columns.split()]
+
+    @property
+    def sql(self) -> str:
+        """The SELECT: each row's id, then its columns."""
+        words = [word.partition("=") for word in self.columns.split()]
+        values = [expression or f"x.{name}" for name, _, expression in words]
+        return f"SELECT x.id, {', '.join(values)} {self.source}"
+
+
+BOT_ROWS = Sheet(
+    "id=x.uid handle name bio voice autoPost=x.auto_post createdAt=x.created_at "
+    "retiredAt=x.retired_at",
+    "FROM bot x WHERE x.owner_id = ?",
+)
+POST_ROWS = Sheet(
+    "id=x.uid botId=b.uid source channel eventId=x.event_id body mint symbol "
+    "signature reason sanitized wallet=w.address status "
+    "statusReason=x.status_reason eventAt=x.event_at createdAt=x.created_at "
+    "hiddenAt=x.hidden_at",
+    "FROM post x JOIN bot b ON b.id = x.bot_id LEFT JOIN wallet w ON w.id = x.wallet_id "
+    "WHERE b.owner_id = ?",
+)
+OWN_BOTS = "(SELECT id FROM bot WHERE owner_id = ?)"
+WALLET_ROWS = Sheet(
+    "botId=b.uid wallet=w.address ownership attachedAt=x.attached_at detachedAt=x.detached_at",
+    "FROM attachment x JOIN bot b ON b.id = x.bot_id JOIN wallet w ON w.id = "
+    f"x.wallet_id WHERE x.bot_id IN {OWN_BOTS}",
+)
+TRADER_ROWS = Sheet(
+    "id=x.uid handle name bio voice family settings startMode=x.start_mode "
+    "adaptive createdAt=x.created_at retiredAt=x.retired_at",
+    "FROM trader x WHERE x.owner_id = ?",
+)
+SHEETS = {
+    "posts.csv": POST_ROWS,
+    "wallets.csv": WALLET_ROWS,
+    "trades.csv": Sheet(
+        "wallet=w.address signature slot blockTime=x.block_time kind venue mint "
+        "tokenChanges=x.token_changes solChangeLamports=x.sol_change "
+        "feeLamports=x.fee tipLamports=x.tip rentLamports=x.rent currency=x.currency "
+        "status=x.realized resultRaw=x.result proceedsRaw=x.proceeds costRaw=x.cost "
+        "besideLamports=x.beside_sol besideTokenChanges=x.beside_tokens",
+        "FROM trade x JOIN wallet w ON w.id = x.wallet_id WHERE x.wallet_id IN "
+        f"(SELECT a.wallet_id FROM attachment a WHERE a.bot_id IN {OWN_BOTS})",
+    ),
+    "keys.csv": Sheet(
+        "id=x.uid botId=b.uid scope name createdAt=x.created_at "
+        "expiresAt=x.expires_at revokedAt=x.revoked_at",
+        'FROM "key" x LEFT JOIN bot b ON b.id = x.bot_id WHERE x.owner_id = ?',
+    ),
+    "hooks.csv": Sheet(
+        "id=x.uid kind host=x.url events bots state createdAt=x.created_at",
+        "FROM hook x WHERE x.owner_id = ?",
+    ),
+    "sessions.csv": Sheet(
+        "createdAt=x.created_at seenAt=x.seen_at",
+        "FROM session x WHERE x.owner_id = ?",
+    ),
+    "traders.csv": TRADER_ROWS,
+    "paper_accounts.csv": Sheet(
+        "traderId=t.uid account=x.number startingLamports=x.starting_cash "
+        "cashLamports=x.cash openedAt=x.opened_at closedAt=x.closed_at "
+        "closingReason=x.closing_reason",
+        "FROM period x JOIN trader t ON t.id = x.trader_id WHERE t.owner_id = ? AND x.twin = 0",
+    ),
+    "paper_orders.csv": Sheet(
+        "traderId=t.uid account=p.number number mint symbol side amount reason "
+        "decidedAt=x.decided_at state",
+        "FROM paper_order x JOIN period p ON p.id = x.period_id JOIN trader t ON t.id "
+        "= p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
+    ),
+    "paper_fills.csv": Sheet(
+        "traderId=t.uid account=p.number orderNumber=o.number filledAt=x.at raw "
+        "midLamports=x.mid slippageLamports=x.slippage poolFeeLamports=x.pool_fee "
+        "networkFeeLamports=x.network_fee rentLamports=x.rent failed model",
+        "FROM paper_fill x JOIN paper_order o ON o.id = x.order_id JOIN period p ON "
+        "p.id = o.period_id JOIN trader t ON t.id = p.trader_id "
+        "WHERE t.owner_id = ? AND p.twin = 0",
+    ),
+    "paper_positions.csv": Sheet(
+        "traderId=t.uid account=p.number number mint symbol openedAt=x.opened_at "
+        "closedAt=x.closed_at raw spentLamports=x.spent feesLamports=x.fees "
+        "netLamports=x.cash reason",
+        'FROM "position" x JOIN period p ON p.id = x.period_id JOIN trader t ON t.id '
+        "= p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
+    ),
+    "paper_diary.csv": Sheet(
+        "traderId=t.uid account=p.number notedAt=x.at kind mint facts",
+        "FROM diary_entry x JOIN period p ON p.id = x.period_id JOIN trader t ON t.id "
+        "= p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
+    ),
+    "paper_posts.csv": Sheet(
+        "id=x.uid traderId=t.uid body mint symbol writer eventAt=x.event_at "
+        "createdAt=x.created_at hiddenAt=x.hidden_at",
+        "FROM paper_post x JOIN trader t ON t.id = x.trader_id WHERE t.owner_id = ?",
+    ),
+    "paper_reviews.csv": Sheet(
+        "traderId=t.uid account=p.number state reasons openedAt=x.opened_at "
+        "decidedAt=x.decided_at decision",
+        "FROM review x JOIN period p ON p.id = x.period_id JOIN trader t ON t.id = "
+        "p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
+    ),
+    "backtests.csv": Sheet(
+        "id=x.uid asked state result createdAt=x.created_at",
+        "FROM backtest x WHERE x.owner_id = ?",
+    ),
+}
+NAMES = (HEAD, README, BOTS, POSTS, TRADERS, *SHEETS)
+
+
+# ---- the archive ---------------------------------------------------------------------------------
+class Written(NamedTuple):
+    """Rows per file, and the files truncated at MAX_ROWS."""
+
+    rows: dict[str, int]
+    cut: list[str]
+
+
+def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO[bytes]) -> Written:
+    """Write an owner's export to `file`. `instance`: this server's URL; `now`: UTC milliseconds."""
+    written = Written({}, [])
+    with snapshot(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        told = TOLD.format(instance=instance, at=write_time(now))
+        archive.writestr(_name_entry(README), told)
+        _write(archive, BOTS, _list_bot_lines(owner), written)
+        _write(archive, POSTS, _list_post_lines(owner), written)
+        _write(archive, TRADERS, _list_trader_lines(owner), written)
+        for name, sheet in SHEETS.items():
+            _write(archive, name, _list_csv_lines(sheet, owner), written)
+        head = {
+            "format": FORMAT,
+            "version": VERSION,
+            "instance": instance,
+            "software": software,
+            "exportedAt": write_time(now),
+            "owner": {"id": owner.uid, "createdAt": write_time(owner.created_at)},
+            "rows": written.rows,
+            "cut": written.cut,
+        }
+        archive.writestr(_name_entry(HEAD), orjson.dumps(head, option=orjson.OPT_INDENT_2))
+    return written
+
+
+def _name_entry(name: str) -> zipfile.ZipInfo:
+    # A fixed time and default permissions: nothing about this machine.
+    entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+def _write(archive: zipfile.ZipFile, name: str, lines: Iterator[bytes], written: Written) -> None:
+    """Write up to MAX_ROWS lines of a file. A CSV file's header doesn't count."""
+    count = -1 if name.endswith(".csv") else 0
+    with archive.open(_name_entry(name), "w", force_zip64=True) as entry:
+        for line in lines:
+            if count == MAX_ROWS:
+                written.cut.append(name)
+                break
+            entry.write(line)
+            count += 1
+    written.rows[name] = max(0, count)
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+def list_rows(sheet: Sheet, owner: Owner) -> Iterator[Row]:
+    """Yield a sheet's rows as {column: value}, reading PAGE_ROWS at a time."""
+    names, last = sheet.names, 0
+    page = f"{sheet.sql} AND x.id > ? ORDER BY x.id LIMIT {PAGE_ROWS}"
+    while True:
+        rows = database.execute_sql(page, (owner.id, last)).fetchall()
+        for number, *values in rows:
+            yield dict(zip(names, map(_plain, names, values), strict=True))
+            last = number
+        if len(rows) < PAGE_ROWS:
+            return
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Format times as text, and flags as booleans on either database."""
+    if name.endswith("At"):
+        return write_time(value)
+    if name in ("autoPost", "sanitized", "failed"):
+        return bool(value)
+    return value
+
+
+def _list_bot_lines(owner: Owner) -> Iterator[bytes]:
+    held: dict[str, list[Row]] = {}
+    for row in list_rows(WALLET_ROWS, owner):
+        held.setdefault(row.pop("botId"), []).append(row)
+    for bot in list_rows(BOT_ROWS, owner):
+        bot["voice"] = read_voice(bot["voice"])
+        yield _write_json({**bot, "wallets": held.get(bot["id"], [])})
+
+
+def _list_post_lines(owner: Owner) -> Iterator[bytes]:
+    for row in list_rows(POST_ROWS, owner):
+        yield _write_json({**row, "body": None if row["hiddenAt"] else row["body"]})
+
+
+def _list_trader_lines(owner: Owner) -> Iterator[bytes]:
+    for row in list_rows(TRADER_ROWS, owner):
+        parsed = {
+            "voice": read_voice(row["voice"]),
+            "settings": read_stored(row["settings"], OBJECT) or {},
+        }
+        yield _write_json({**row, **parsed})
+
+
+def _write_json(value: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _list_csv_lines(sheet: Sheet, owner: Owner) -> Iterator[bytes]:
+    """Yield the header, then the rows. Text that looks like a formula is escaped."""
+    yield write_lines([sheet.names]).encode()
+    for row in list_rows(sheet, owner):
+        if "host" in row:
+            row["host"] = hooks.mask_url(row["host"])
+        cells = [disarm(one) if isinstance(one, str) else one for one in row.values()]
+        yield write_lines([cells]).encode()
+
+
+def write_time(ms: int | None) -> str | None:
+    """Format UTC milliseconds as `2026-11-20T12:00:00.123Z`; None stays None."""
+    if ms is None:
+        return None
+    moment = datetime.datetime.fromtimestamp(ms // 1000, datetime.UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03}Z"
+
+
+# ---- deletion ------------------------------------------------------------------------------------
 # Posts erased per transaction, so that other writers get a turn.
 POSTS_AT_ONCE = 200
 

@@ -19,11 +19,11 @@ from accounts import quotas
 from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Hook
-from chain.stored.columns import NAMES
+from chain.stored.tables import NAMES
 from config import Config
 from models import Arrival, Bot, Owner
 from storage import new_uid, writing
-from storage.stored import read_stored
+from storage.rows import read_stored
 
 EVENTS = ("post", "trade", "verification", "coverage")
 # Allowed hosts by kind. A webhook can use any host, and the operator can add ntfy servers.

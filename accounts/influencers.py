@@ -11,18 +11,25 @@ from typing import Any
 import orjson
 
 from accounts.api_keys import NewKey, insert_key
-from accounts.fields import HOLDS_SECRET, check_line, check_size, check_wallet, holds_secret
-from accounts.names import check_name, find_free_handle
+from accounts.fields import (
+    HOLDS_SECRET,
+    check_line,
+    check_name,
+    check_size,
+    check_wallet,
+    find_free_handle,
+    holds_secret,
+)
 from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
-from chain.letters import find_skeleton
+from chain.symbols import find_skeleton
 from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader
 from storage import new_uid, writing
 from storage.arrivals import append_leaf, hash_words, mark_owner, new_salt
-from storage.stored import make_shape, read_stored
+from storage.rows import make_shape, read_stored
 
 VOICE: dict[str, Any] = {
     "tone": "plain",

@@ -20,10 +20,10 @@ from accounts.fields import HOLDS_SECRET, has_control, holds_secret
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from accounts.verification import CitedTrade, belongs, judge_stored
 from chain.base58 import is_base58
-from chain.letters import clean_text
 from chain.stored.attachments import LEAD
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import OTHER_WALLET, choose
+from chain.symbols import clean_text
 from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing

@@ -14,9 +14,29 @@ from peewee import (
 
 from models import Base, Bot, Owner, Post
 from paper.tables import PaperPost
-from storage.triggers import refuse_changes
+
+# ---- triggers ------------------------------------------------------------------------------------
+Statements = dict[str, list[str]]
 
 
+def refuse_changes(table: str, why: str) -> Statements:
+    """Return triggers that forbid updating or deleting rows of `table`."""
+    return {
+        "sqlite": [
+            f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table}"
+            f" BEGIN SELECT RAISE(ABORT, '{why}'); END"
+            for name, event in (("changed", "UPDATE"), ("removed", "DELETE"))
+        ],
+        "postgresql": [
+            f"CREATE FUNCTION keep_{table}() RETURNS trigger LANGUAGE plpgsql AS"
+            f" $$ BEGIN RAISE EXCEPTION '{why}'; END $$",
+            f"CREATE TRIGGER {table}_kept BEFORE UPDATE OR DELETE ON {table}"
+            f" FOR EACH ROW EXECUTE FUNCTION keep_{table}()",
+        ],
+    }
+
+
+# ---- tables --------------------------------------------------------------------------------------
 class Hook(Base):
     """A destination for events of an owner's bots. Without an owner it comes from the operator's
     settings and gets all bots' events.

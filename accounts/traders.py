@@ -12,8 +12,7 @@ from typing import Any
 import orjson
 
 from accounts import influencers, owners, quotas
-from accounts.fields import check_line
-from accounts.names import check_name, find_free_handle
+from accounts.fields import check_line, check_name, find_free_handle
 from accounts.problem import Problem, invalid, refuse_full
 from config import Config
 from models import Bot, Owner

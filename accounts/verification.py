@@ -8,7 +8,7 @@ import orjson
 import storage
 from accounts.delays import time_posts
 from chain.reading.effects import touches
-from chain.reading.packing import read_stored
+from chain.reading.receipts import read_stored
 from chain.stored.attachments import HOLDERS, Holder, is_own_trade
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import OTHER_WALLET, choose, judge, list_moved_mints

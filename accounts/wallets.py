@@ -1,29 +1,175 @@
-"""Attach, prove, add and detach bots' wallets.
+"""Attach, prove, add and detach bots' wallets. Proof is a text signed with the wallet's key
+(Ed25519); no secret leaves the wallet. Every start and end of an Attachment is logged.
 
 Each public function is one short transaction that raises Problem and rolls back if it refuses.
 `attach`, `detach` and `give_up` run inside the caller's. `now` is UTC milliseconds.
 """
 
+import base64
+import binascii
+import struct
+
+from nacl.exceptions import BadSignatureError
+from nacl.signing import VerifyKey
+
 from accounts import conduct, quotas
 from accounts.fields import NOBODYS, check_wallet, is_provable
-from accounts.holdings import (
-    begin,
-    end,
-    find_attachment,
-    find_holder,
-    list_holdings,
-    share_history,
-)
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from accounts.verification import verify_posts
+from chain import base58
 from chain.addresses import is_nobodys
 from chain.reading.programs import table
+from chain.stored.attachments import HOLDERS, Holder, find_past
 from chain.stored.standings import forget_standings, forget_standings_of
 from config import Config
-from models import IS_PROGRAM, Attachment, Bot, Wallet
-from storage import writing
+from models import IS_PROGRAM, Address, Attachment, Bot, Wallet
+from storage import database, writing
 from storage.arrivals import append_leaf
 
+
+# ---- attachments ---------------------------------------------------------------------------------
+def find_attachment(bot: Bot) -> Attachment | None:
+    """Return the bot's primary open attachment, with its wallet."""
+    return next(iter(list_holdings(bot)), None)
+
+
+def list_holdings(bot: Bot) -> list[Attachment]:
+    """List a bot's open attachments with their wallets, oldest first; the first is the primary."""
+    held = Attachment.select(Attachment, Wallet).join(Wallet)
+    found = held.where(Attachment.bot == bot, Attachment.detached_at.is_null())
+    return list(found.order_by(Attachment.attached_at, Attachment.id))
+
+
+def find_holder(address: str) -> Attachment | None:
+    """Return a wallet's open attachment, with the wallet, or None."""
+    held = Attachment.select(Attachment, Wallet).join(Wallet)
+    found: Attachment | None = held.where(
+        Wallet.address == address, Attachment.detached_at.is_null()
+    ).first()
+    return found
+
+
+# ---- begin and end -------------------------------------------------------------------------------
+def begin(bot: Bot, address: str, ownership: str, now: int) -> None:
+    """Attach a wallet that no bot has."""
+    wallet = _watch(bot, address, now)
+    Attachment.create(bot=bot, wallet=wallet, ownership=ownership, attached_at=now)
+    append_leaf("attachment", now, bot=bot.uid, wallet=address, ownership=ownership)
+    share_history(wallet.id, bot.id)
+    forget_standings_of(wallet.id)
+
+
+def end(held: Attachment, now: int) -> None:
+    """End an attachment and schedule a last poll of its wallet."""
+    Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
+    Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
+    append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
+
+
+def _watch(bot: Bot, address: str, now: int) -> Wallet:
+    """Return the wallet's row, assigned to `bot` and due now.
+
+    The observer adds its token accounts to the addresses.
+    """
+    wallet: Wallet | None = Wallet.get_or_none(Wallet.address == address)
+    if wallet:
+        Wallet.update(bot=bot, due_at=0, closing_at=None).where(Wallet.id == wallet.id).execute()
+        return wallet
+    wallet = Wallet.create(address=address, bot=bot, created_at=now)
+    Address.create(wallet=wallet, address=address)
+    return wallet
+
+
+# ---- whose the past is ---------------------------------------------------------------------------
+# The open attachment last, whatever the clock said when it began.
+OPEN_LAST = f"{HOLDERS.format(wallet='?')} ORDER BY detached_at IS NULL, attached_at, id"
+
+
+def share_history(wallet_id: int, bot_id: int) -> None:
+    """Store which bot owns the wallet's past trades, now that this bot attached or proved it."""
+    rows = database.execute_sql(OPEN_LAST, (wallet_id,)).fetchall()
+    past = find_past([Holder._make(row) for row in rows], bot_id)
+    bot, until = past or (None, None)
+    Wallet.update(earlier_bot=bot, bot_since=until).where(Wallet.id == wallet_id).execute()
+
+
+# ---- proof of ownership --------------------------------------------------------------------------
+MINUTES = 5
+SIGNATURE_BYTES = 64
+# Hex takes 128 characters.
+MAX_SIGNATURE_TEXT = 200
+# Prefix of Solana's off-chain messages. No transaction starts with it.
+SIGNING_DOMAIN = b"\xffsolana offchain"
+# Printable ASCII, UTF-8.
+FORMATS = (0, 1)
+
+
+def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: str) -> str:
+    """Return the text to sign: one line of printable ASCII, which hardware wallets can display.
+
+    `ends_at` as RFC 3339.
+    """
+    return (
+        f"I own this Solana wallet and connect it to {bot} at {base_url}. Wallet {wallet}. Nonce"
+        f" {nonce}. Valid until {ends_at}."
+    )
+
+
+def parse_signature(text: str) -> bytes | None:
+    """Parse a 64-byte signature in base58, base64 or hex; None for anything else."""
+    text = text.strip()
+    if len(text) > MAX_SIGNATURE_TEXT:
+        return None
+    if base58.is_base58(text, SIGNATURE_BYTES):
+        return base58.b58decode(text)
+    for decode in (bytes.fromhex, _from_base64):
+        try:
+            raw = decode(text)
+        except (ValueError, binascii.Error):
+            continue
+        if len(raw) == SIGNATURE_BYTES:
+            return raw
+    return None
+
+
+def _from_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def is_signed(address: str, signature: bytes, text: str) -> bool:
+    """Whether the key of `address` signed `text`, as is or as an off-chain message."""
+    key = VerifyKey(base58.b58decode(address))
+    return any(
+        _verifies(key, signature, message)
+        for message in list_forms(base58.b58decode(address), text.encode())
+    )
+
+
+def list_forms(signer: bytes, text: bytes) -> list[bytes]:
+    """List the messages that wallets may sign for a text.
+
+    The plain text; Solana's off-chain message as `solana sign-offchain-message` writes it; and the
+    same as specified, with an empty application domain and this one signer (docs.anza.xyz,
+    proposals/off-chain-message-signing).
+    """
+    length = struct.pack("<H", len(text))
+    short = [SIGNING_DOMAIN + bytes((0, form)) + length + text for form in FORMATS]
+    full = [
+        SIGNING_DOMAIN + b"\0" + bytes(32) + bytes((form, 1)) + signer + length + text
+        for form in FORMATS
+    ]
+    return [text, *short, *full]
+
+
+def _verifies(key: VerifyKey, signature: bytes, message: bytes) -> bool:
+    try:
+        key.verify(message, signature)
+    except BadSignatureError:
+        return False
+    return True
+
+
+# ---- connecting ----------------------------------------------------------------------------------
 UNPROVABLE = (
     "cannot be proven: it belongs to a program (a multisig, a vault), so no key signs for it. You "
     "can connect it as a claimed wallet"

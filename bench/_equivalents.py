@@ -64,10 +64,16 @@ EQUIVALENTS = {
             "there is a share of each group",
         ),
     },
-    "chain/reading/digests.py": _unchecked(
-        '"accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=True)),',
-        "a receipt of unequal lengths was refused",
-    ),
+    "chain/reading/receipts.py": {
+        **_unchecked(
+            '"accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=True)),',
+            "a receipt of unequal lengths was refused",
+        ),
+        **_unchecked(
+            "for side, lamports in zip(sides, receipt.lamports(address), strict=False):",
+            "both are pairs",
+        ),
+    },
     "chain/reading/effects.py": _unchecked(
         "return zip(sides, mine, strict=True)", "both are pairs"
     ),
@@ -93,6 +99,10 @@ EQUIVALENTS = {
             "if self.unshown_in <= 0 or self.whole:",
             "if self.unshown_in < 0 or self.whole:",
         ): "of nothing there is nothing to explain",
+        (
+            "return [placed for top in receipt.instructions for placed in walk(top, None, False)]",
+            "return [placed for top in receipt.instructions for placed in walk(top, None, None)]",
+        ): "is asked whether it is true",
     },
     "chain/ledger/views.py": {
         (
@@ -105,12 +115,6 @@ EQUIVALENTS = {
             "gave = any(change < 0 for _, change, _ in effect.tokens) or (",
             "gave = any(change <= 0 for _, change, _ in effect.tokens) or (",
         ): "no change is of nothing",
-    },
-    "chain/reading/moves.py": {
-        (
-            "return [placed for top in receipt.instructions for placed in walk(top, None, False)]",
-            "return [placed for top in receipt.instructions for placed in walk(top, None, None)]",
-        ): "is asked whether it is true",
     },
     "chain/ledger/sales.py": {
         **_unchecked(
@@ -132,11 +136,7 @@ EQUIVALENTS = {
         ): "a part is joined to the next",
         ("assert_same_host=False,", "assert_same_host=None,"): "is asked whether it is true",
     },
-    "chain/reading/receipts.py": _unchecked(
-        "for side, lamports in zip(sides, receipt.lamports(address), strict=False):",
-        "both are pairs",
-    ),
-    "chain/ledger/risk.py": {
+    "chain/ledger/sums.py": {
         (
             "if realized > high:",
             "if realized >= high:",
@@ -149,6 +149,10 @@ EQUIVALENTS = {
             ("if seconds < 100:", other): "a hundred is round"
             for other in ("if seconds <= 100:", "if seconds < 101:")
         },
+        **_unchecked(
+            "return Sums(*map(sum, zip(*listed, strict=True))) if listed else NOTHING",
+            "all are Sums",
+        ),
     },
     "chain/stored/store.py": {
         **{
@@ -166,9 +170,6 @@ EQUIVALENTS = {
     },
     "chain/stored/trades.py": _unchecked(
         "row = dict(zip(DIGESTED, values, strict=True))", "the columns are what was asked for"
-    ),
-    "chain/ledger/sums.py": _unchecked(
-        "return Sums(*map(sum, zip(*listed, strict=True))) if listed else NOTHING", "all are Sums"
     ),
     "chain/reading/value.py": {
         (
@@ -203,10 +204,10 @@ EQUIVALENTS = {
             'letters = base64.b32encode(secrets.token_bytes(16)).decode().rstrip("XX=XX")',
         ): "the last letter stands for three bits and is no X",
     },
-    "accounts/json_body.py": {
+    "accounts/fields.py": {
         ("raise ValueError(name)", "raise ValueError(None)"): "is caught, and says nothing more",
     },
-    "accounts/proof.py": {
+    "accounts/wallets.py": {
         ('length = struct.pack("<H", len(text))', 'length = struct.pack("<h", len(text))'): (
             "no text to sign has 32,768 letters"
         ),

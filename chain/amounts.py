@@ -1,4 +1,14 @@
-"""Exact decimal text for integer amounts. No floats, no rounding."""
+"""Exact decimal text for integer amounts. No floats, no rounding.
+
+Token-2022 scaled amounts: a mint may display a multiple of the raw units. Only displayed and
+estimated amounts are scaled, never raw units, lots or results.
+"""
+
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import orjson
 
 
 def exact(raw: int, decimals: int) -> str:
@@ -23,3 +33,72 @@ def show_fixed(raw: int | None, decimals: int) -> str | None:
         return None
     digits = str(abs(raw)).rjust(decimals + 1, "0")
     return f"{'-' if raw < 0 else ''}{digits[:-decimals]}.{digits[-decimals:]}"
+
+
+# ---- Token-2022 scaled amounts -------------------------------------------------------------------
+ONE = Fraction(1)
+# Range of a multiplier in powers of ten; anything else is nonsense.
+MIN_EXPONENT, MAX_EXPONENT = -30, 30
+
+
+class Scale(NamedTuple):
+    """The multiplier as decimal text, before and after `changes_at` (Unix seconds); None if it
+    can't be read.
+    """
+
+    before: str | None
+    changes_at: int
+    after: str | None
+
+    def find(self, at: int) -> Fraction | None:
+        """Return the multiplier at a time (Unix seconds)."""
+        text = self.after if at >= self.changes_at else self.before
+        return None if text is None else Fraction(text)
+
+    def dump(self) -> str:
+        return orjson.dumps(tuple(self)).decode()
+
+
+UNKNOWN = Scale(None, 0, None)
+
+
+def load_scale(text: str) -> Scale:
+    """Parse a stored scale; UNKNOWN if it is damaged."""
+    try:
+        before, changes_at, after = orjson.loads(text)
+        return Scale(before and _read(before), int(changes_at), after and _read(after))
+    except (TypeError, ValueError):
+        return UNKNOWN
+
+
+def read_scale(extensions: dict[str, Any] | None) -> Scale | None:
+    """Read a scale from a mint's extensions (chain.mints); None if raw units aren't scaled."""
+    if extensions is None:
+        return UNKNOWN
+    state = extensions.get("scaledUiAmountConfig")
+    if state is None:
+        return None
+    try:
+        changes_at = int(state["newMultiplierEffectiveTimestamp"])
+        return Scale(_read(state["multiplier"]), changes_at, _read(state["newMultiplier"]))
+    except (KeyError, TypeError, ValueError):
+        return UNKNOWN
+
+
+def _read(told: Any) -> str | None:
+    """The chain stores a 64-bit float; wallets display its shortest decimal text."""
+    try:
+        number = Decimal(str(told))
+    except InvalidOperation:
+        return None
+    if not number.is_finite() or number <= 0:
+        return None
+    return f"{number:f}" if MIN_EXPONENT <= number.adjusted() <= MAX_EXPONENT else None
+
+
+def show_amount(raw: int, decimals: int, multiplier: Fraction | None) -> str | None:
+    """Return the displayed amount, truncated to `decimals` places; None if unknown."""
+    if multiplier is None:
+        return None
+    scaled = abs(raw) * multiplier.numerator // multiplier.denominator
+    return exact(scaled if raw >= 0 else -scaled, decimals)

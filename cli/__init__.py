@@ -7,14 +7,32 @@ import argparse
 import contextlib
 import datetime
 import json
+import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
-    from cli.parser import Parser
     from config import Config
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors never repeat what was typed: it may be a pasted secret."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and what is wrong with the arguments; exit with status 2."""
+        message = re.sub(
+            r"(unrecognized arguments|ambiguous option|invalid \w+( value)?|ignored explicit"
+            r" argument)\b.*?(\(choose from .*)?$",
+            r"\1 \3",
+            message,
+            flags=re.S,
+        )
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message.strip()}\n")
+
 
 # Where a module adds its commands; quoted, because argparse's class takes no argument at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -41,7 +59,7 @@ def print_result(args: argparse.Namespace, shown: object, text: str) -> None:
     print(json.dumps(shown, ensure_ascii=False) if args.json else text)
 
 
-def add_command(commands: Commands, name: str, run: Run, help: str) -> "Parser":
+def add_command(commands: Commands, name: str, run: Run, help: str) -> Parser:
     """Add and return a command that knows --json and runs `run(config, args)`."""
     command = commands.add_parser(name, help=help, description=help)
     command.add_argument("--json", action="store_true", help="print one JSON object")

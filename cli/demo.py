@@ -48,7 +48,7 @@ def run_demo(config: Config, args: Namespace) -> int:
     from demo import cast, node, stage
     from demo.market import Market
     from demo.recording import load_recording
-    from demo.server import address_of, start_server
+    from demo.stage import address_of, start_server
 
     start, recording = int(time.time()), load_recording()
     chain, market = node.Node(recording, start), Market(recording["mints"], start)

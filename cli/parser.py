@@ -1,34 +1,16 @@
 """Parse `app.py COMMAND` and run the command."""
 
-import argparse
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 import config as settings
 from accounts.problem import Problem
 from chain.reading.programs import BadPrograms
+from cli import Parser
 from operate.instance import Refused
 from storage.files import give_to_owner
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors never repeat what was typed: it may be a pasted secret."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the usage and what is wrong with the arguments; exit with status 2."""
-        message = re.sub(
-            r"(unrecognized arguments|ambiguous option|invalid \w+( value)?|ignored explicit"
-            r" argument)\b.*?(\(choose from .*)?$",
-            r"\1 \3",
-            message,
-            flags=re.S,
-        )
-        self.print_usage(sys.stderr)
-        self.exit(2, f"{self.prog}: error: {message.strip()}\n")
 
 
 def build_parser() -> Parser:

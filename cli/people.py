@@ -5,11 +5,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import config as settings
-from cli import Commands, add_command, add_group, now_ms, open_database, print_result, show_time
+from cli import (
+    Commands,
+    Parser,
+    add_command,
+    add_group,
+    now_ms,
+    open_database,
+    print_result,
+    show_time,
+)
 from config import Config
 
 if TYPE_CHECKING:
-    from cli.parser import Parser
     from models import Bot, Key
 
 DAY_MS, MAX_DAYS = 86_400_000, 3650
@@ -34,7 +42,7 @@ def add_commands(commands: Commands) -> None:
     add_reason(hide)
 
 
-def add_reason(command: "Parser") -> None:
+def add_reason(command: Parser) -> None:
     """Add --reason, which `admin audit` shows."""
     command.add_argument("--reason", default="", help="why; `admin audit` shows it")
 
@@ -137,9 +145,9 @@ def run_bot_list(config: Config, args: Namespace) -> None:
 
 
 def _list_addresses(bot: "Bot") -> list[str]:
-    from accounts import holdings
+    from accounts import wallets
 
-    return [one.wallet.address for one in holdings.list_holdings(bot)]
+    return [one.wallet.address for one in wallets.list_holdings(bot)]
 
 
 def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from cli import Commands, add_command, add_group, now_ms, print_result, show_time
+from cli import Commands, Parser, add_command, add_group, now_ms, print_result, show_time
 from cli.people import add_reason, with_database
 from config import Config
 
 if TYPE_CHECKING:
     from accounts.tables import Season
-    from cli.parser import Parser
 
 # Options and the fields they fill.
 FIELDS = {
@@ -38,7 +37,7 @@ def add_commands(commands: Commands) -> None:
     add_fields(change)
 
 
-def add_fields(command: "Parser", required: tuple[str, ...] = ()) -> None:
+def add_fields(command: Parser, required: tuple[str, ...] = ()) -> None:
     for option, (field, metavar, help) in FIELDS.items():
         default = f" (default: {DEFAULTS[option]})" if required and option in DEFAULTS else ""
         command.add_argument(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from accounts.delays import judge_delays, sum_delays
-from chain.ledger.risk import round_down
+from chain.ledger.sums import round_down
 from chain.ledger.views import HOUR_SECONDS
 from chain.reading.entries import READING
 from chain.reading.programs import ADDED_COLUMNS, BadPrograms, Programs, table

@@ -11,7 +11,7 @@ from evidence.notes import COSIGNATURE, Checkpoint, Signer, encode
 from evidence.tables import Witnessed
 from storage import database, tree, writing
 from storage.arrivals import open_log
-from storage.stored import make_object, make_shape, read_stored
+from storage.rows import make_object, make_shape, read_stored
 
 LOGS = """
 SELECT uid, first_leaf,

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.reading.entries import Entry
-from chain.reading.packing import pack, read_stored
-from chain.reading.receipts import Receipt
+from chain.reading.receipts import Receipt, pack, read_stored
 from evidence.claims import ClaimedPost
 from evidence.log_memory import LogMemory
 

@@ -14,12 +14,11 @@ from chain.reading.answers import (
     check_page,
     check_receipt,
 )
-from chain.reading.digests import digest_receipt
 from chain.reading.effects import touches
 from chain.reading.entries import read_entry
 from chain.reading.instructions import TOKEN_PROGRAMS
 from chain.reading.programs import Programs
-from chain.reading.receipts import Receipt
+from chain.reading.receipts import Receipt, digest_receipt
 from chain.rpc import BadAnswer, Refused, Resting, Rpc, Unavailable
 from evidence.memory import Memory
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from chain.ledger.balances import BalanceChain
-from chain.ledger.coverage import is_explained
+from chain.ledger.coverage import BalanceChain, is_explained
+from chain.ledger.inventory import Opening
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Opening
 from chain.ledger.own import OWN_FLAGS, OWN_WALLETS, mark_own
 from chain.ledger.sales import UNEXPLAINED
 from chain.ledger.views import Span, Spans
@@ -19,8 +18,7 @@ from chain.reading.effects import touches
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.reading.programs import Programs
-from chain.stored.attachments import Holder, find_past, is_own_trade
-from chain.stored.siblings import Sibling
+from chain.stored.attachments import Holder, Sibling, find_past, is_own_trade
 from chain.stored.store import BookedEntry, PendingLedger, rebuild_ledger, show_summary
 from chain.stored.summary import show_time
 from evidence import claimed, comparing

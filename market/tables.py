@@ -67,7 +67,7 @@ class Token(Quote):
     # What it keeps of a transfer.
     transfer_fee_bps = IntegerField(null=True)
     checked_at = BigIntegerField(null=True)
-    # JSON of chain.scales.Scale; null if raw units are shown as they are.
+    # JSON of chain.amounts.Scale; null if raw units are shown as they are.
     scale = TextField(null=True)
 
     class Meta:

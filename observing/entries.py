@@ -9,8 +9,8 @@ from peewee import JOIN, chunked, fn
 import storage
 from chain.reading.answers import Holding
 from chain.reading.entries import Entry, read_entry
-from chain.reading.packing import parse_stored, unpack_text
 from chain.reading.programs import Programs
+from chain.reading.receipts import parse_stored, unpack_text
 from models import Address, Receipt, Wallet, WalletSignature
 from storage import in_parts
 

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import storage
 from accounts.delays import count_delays
-from chain.stored.siblings import read_siblings
+from chain.stored.attachments import read_siblings
 from chain.stored.summary import UNREADABLE, read_coverage
 from chain.stored.trades import mark_differing_trades, renew_traders
 from models import Post, Trade, Wallet
 from observing.entries import reread_entries
-from observing.progress import read_progress
+from observing.listing import read_progress
 from observing.state import State
 from storage import read_rows
 

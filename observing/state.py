@@ -1,24 +1,217 @@
-"""State shared by the parts of the observer: settings, nodes, and the memory of a pass."""
+"""State shared by the parts of the observer: settings, nodes, and the memory of a pass.
+
+A failed step concerns one wallet, which is postponed, or all, which stops the pass.
+"""
 
 import logging
 import math
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import orjson
+
+import storage
 from accounts.auto_posts import update_posts
-from chain.ledger.coverage import is_explained
+from chain.ledger.coverage import Progress, add_trouble, is_explained
 from chain.ledger.ledger import Ledger
 from chain.reading.answers import Holding
 from chain.reading.entries import Entry
 from chain.reading.programs import table
-from chain.rpc import Rpc
-from chain.stored.store import LedgerStore, name_rules
+from chain.rpc import Resting, Rpc, RpcError, Unavailable
+from chain.stored.store import LedgerStore, PendingLedger, name_rules, show_coverage
+from chain.stored.summary import read_coverage
 from config import Config
-from models import Wallet
-from observing.notices import Notices
+from models import IS_PROGRAM, Wallet
 
+# ---- notices -------------------------------------------------------------------------------------
+# Minimum time between polls of a wallet because of notices, and how long the first one waits for
+# other notices about the same transaction.
+MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2
+# Polls per notice until something new is found: the polled node may lag.
+MAX_TRIES = 3
+# A notice that arrives this soon after a find may be about that find.
+LATE_SECONDS = 1.0
+# Mute an endpoint after this many consecutive false notices.
+MAX_FALSE = 50
+# After a poll finds something without a notice, treat the wallet as not covered for a while.
+DISTRUST_SECONDS, GRACE_SECONDS = 600.0, 5.0
+
+
+class Subscription(NamedTuple):
+    """Transactions that name a wallet or, if `account` is set, changes of its token account."""
+
+    wallet_id: int
+    wallet: str
+    account: str | None = None
+
+
+@dataclass
+class Call:
+    """Notices about a wallet that haven't led to a poll yet."""
+
+    begun_at: float
+    endpoints: set[str] = field(default_factory=set)
+    tries: int = 0
+    # A pass started without the wallet, perhaps because it wasn't due in the database yet.
+    is_missed: bool = False
+
+
+class Notices:
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        # By wallet: waiting, taken for the next pass, and in the running pass.
+        self._waiting: dict[int, Call] = {}
+        self._taken: dict[int, Call] = {}
+        self._polled: dict[int, Call] = {}
+        # Times by wallet: last poll because of notices, last notice, last poll that found
+        # something, last find without a notice.
+        self._asked_at: dict[int, float] = {}
+        self._told_at: dict[int, float] = {}
+        self._found_at: dict[int, float] = {}
+        self._missed_at: dict[int, float] = {}
+        self._covered: dict[str, set[int]] = {}
+        self._false: dict[str, int] = {}
+        # Wanted subscriptions, most important first; the same for every endpoint.
+        self.wanted: tuple[Subscription, ...] = ()
+
+    # ---- for listeners ---------------------------------------------------------------------------
+    def add(self, wallet_id: int, endpoint: str, now: float) -> None:
+        with self._news:
+            self._told_at[wallet_id] = now
+            if now - self._missed_at.get(wallet_id, -math.inf) < GRACE_SECONDS:
+                del self._missed_at[wallet_id]
+            self._waiting.setdefault(wallet_id, Call(now)).endpoints.add(endpoint)
+            self._news.notify_all()
+
+    def note_false(self, endpoint: str) -> None:
+        """Count a false or malformed notice."""
+        with self._news:
+            self._false[endpoint] = self._false.get(endpoint, 0) + 1
+
+    def is_false(self, endpoint: str) -> bool:
+        """Whether to mute an endpoint. If so, drop its notices and their count."""
+        with self._news:
+            if self._false.get(endpoint, 0) < MAX_FALSE:
+                return False
+            del self._false[endpoint]
+            for call in self._waiting.values():
+                call.endpoints.discard(endpoint)
+            self._waiting = {key: one for key, one in self._waiting.items() if one.endpoints}
+            return True
+
+    def cover(self, endpoint: str, wallet_ids: set[int]) -> None:
+        """Record the wallets for which an endpoint confirmed all subscriptions."""
+        with self._news:
+            self._covered[endpoint] = wallet_ids
+
+    # ---- for the job that subscribes -------------------------------------------------------------
+    def want(self, wanted: tuple[Subscription, ...]) -> None:
+        """Set the wanted subscriptions and forget all other wallets."""
+        ids = {one.wallet_id for one in wanted}
+        with self._news:
+            # Keep the same tuple if nothing changed: listeners compare by identity.
+            self.wanted = self.wanted if self.wanted == wanted else wanted
+            times = (self._asked_at, self._told_at, self._found_at, self._missed_at)
+            for known in (self._waiting, *times):
+                for wallet_id in known.keys() - ids:
+                    del known[wallet_id]
+
+    def take(self, clock: Callable[[], float], seconds: float = 0.0) -> list[int]:
+        """Return the wallets to poll in the next pass, once one is due. Waits up to `seconds`."""
+        end = clock() + seconds
+        with self._news:
+            while True:
+                self._drop_answered()
+                now, due_at = clock(), min(map(self._find_due, self._waiting), default=math.inf)
+                if due_at <= now or end <= now:
+                    break
+                self._news.wait(min(end, due_at) - now)
+            if due_at > now:
+                return []
+            taken = [one for one in self._waiting if self._find_free(one) <= now]
+            for wallet_id in taken:
+                self._taken[wallet_id] = self._waiting.pop(wallet_id)
+                self._asked_at[wallet_id] = now
+            return taken
+
+    def _find_due(self, wallet_id: int) -> float:
+        return max(self._waiting[wallet_id].begun_at + SETTLE_SECONDS, self._find_free(wallet_id))
+
+    def _find_free(self, wallet_id: int) -> float:
+        return self._asked_at.get(wallet_id, -math.inf) + MIN_PAUSE_SECONDS
+
+    def _drop_answered(self) -> None:
+        """Drop notices that arrived before a pass found something new."""
+        for wallet_id, call in list(self._waiting.items()):
+            if not call.tries and self._found_at.get(wallet_id, -math.inf) > call.begun_at:
+                self._false |= dict.fromkeys(call.endpoints, 0)
+                del self._waiting[wallet_id]
+
+    def count_covered(self) -> int:
+        with self._news:
+            return len(set().union(*self._covered.values()))
+
+    # ---- for the observer ------------------------------------------------------------------------
+    def begin_pass(self, wallet_ids: Iterable[int]) -> None:
+        with self._news:
+            self._polled = {one: self._taken.pop(one) for one in wallet_ids if one in self._taken}
+            self._taken = {key: one for key, one in self._taken.items() if not one.is_missed}
+            for call in self._taken.values():
+                call.is_missed = True
+
+    def is_urgent(self) -> bool:
+        """Whether wallets wait for the next pass, so the running one should end."""
+        return bool(self._taken)
+
+    def is_noticed(self, wallet_id: int) -> bool:
+        """Whether the running pass polls the wallet because of a notice."""
+        return wallet_id in self._polled
+
+    def note_found(self, wallet_id: int, now: float) -> None:
+        """Record that a poll found something new for a wallet.
+
+        If no notice arrives within a few seconds, the wallet isn't covered for a while.
+        """
+        with self._news:
+            self._found_at[wallet_id] = now
+            told_at = self._told_at.get(wallet_id, -math.inf)
+            if now - told_at >= GRACE_SECONDS and wallet_id not in self._polled:
+                self._missed_at[wallet_id] = now
+
+    def end_poll(self, wallet_id: int, is_pending: bool) -> None:
+        """Record that a wallet was polled. `is_pending`: listed transactions couldn't be fetched
+        yet.
+        """
+        with self._news:
+            call = self._polled.pop(wallet_id, None)
+            if call is None:
+                return
+            is_true = self._found_at.get(wallet_id, -math.inf) >= call.begun_at - LATE_SECONDS
+            if is_true:
+                self._false |= dict.fromkeys(call.endpoints, 0)
+            if is_true and not is_pending:
+                return
+            call.tries += 1
+            if call.tries < MAX_TRIES:
+                self._waiting.setdefault(wallet_id, call).endpoints.update(call.endpoints)
+            elif not is_true:
+                for endpoint in call.endpoints:
+                    self._false[endpoint] = self._false.get(endpoint, 0) + 1
+
+    def covers(self, wallet_id: int, now: float) -> bool:
+        """Whether an endpoint has all subscriptions of a wallet and missed no recent notice."""
+        with self._news:
+            missed_seconds = now - self._missed_at.get(wallet_id, -math.inf)
+            if GRACE_SECONDS <= missed_seconds < DISTRUST_SECONDS:
+                return False
+            return any(wallet_id in ids for ids in self._covered.values())
+
+
+# ---- state ---------------------------------------------------------------------------------------
 # Transactions fetched for a wallet per turn.
 SLICE = 20
 FULL_SCAN_INTERVAL_MS = 86_400_000
@@ -184,3 +377,114 @@ class State:
         if self._beat and self.clock() - self._beaten_at >= HEARTBEAT_SECONDS:
             self._beaten_at = self.clock()
             self._beat()
+
+
+# ---- failed steps --------------------------------------------------------------------------------
+# Initial delay after a failed step; doubles with each consecutive failure.
+MIN_POSTPONE_SECONDS, MAX_POSTPONE_SECONDS = 1.0, 3600.0
+
+
+class Attempts:
+    """Runs steps, and postpones wallets whose steps fail, with backoff."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def attempt(self, step: Callable[..., Any], wallet: Wallet, *args: Any) -> Any:
+        """Do one step for a wallet and return its result, or False if it failed.
+
+        A step that a node refuses is postponed and the others continue; a bug in Candor postpones
+        the whole wallet. Raises only errors that concern all wallets: no node answers, or the
+        database fails.
+        """
+        self._state.show_life()
+        name = step.__name__
+        if wallet.id in self._state.skipped or self.is_postponed(wallet, name):
+            return False
+        try:
+            done = step(wallet, *args)
+        except RpcError as error:
+            if self.is_common(error):
+                raise
+            return self._postpone_step(wallet, name, error)
+        except Exception as error:
+            # A bug in Candor: log its stack, and name it in the wallet's coverage and health.
+            self._state.forget_wallet(wallet.id)
+            if storage.is_busy(error):
+                raise
+            return self._postpone_wallet(wallet, error)
+        self.note_done(wallet, name)
+        return done
+
+    def note_done(self, wallet: Wallet, name: str) -> None:
+        """Clear the failure of this step, because it or an equivalent step succeeded."""
+        self._state.watches[wallet.id].postponed.pop(name, None)
+
+    def is_postponed(self, wallet: Wallet, name: str) -> bool:
+        """Whether this step failed and its retry isn't due yet."""
+        step = self._state.watches[wallet.id].postponed.get(name)
+        return step is not None and self._state.clock() < step.until
+
+    def is_common(self, error: RpcError) -> bool:
+        """Whether a call failed because of the nodes, not the wallet: they are backing off or not
+        responding.
+        """
+        return isinstance(error, Resting) or (
+            isinstance(error, Unavailable) and not self._state.rpc.is_reachable()
+        )
+
+    def _postpone_step(self, wallet: Wallet, name: str, error: RpcError) -> bool:
+        step = self._state.watches[wallet.id].postponed[name]
+        step.postpone(self._state.clock(), MIN_POSTPONE_SECONDS, MAX_POSTPONE_SECONDS)
+        if wallet.trouble != str(error):
+            log.warning("wallet %s: %s", wallet.address, error)
+        self._store_trouble(wallet, str(error))
+        return False
+
+    def _postpone_wallet(self, wallet: Wallet, error: Exception) -> bool:
+        """Skip this wallet for the rest of the pass, and delay its next polls with backoff."""
+        reason = f"internal error: {type(error).__name__}"
+        if wallet.trouble != reason:
+            log.error("wallet %s failed", wallet.address, exc_info=error)
+        self._state.skipped.add(wallet.id)
+        self._store_trouble(wallet, reason)
+        seconds = min(MAX_SLEEP_SECONDS, MIN_POSTPONE_SECONDS * 2 ** min(wallet.trouble_tries, 12))
+        due_at = self._state.now + int(1000 * seconds)
+        Wallet.update(due_at=due_at).where(Wallet.id == wallet.id).execute()
+        return False
+
+    def _store_trouble(self, wallet: Wallet, reason: str) -> None:
+        self._state.note_trouble(wallet.id)
+        wallet.trouble, wallet.trouble_at = reason, wallet.trouble_at or self._state.now
+        wallet.trouble_tries += 1
+        stored = Wallet.select(Wallet.coverage).where(Wallet.id == wallet.id).scalar()
+        if stored is None:
+            coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(trouble=reason))
+        else:
+            coverage = {**read_coverage(stored), "note": add_trouble(None, reason)}
+        _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
+
+    def refuse_program(self, wallet: Wallet) -> None:
+        """Stop observing this wallet: its address is a program."""
+        self._state.skipped.add(wallet.id)
+        self._state.note_trouble(wallet.id)
+        wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._state.now, 1
+        coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(program=True))
+        _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
+
+    def clear(self, wallet: Wallet) -> None:
+        """Clear a wallet's trouble if no step failed in this pass and none is postponed."""
+        postponed = self._state.watches[wallet.id].postponed
+        if wallet.trouble is None or wallet.id in self._state.troubled or postponed:
+            return
+        wallet.trouble, wallet.trouble_at, wallet.trouble_tries = None, None, 0
+        _update_trouble(wallet)
+
+
+def _update_trouble(wallet: Wallet, **more: str) -> None:
+    Wallet.update(
+        trouble=wallet.trouble,
+        trouble_at=wallet.trouble_at,
+        trouble_tries=wallet.trouble_tries,
+        **more,
+    ).where(Wallet.id == wallet.id).execute()

@@ -14,13 +14,13 @@ from peewee import OperationalError
 import storage
 from accounts import quotas
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
-from chain.stored.columns import OBJECT, WALLET_PARTS
 from chain.stored.summary import list_damaged
+from chain.stored.tables import OBJECT, WALLET_PARTS
 from config import Config
 from operate import backups, foreign_schema, inspection, instance
 from operate.differences import Difference
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
-from storage.stored import read_stored
+from storage.rows import read_stored
 
 LARGE_WAL = 256_000_000
 MAX_DIFFERENCES = 200

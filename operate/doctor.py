@@ -30,7 +30,7 @@ from operate.filesystems import check_filesystem
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
 from operate.instance import SIDE_FILES
 from operate.stored_backups import LEAST_FREE
-from storage import counters, key_files, locks
+from storage import counters, files, key_files
 
 OWN_FILES = {
     "app.db",
@@ -50,7 +50,7 @@ OWN_FILES = {
     "jobs.lock",
     "work.lock",
     "migrating.lock",
-    locks.DATA_DIR_LOCK,
+    files.DATA_DIR_LOCK,
 }
 LEFTOVERS = {
     "app.db.before-": "the database before a migration",
@@ -325,7 +325,7 @@ def check_providers(config: Config) -> Iterator[Finding]:
 ROOT = 0
 # Files that the server only reads; it writes its other files.
 READ_ALONE = {"secret_key", "log_key", "programs.csv", "about.txt"}
-WRITTEN = "app.db", "ratelimit.db", "jobs.lock", "work.lock", locks.DATA_DIR_LOCK
+WRITTEN = "app.db", "ratelimit.db", "jobs.lock", "work.lock", files.DATA_DIR_LOCK
 
 
 def check_access(config: Config) -> Iterator[Finding]:
@@ -397,7 +397,7 @@ def can_look(config: Config) -> bool:
     folder = config.data_dir
     if not os.access(folder, os.R_OK | os.X_OK):
         return False
-    names = [name + side for name in ("app.db", locks.DATA_DIR_LOCK) for side in SIDE_FILES]
+    names = [name + side for name in ("app.db", files.DATA_DIR_LOCK) for side in SIDE_FILES]
     paths = [folder / name for name in names]
     return all(os.access(path, os.R_OK) for path in paths if path.exists())
 

@@ -11,12 +11,12 @@ from peewee import BigIntegerField, BooleanField, ForeignKeyField, IntegerField,
 
 from accounts.acts import ACTS
 from accounts.conduct import ABOUT
-from chain.stored.columns import CHANGES, LOTS, NAMES, WALLET_PARTS
+from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS
 from models import Post
 from operate import schema
 from operate.differences import Difference
 from operate.readers import Reader
-from storage.stored import Shape, make_shape, read_stored
+from storage.rows import Shape, make_shape, read_stored
 
 BASE58 = "[1-9A-HJ-NP-Za-km-z]"
 ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"

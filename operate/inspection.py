@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from chain.reading.digests import digest_receipt
 from chain.reading.entries import Entry, read_entry
-from chain.reading.packing import parse_stored, unpack_text
 from chain.reading.programs import table
+from chain.reading.receipts import digest_receipt, parse_stored, unpack_text
 from chain.stored import store
 from config import Config
 from operate.differences import UNREADABLE, Difference

@@ -9,7 +9,7 @@ from filelock import lock_descriptor
 from peewee import OperationalError
 
 import storage
-from storage import locks, trouble
+from storage import files, trouble
 from storage.files import make_folder
 
 # Suffixes of the files of a SQLite database.
@@ -42,10 +42,10 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
 def alone(data_dir: Path) -> Iterator[None]:
     """Lock DATA_DIR: no other process can open its database.
 
-    Raises Refused if another process already has (storage.locks).
+    Raises Refused if another process already has (storage.files).
     """
     make_folder(data_dir)
-    with open(data_dir / locks.DATA_DIR_LOCK, "a") as file:
+    with open(data_dir / files.DATA_DIR_LOCK, "a") as file:
         if not lock_descriptor(file.fileno(), blocking=False):
             raise Refused(f"a server or a command is using {data_dir}: stop it first")
         yield
@@ -53,7 +53,7 @@ def alone(data_dir: Path) -> Iterator[None]:
 
 def is_in_use(data_dir: Path) -> bool:
     try:
-        with open(data_dir / locks.DATA_DIR_LOCK) as file:
+        with open(data_dir / files.DATA_DIR_LOCK) as file:
             return not lock_descriptor(file.fileno(), blocking=False)
     except FileNotFoundError:
         return False

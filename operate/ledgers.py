@@ -9,13 +9,20 @@ from typing import Any, NamedTuple
 
 from accounts.delays import judge_delays, sum_delays
 from accounts.verification import CitedTrade, judge_stored
-from chain.ledger.risk import round_down
+from chain.ledger.sums import round_down
 from chain.ledger.views import Holdings
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.stored import store
-from chain.stored.attachments import HOLDERS, HOLDINGS, Holder, is_own_trade
-from chain.stored.siblings import mark_entries, read_shared, read_siblings
+from chain.stored.attachments import (
+    HOLDERS,
+    HOLDINGS,
+    Holder,
+    is_own_trade,
+    mark_entries,
+    read_shared,
+    read_siblings,
+)
 from chain.stored.standings import BOARDS, Board, StandingRow, list_forgotten, work_out
 from chain.stored.summary import UNREADABLE as NO_COVERAGE
 from chain.stored.summary import read_coverage

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import storage
 from config import Config
 from operate import backups
-from storage import snapshots
+from storage import trouble
 
 ROWS_AT_ONCE = 200
 
@@ -38,7 +38,7 @@ class FileReader:
         return iter(self._db.execute(sql))
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        return snapshots.hold(self._db.execute, snapshots.BEGIN_SQLITE)
+        return trouble.hold_snapshot(self._db.execute, trouble.BEGIN_SQLITE)
 
 
 class ServerReader:
@@ -54,4 +54,4 @@ class ServerReader:
             yield from cursor.execute(sql)
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        return snapshots.hold(self._connection.execute, snapshots.BEGIN_POSTGRESQL)
+        return trouble.hold_snapshot(self._connection.execute, trouble.BEGIN_POSTGRESQL)

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chain.ledger.lots import share
+from chain.ledger.inventory import share
 from chain.reading.pools import ONE, PoolReading, State, find_fee
 from paper.pools import Pool, shift
 

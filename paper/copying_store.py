@@ -16,8 +16,7 @@ from chain.reading.entries import READING, Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.pools import unpack_pool
 from chain.reading.quotes import MINTS
-from chain.stored.attachments import write_last
-from chain.stored.siblings import UNREADABLE
+from chain.stored.attachments import UNREADABLE, write_last
 from paper import copying
 from paper.copying import Follower, Followers, Outcome
 from paper.rows import STORED_TRADES, StoredTrade

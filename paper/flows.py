@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import storage
 from chain.reading.entries import Entry
-from chain.stored.siblings import UNREADABLE
+from chain.stored.attachments import UNREADABLE
 from models import BOT_OF_TRADE
 from paper.fills import ONE
 from paper.market import Flow

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import storage
 from chain.reading.entries import Entry
 from chain.reading.pools import unpack_pool
-from chain.stored.siblings import UNREADABLE
+from chain.stored.attachments import UNREADABLE
 from paper import measured
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.guard import DAY_MS, HOUR_MS

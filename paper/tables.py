@@ -27,7 +27,7 @@ class Trader(Base):
     # Lower case, derived from the name; seeds whatever is left to chance.
     handle = TextField(unique=True)
     name = TextField()
-    # Names that look alike share it; see accounts.names.
+    # Names that look alike share it; see accounts.fields.
     likeness = TextField(default="", index=True)
     bio = TextField(default="")
     # JSON, as Bot's.

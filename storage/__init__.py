@@ -16,8 +16,7 @@ from peewee import DatabaseProxy
 from playhouse.migrations import Runner
 
 from config import BadSetting, Config
-from storage.files import make_folder
-from storage.locks import lock_data_dir
+from storage.files import lock_data_dir, make_folder
 from storage.sqlite import SQLite
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"

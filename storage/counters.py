@@ -20,9 +20,8 @@ from typing import Any, NamedTuple, Protocol
 import apsw
 
 from config import BadSetting, Config
-from storage.deadline import BusyHandler
 from storage.files import Identity, identify
-from storage.trouble import name_trouble
+from storage.trouble import BusyHandler, name_trouble
 
 SWEEP_SECONDS, GRACE_SECONDS = 600, 60
 # How long to skip a store after a failure.

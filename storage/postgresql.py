@@ -34,8 +34,14 @@ from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown
 
 from config import BadSetting
-from storage import deadline, snapshots
-from storage.trouble import Writes, name_trouble
+from storage.trouble import (
+    BEGIN_POSTGRESQL,
+    Writes,
+    find_left,
+    hold_snapshot,
+    is_patient,
+    name_trouble,
+)
 
 # Advisory lock numbers. They are scoped to the database.
 LOCKS = {
@@ -225,7 +231,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             cursor = self.cursor()
             try:
                 # 0 would mean no limit.
-                ms = max(1, int(1000 * deadline.left(self.busy_ms / 1000)))
+                ms = max(1, int(1000 * find_left(self.busy_ms / 1000)))
                 cursor.execute(BEGIN.format(ms=ms), prepare=False)
                 for check in self._checks:
                     check()
@@ -239,7 +245,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     def _note(self, trouble: str) -> None:
         # For a caller that doesn't wait, a lock isn't a failure.
-        if trouble != "locked" or deadline.is_patient():
+        if trouble != "locked" or is_patient():
             self.writes.fail(trouble)
 
     def commit(self) -> None:
@@ -296,7 +302,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
         """Keep a snapshot for this thread's queries inside."""
-        return snapshots.hold(self.execute_sql, snapshots.BEGIN_POSTGRESQL)
+        return hold_snapshot(self.execute_sql, BEGIN_POSTGRESQL)
 
     def erasing(self) -> contextlib.AbstractContextManager[None]:
         """Do nothing: PostgreSQL keeps overwritten rows in its files until vacuum."""

@@ -20,17 +20,22 @@ from peewee import OperationalError, __exception_wrapper__  # type: ignore[attr-
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.pool import PooledDatabase
 
-from storage import deadline, snapshots
-from storage.files import Identity, identify, sync
-from storage.locks import FileLock
+from storage.files import FileLock, Identity, identify, sync
 from storage.trouble import (
+    BEGIN_SQLITE,
     DISK_FLOOR,
     DISK_ROOM,
     LOCKED_SECONDS,
+    BusyHandler,
     Unusable,
     Writes,
     find_free,
+    find_left,
+    hold_snapshot,
+    impatient,
+    is_patient,
     name_trouble,
+    within,
 )
 
 log = logging.getLogger("candor")
@@ -145,8 +150,8 @@ class SQLite(PooledDatabase, APSWDatabase):
         conn.convert_binding = _bind
         self._note_files(conn)
 
-    def _make_busy_handler(self) -> deadline.BusyHandler:
-        return deadline.BusyHandler(lambda: self.busy_ms / 1000)
+    def _make_busy_handler(self) -> BusyHandler:
+        return BusyHandler(lambda: self.busy_ms / 1000)
 
     # ---- the files -------------------------------------------------------------------------------
     def _note_files(self, conn: apsw.Connection) -> None:
@@ -200,8 +205,8 @@ class SQLite(PooledDatabase, APSWDatabase):
         self.check_queries("a transaction")
         self._check_files()
         # One timeout covers both this process's writers and other processes.
-        with deadline.within(self.busy_ms / 1000):
-            if not self._turn.acquire(timeout=deadline.left(math.inf)):
+        with within(self.busy_ms / 1000):
+            if not self._turn.acquire(timeout=find_left(math.inf)):
                 self._note("locked")
                 raise Unusable("locked")
             self._mine.turn = True
@@ -224,7 +229,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     def _note(self, trouble: str) -> None:
         # For a caller that doesn't wait, a lock isn't a failure.
-        if trouble != "locked" or deadline.is_patient():
+        if trouble != "locked" or is_patient():
             self.writes.fail(trouble)
 
     def commit(self) -> None:
@@ -370,7 +375,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
         """Keep a snapshot for this thread's queries inside."""
-        return snapshots.hold(self.execute_sql, snapshots.BEGIN_SQLITE)
+        return hold_snapshot(self.execute_sql, BEGIN_SQLITE)
 
     @contextlib.contextmanager
     def erasing(self) -> Iterator[None]:
@@ -397,7 +402,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         """Retry clearing a WAL that was in use. Doesn't wait."""
         if self._empty_at is not None and time.monotonic() >= self._empty_at:
             # The previous commit is durable whatever happens here.
-            with contextlib.suppress(OperationalError), deadline.impatient():
+            with contextlib.suppress(OperationalError), impatient():
                 self._empty_wal()
 
     @contextlib.contextmanager

@@ -1,13 +1,104 @@
-"""Why the database isn't readable or writable, in plain words."""
+"""How long a thread waits for the database, and why it isn't readable or writable."""
 
+import contextlib
 import errno
+import math
 import shutil
 import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import apsw
 from peewee import OperationalError
 
+# ---- snapshots -----------------------------------------------------------------------------------
+BEGIN_SQLITE = "BEGIN DEFERRED"
+BEGIN_POSTGRESQL = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+@contextlib.contextmanager
+def hold_snapshot(execute: Callable[[str], Any], begin: str) -> Iterator[None]:
+    """Keep a snapshot open for the queries of `execute`'s connection."""
+    execute(begin)
+    try:
+        yield
+    finally:
+        execute("ROLLBACK")
+
+
+# ---- deadlines -----------------------------------------------------------------------------------
+# All waits of a request share one deadline. Threads without a request, such as jobs, only have each
+# wait's own timeout.
+
+# docs/operate.md promises this for requests that can't be stored.
+REQUEST_SECONDS = 5
+AT_ONCE = -math.inf
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.001, 0.05
+# On the time.monotonic() clock.
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+def begin_deadline(moment: float | None = None) -> None:
+    """Set the deadline of a request, by default REQUEST_SECONDS from now."""
+    _deadline.set(time.monotonic() + REQUEST_SECONDS if moment is None else moment)
+
+
+def end_deadline() -> None:
+    """Clear the deadline after the request."""
+    _deadline.set(math.inf)
+
+
+def find_left(most: float) -> float:
+    """Return the seconds this thread may wait: `most`, or less if the deadline is closer."""
+    return max(0.0, min(most, _deadline.get() - time.monotonic()))
+
+
+def is_patient() -> bool:
+    """Whether this thread waits for locks at all."""
+    return _deadline.get() != AT_ONCE
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Limit all waits inside to `seconds` or an earlier deadline."""
+    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def impatient() -> contextlib.AbstractContextManager[None]:
+    """Inside, fail immediately if the database is locked."""
+    return within(AT_ONCE)
+
+
+class BusyHandler:
+    """SQLite's busy handler for a connection: waits up to `seconds()` for a lock, but not past the
+    thread's deadline.
+    """
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds, self._left = seconds, 0.0
+
+    def __call__(self, tries: int) -> bool:
+        """Sleep before SQLite's next try. Return False when time is up. `tries`: tries so far."""
+        if tries == 0:
+            self._left = self._seconds()
+        pause = min(
+            FIRST_PAUSE_SECONDS * 2 ** min(tries, 10), MAX_PAUSE_SECONDS, find_left(self._left)
+        )
+        if pause <= 0:
+            return False
+        # Count sleep times, as SQLite does, so that a frozen clock in tests doesn't matter.
+        self._left -= pause
+        time.sleep(pause)
+        return True
+
+
+# ---- why it isn't usable -------------------------------------------------------------------------
 # Messages shown instead of a library's error.
 TROUBLES = {
     "disk_full": "the disk of this instance is full",

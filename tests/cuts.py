@@ -35,7 +35,7 @@ from evidence.notes import Signer
 from models import Attachment, Bot, Key, Post
 from notify import client, outbox
 from operate import backups, copy, doctor, schema, stored_backups
-from storage import key_files, locks, tree
+from storage import files, key_files, tree
 from web.site import notices
 
 # What no disk takes: memory, where there is some.
@@ -72,7 +72,7 @@ def opened(settings):
 
 def leave():
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
 
 
 def examine(settings):
@@ -180,7 +180,7 @@ class Posting(Scenario):
                     tell_seen(tell)
         finally:
             service.close()
-            locks.unlock_data_dir()
+            files.unlock_data_dir()
 
     def post(self, service, number, tell):
         event = f"e-{number}"

@@ -14,8 +14,7 @@ from app import create_app
 from chain import base58
 from chain.amounts import sol
 from chain.ledger.inventory import SOL
-from chain.ledger.risk import Fall
-from chain.ledger.sums import Sums
+from chain.ledger.sums import Fall, Sums
 from chain.ledger.views import ALL_HISTORY
 from chain.stored.summary import NOT_POLLED
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTrader, TradeMint

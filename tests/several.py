@@ -7,11 +7,9 @@ from story import VENUE, Story, account_of, address
 from test_ledger_store import DONE
 
 from accounts.auto_posts import update_posts
-from chain.reading.digests import digest_receipt
 from chain.reading.entries import read_entry
-from chain.reading.packing import pack
 from chain.reading.programs import table
-from chain.reading.receipts import parse_receipt
+from chain.reading.receipts import digest_receipt, pack, parse_receipt
 from chain.stored.store import LedgerStore
 from models import Address, Attachment, Receipt, Wallet, WalletSignature
 from operate import inspection, schema

@@ -9,7 +9,7 @@ from collections import Counter
 
 from hypothesis import strategies as st
 
-from chain.ledger.balances import BalanceChain
+from chain.ledger.coverage import BalanceChain
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.reading.effects import Balance

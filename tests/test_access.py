@@ -18,7 +18,7 @@ import storage
 from cli import now_ms, parser
 from config import load
 from operate import backups, doctor
-from storage import key_files, locks
+from storage import files, key_files
 
 NOBODY = 65534
 pytestmark = ground.sqlite_only
@@ -33,7 +33,7 @@ def instance():
     backups.migrate(config)
     key_files.secret_key(config)
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
     if os.geteuid() == 0:
         give(NOBODY, folder, *folder.iterdir())
     yield config
@@ -103,7 +103,7 @@ def run(config, *argv):
     # As this user first: then everything is loaded.
     work()
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
     if os.geteuid() == 0:
         give(NOBODY, *config.data_dir.iterdir())
     return lambda: run_plain(work)
@@ -207,7 +207,7 @@ def test_what_a_command_of_root_makes_belongs_to_the_server(instance, monkeypatc
     ):
         assert parser.main(argv) == 0
         storage.database.close_all()
-        locks.unlock_data_dir()
+        files.unlock_data_dir()
     for path in instance.data_dir.glob("*"):
         if path.name not in ("programs.csv", "app.db.before-link", "app.db.before-name"):
             assert path.stat().st_uid == NOBODY, path
@@ -220,5 +220,5 @@ def test_what_a_command_of_root_makes_belongs_to_the_server(instance, monkeypatc
         path.unlink()
     assert parser.main(["migrate"]) == 0
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
     assert complain(instance) == []

@@ -9,7 +9,7 @@ from service import NOW, Service
 from test_quotas import refusal
 
 import storage
-from accounts import acts, departures, holdings, influencers, quotas, wallets
+from accounts import acts, departures, influencers, quotas, wallets
 from accounts.problem import Problem
 from chain import base58
 from models import Attachment, Wallet
@@ -39,7 +39,7 @@ def add(service, bot, *addresses, now=NOW):
 
 def held(bot):
     """Addresses, the one that leads first."""
-    return [one.wallet.address for one in holdings.list_holdings(bot)]
+    return [one.wallet.address for one in wallets.list_holdings(bot)]
 
 
 def list_leaves():
@@ -70,7 +70,7 @@ def test_a_proven_wallet_is_added_to_the_one_that_leads(service, ada):
 def test_what_is_added_to_a_bot_without_a_wallet_leads(service):
     bot = service.make_bot("Ada").bot
     add(service, bot, B)
-    assert held(bot) == [B] and holdings.find_attachment(bot).ownership == "proven"
+    assert held(bot) == [B] and wallets.find_attachment(bot).ownership == "proven"
 
 
 def test_adding_what_the_bot_holds_changes_nothing(service, ada):
@@ -85,7 +85,7 @@ def test_adding_what_the_bot_holds_changes_nothing(service, ada):
 def test_adding_the_claimed_wallet_itself_proves_it(service):
     bot = service.make_bot("Ada", A).bot
     add(service, bot, A)
-    assert held(bot) == [A] and holdings.find_attachment(bot).ownership == "proven"
+    assert held(bot) == [A] and wallets.find_attachment(bot).ownership == "proven"
 
 
 def test_removing_one_leaves_the_others(service, ada):
@@ -156,7 +156,7 @@ def test_all_end_together(service, ada, end):
         departures.delete_owner(ada.owner, NOW + HOUR)
     assert held(ada) == []
     assert not Attachment.select().where(Attachment.detached_at.is_null()).exists()
-    assert [holdings.find_holder(one) for one in (A, B, C)] == [None] * 3
+    assert [wallets.find_holder(one) for one in (A, B, C)] == [None] * 3
     check_log(service)
     eve = service.make_bot("Eve").bot
     for one in (A, B, C):

@@ -11,8 +11,8 @@ import pytest
 from test_papertrade import RISE, Stage
 from test_studio import Browser
 
-from accounts import backtest_runs
-from accounts.backtest_runs import FIELDS, begin_backtest
+from accounts import backtests
+from accounts.backtests import FIELDS, begin_backtest
 from accounts.problem import Problem
 from models import Owner
 from paper.tables import Backtest
@@ -26,11 +26,11 @@ def waiting(monkeypatch):
     """What is begun has ended when the answer comes."""
 
     def play(*arguments):
-        thread = threading.Thread(target=backtest_runs._play, args=arguments)
+        thread = threading.Thread(target=backtests._play, args=arguments)
         thread.start()
         thread.join()
 
-    monkeypatch.setattr(backtest_runs, "start", play)
+    monkeypatch.setattr(backtests, "start", play)
 
 
 def record(settings):
@@ -86,7 +86,7 @@ def test_the_single_file_says_where_it_plays_them(service, monkeypatch):
     """It is its own interpreter: no other process could be started with it."""
     browser = Browser(service)
     browser.create("Nell")
-    monkeypatch.setattr(backtest_runs.sys, "frozen", True, raising=False)
+    monkeypatch.setattr(backtests.sys, "frozen", True, raising=False)
     refused = browser.send("/backtests", family="momentum")
     assert refused.status_code == 422 and "candor trader backtest" in refused.text
 
@@ -101,7 +101,7 @@ def no_process(monkeypatch, db, settings):
     """Backtests that are begun and go on for ever."""
     record(settings)
     held = []
-    monkeypatch.setattr(backtest_runs, "start", lambda *arguments: held.append(arguments[-1]))
+    monkeypatch.setattr(backtests, "start", lambda *arguments: held.append(arguments[-1]))
     return held
 
 
@@ -111,18 +111,18 @@ def test_one_is_played_at_a_time(settings, owner, no_process):
     with pytest.raises(Problem) as refused:
         begin_backtest(settings, owner, TYPED, 10**12)
     assert refused.value.code == "busy" and Backtest.select().count() == 1
-    shown = backtest_runs.find_backtest(settings, owner, run.uid, 10**12 + 2 * 600_000)
+    shown = backtests.find_backtest(settings, owner, run.uid, 10**12 + 2 * 600_000)
     assert shown.state == "running"
     # Another host played it, and nobody knows that host's lock.
-    late = backtest_runs.find_backtest(settings, owner, run.uid, 10**12 + 2 * 600_000 + 1)
+    late = backtests.find_backtest(settings, owner, run.uid, 10**12 + 2 * 600_000 + 1)
     assert late.state == "failed" and "Interrupted" in late.error
 
 
 def test_a_page_that_looks_at_a_backtest_keeps_none_from_beginning(settings, owner, no_process):
     first = begin_backtest(settings, owner, TYPED, 10**12)
-    backtest_runs.os.close(no_process.pop())
+    backtests.os.close(no_process.pop())
     # As long as looking takes on a machine that is busy.
-    looking = os.open(settings.data_dir / backtest_runs.LOCK, os.O_RDONLY)
+    looking = os.open(settings.data_dir / backtests.LOCK, os.O_RDONLY)
     fcntl.flock(looking, fcntl.LOCK_SH)
     threading.Timer(0.05, os.close, [looking]).start()
     second = begin_backtest(settings, owner, TYPED, 10**12)
@@ -140,26 +140,26 @@ def test_none_begins_for_an_account_that_was_deleted_meanwhile(settings, owner, 
 def test_what_a_killed_server_played_is_failed_at_once(settings, owner, no_process):
     """The system lets go of the lock with the process that held it."""
     run = begin_backtest(settings, owner, TYPED, 10**12)
-    (listed,) = backtest_runs.list_backtests(settings, owner, 10**12)
+    (listed,) = backtests.list_backtests(settings, owner, 10**12)
     assert listed.state == "running"
-    backtest_runs.os.close(no_process.pop())
-    found = backtest_runs.find_backtest(settings, owner, run.uid, 10**12)
-    (listed,) = backtest_runs.list_backtests(settings, owner, 10**12)
-    assert found.state == listed.state == "failed" and found.error == backtest_runs.INTERRUPTED
+    backtests.os.close(no_process.pop())
+    found = backtests.find_backtest(settings, owner, run.uid, 10**12)
+    (listed,) = backtests.list_backtests(settings, owner, 10**12)
+    assert found.state == listed.state == "failed" and found.error == backtests.INTERRUPTED
     second = begin_backtest(settings, owner, TYPED, 10**12)
     stored = Backtest.get_by_id(run.id)
-    assert (stored.state, stored.error) == ("failed", backtest_runs.INTERRUPTED)
-    assert backtest_runs.find_backtest(settings, owner, second.uid, 10**12).state == "running"
+    assert (stored.state, stored.error) == ("failed", backtests.INTERRUPTED)
+    assert backtests.find_backtest(settings, owner, second.uid, 10**12).state == "running"
     # One that another host plays is not judged by the lock of this one.
     Backtest.update(state="running").where(Backtest.id == run.id).execute()
-    backtest_runs.os.close(no_process.pop())
-    assert backtest_runs.find_backtest(settings, owner, run.uid, 10**12).state == "running"
+    backtests.os.close(no_process.pop())
+    assert backtests.find_backtest(settings, owner, run.uid, 10**12).state == "running"
 
 
 def test_ten_an_hour_are_enough_and_ten_are_kept(settings, owner, no_process):
     def begin(now):
         begin_backtest(settings, owner, TYPED, now)
-        backtest_runs.os.close(no_process.pop())
+        backtests.os.close(no_process.pop())
 
     hour = 3_600_000
     for number in range(10):
@@ -176,7 +176,7 @@ def test_ten_an_hour_are_enough_and_ten_are_kept(settings, owner, no_process):
 
 def test_a_process_that_ends_in_trouble_is_a_sentence(settings, owner, db, monkeypatch, waiting):
     record(settings)
-    monkeypatch.setattr(backtest_runs, "COMMAND", "nothing_of_the_kind")
+    monkeypatch.setattr(backtests, "COMMAND", "nothing_of_the_kind")
     run = begin_backtest(settings, owner, TYPED, 10**12)
     run = Backtest.get_by_id(run.id)
-    assert (run.state, run.result, run.error) == ("failed", None, backtest_runs.FAILED)
+    assert (run.state, run.result, run.error) == ("failed", None, backtests.FAILED)

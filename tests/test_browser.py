@@ -20,7 +20,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 import models
 import storage
 from accounts import admin, traders
-from accounts.names import MAX_NAME
+from accounts.fields import MAX_NAME
 from observer import Observer
 from storage import arrivals
 

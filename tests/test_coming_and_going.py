@@ -12,7 +12,7 @@ from several import find_differences
 from story import Story, account_of
 from test_attachments import A, B, C, D, check_log
 
-from accounts import holdings, wallets
+from accounts import wallets
 from accounts.problem import Problem
 from models import Attachment, Wallet
 from observer import Observer
@@ -78,7 +78,7 @@ class Life:
         """Let a bot take or give up a wallet, where it may."""
         bot, address = self.dice.choice(self.bots), self.dice.choice(list(ADDRESSES.values()))
         act = self.dice.choice(["add", "add", "add", "remove", "replace", "claim", "detach"])
-        before = len(holdings.list_holdings(bot))
+        before = len(wallets.list_holdings(bot))
         config = self.service.config
         try:
             if act == "add":
@@ -117,5 +117,5 @@ def check_open(life):
         held = Attachment.select().join(Wallet).where(Wallet.address == address)
         assert held.where(Attachment.detached_at.is_null()).count() <= 1
     for bot in life.bots:
-        told = holdings.list_holdings(bot)
+        told = wallets.list_holdings(bot)
         assert len(told) < 2 or {one.ownership for one in told} == {"proven"}

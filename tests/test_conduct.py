@@ -8,7 +8,7 @@ from test_admin_pages import list_done, log_in
 from test_pages import HOSTILE
 from test_studio import Browser, errors_of
 
-from accounts import acts, conduct, holdings, influencers, owners, traders, wallets
+from accounts import acts, conduct, influencers, owners, traders, wallets
 from accounts.problem import Problem
 from accounts.tables import AdminAct, Ban, Report
 from models import Attachment, Bot, Owner, Post, Session
@@ -195,7 +195,7 @@ def test_a_banned_wallet_is_taken_away_and_nobody_gets_it(service, ada, operator
     assert found.headers["Location"].endswith(f"/admin/wallets?wallet={W}")
     assert path in operator.get(found.headers["Location"]).text
     assert operator.send(path, page="/admin", reason="stolen").status_code == 302
-    assert holdings.find_attachment(Bot.get()) is None
+    assert wallets.find_attachment(Bot.get()) is None
     assert Attachment.get().detached_at is not None
     for ownership in ("claimed", "proven"):
         assert (
@@ -218,7 +218,7 @@ def test_a_banned_wallet_is_taken_away_and_nobody_gets_it(service, ada, operator
 def test_a_wallet_is_banned_however_its_address_was_pasted(service, ada, operator):
     path = f"/admin/wallets/%20{W}%0A/ban"
     assert operator.send(path, page="/admin", reason="stolen").status_code == 302
-    assert holdings.find_attachment(Bot.get()) is None
+    assert wallets.find_attachment(Bot.get()) is None
     assert refused(lambda: acts.ban_wallet(f"{W}.", "operator", "", NOW)) == "validation_failed"
     assert not acts.ban_wallet(f" {W}", "operator", "twice", NOW)
     assert operator.send(path, page="/admin", reason="it was not", on="yes").status_code == 302

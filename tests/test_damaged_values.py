@@ -17,11 +17,11 @@ from test_shapes import add_rare_things
 
 import models
 from accounts.tables import Hook
-from chain.stored.columns import CHANGES, LOTS, NAMES, WALLET_PARTS
+from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS
 from operate import schema
 from paper.tables import Backtest
 from storage import database, rows
-from storage.stored import Column, Damaged, Part, Stored, Whole, make_shape, read_stored
+from storage.rows import Column, Damaged, Part, Stored, Whole, make_shape, read_stored
 
 # A demonstration is a file, whatever engine the tests run on.
 pytestmark = ground.sqlite_only

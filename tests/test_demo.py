@@ -36,7 +36,7 @@ from demo.recording import SLOW, SLOW_SECONDS, load_recording
 from market.providers import parse_list, parse_pairs, parse_pools
 from observer import Observer, observe_once
 from operate import backups, instance
-from storage import locks
+from storage import files
 from web.site import demonstration
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -482,7 +482,7 @@ def test_a_real_instance_never_says_demonstration(service):
 def test_a_demonstration_needs_a_folder_of_its_own(service):
     service.make_bot()
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
     with pytest.raises(instance.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
     # As after an interrupted restore.

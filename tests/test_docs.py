@@ -10,7 +10,7 @@ import pytest
 from corpus import read_expected
 from teller import Teller
 
-from accounts import exports
+from accounts import departures
 from accounts.problem import CODES
 from chain.amounts import exact, show_fixed
 from chain.ledger.ledger import WHOLE, Ledger
@@ -77,8 +77,10 @@ def test_every_flag_of_a_trade_is_named_and_said_in_words(service):
 def test_every_file_of_an_archive_is_named():
     text = (ROOT / "docs" / "leaving.md").read_text()
     named = re.findall(r"`([\w*]+\.\w+)`", "".join(re.findall(r"^\| (.*?) \|", text, re.M)))
-    assert [name for name in exports.NAMES if not any(map(Path(name).match, named))] == []
-    assert [name for name in named if not any(Path(one).match(name) for one in exports.NAMES)] == []
+    assert [name for name in departures.NAMES if not any(map(Path(name).match, named))] == []
+    assert [
+        name for name in named if not any(Path(one).match(name) for one in departures.NAMES)
+    ] == []
 
 
 def test_links_to_a_heading_find_it():

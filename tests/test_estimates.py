@@ -4,7 +4,7 @@ import orjson
 import pytest
 from service import NOW, address
 
-from chain.scales import UNKNOWN, Scale
+from chain.amounts import UNKNOWN, Scale
 from market.tables import Token
 from models import Wallet
 from web.api.estimates import parse_price

@@ -8,7 +8,7 @@ import pytest
 from cli import processes, server
 from config import load
 from operate import doctor, filesystems
-from storage import locks
+from storage import files
 
 # Debian with an encrypted disk, an automounted NFS home, a share with a blank and a backslash in
 # its name, and a folder of the share bound to another place.
@@ -90,7 +90,7 @@ def test_the_start_warns_and_serves(on_nfs, monkeypatch, capsys):
     monkeypatch.setattr(processes, "serve", lambda: served.append(1))
     monkeypatch.setenv("LISTEN_FDS", "1")
     server.run_server(on_nfs, Namespace())
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
     (warning,) = [line for line in capsys.readouterr().out.splitlines() if "nfs4" in line]
     assert "Warning" in warning and "local disk" in warning and served
 

@@ -10,7 +10,7 @@ import pytest
 from lookout import watch
 from service import NOW, address, signature
 
-from accounts import exports, quotas
+from accounts import departures, quotas
 from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignature
 from observing.subscriptions import list_subscriptions
 from storage import database
@@ -177,7 +177,7 @@ def test_an_archive_has_its_stay_and_its_trades_and_the_lead_comes_first(bot, se
     service.observe_trade(address("other"), "not hers", 2)
     path = tmp_path / "archive.zip"
     with open(path, "wb") as file:
-        exports.write_archive(bot.owner, "https://old.example", "0.2.0", NOW + 60_000, file)
+        departures.write_archive(bot.owner, "https://old.example", "0.2.0", NOW + 60_000, file)
 
     def rows(name):
         with zipfile.ZipFile(path) as opened:

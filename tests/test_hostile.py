@@ -17,7 +17,7 @@ from test_studio import Browser
 import jobs
 from accounts import traders
 from accounts.fields import has_control
-from chain.letters import clean_text
+from chain.symbols import clean_text
 from market.tables import Token
 from models import Bot, Job, Key, Post, Wallet
 from observer import Observer

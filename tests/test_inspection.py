@@ -16,7 +16,7 @@ from peewee import fn
 from story import address, market
 
 from accounts import posts
-from chain.reading.packing import pack_text, read_dictionary, unpack_text
+from chain.reading.receipts import pack_text, read_dictionary, unpack_text
 from chain.stored.tables import Mint, RunningTotal, TokenTrader, TradeMint
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import rebuilding

@@ -9,6 +9,7 @@ from scene import Scene
 from story import RENT, account_of, address
 
 from chain.base58 import b58decode
+from chain.reading.flows import Move, is_read, list_moves, place_calls
 from chain.reading.instructions import (
     ASSOCIATED,
     STAKE,
@@ -22,7 +23,6 @@ from chain.reading.instructions import (
     read_data,
     read_parsed,
 )
-from chain.reading.moves import Move, is_read, list_moves, place_calls
 from chain.reading.receipts import Instruction, parse_receipt
 
 A, B, C, D = (address(word) for word in "ABCD")

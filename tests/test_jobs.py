@@ -14,7 +14,7 @@ import pytest
 import jobs
 import storage
 from models import Job
-from storage import deadline
+from storage import trouble
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_locked_database_is_outlived(crew, settings, caplog):
     tick = counting(counts)
 
     def write(now):
-        with deadline.impatient():
+        with trouble.impatient():
             jobs.note_job("written", "ok", now)
         return tick(now)
 

@@ -24,7 +24,7 @@ from accounts import admin, posts
 from cli.operate import run_backup
 from operate import backups, database_checks, doctor, foreign_schema
 from operate.instance import Refused
-from storage import locks
+from storage import files
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = ground.sqlite_only
@@ -37,7 +37,7 @@ def settings_for(folder):
 def leave():
     """Step out of DATA_DIR, as a process that ends does."""
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
 
 
 def list_events(path):

@@ -12,7 +12,7 @@ from accounts.influencers import retire_bot
 from accounts.wallets import attach_wallet, detach_wallet
 from chain.ledger.coverage import GIVEN_UP
 from models import Attachment, Bot, Wallet
-from observing.closing import MAX_CLOSING_MS
+from observing.balances import MAX_CLOSING_MS
 from observing.rebuilding import rebuild
 from web.api.bots import OWNERS
 

@@ -12,17 +12,8 @@ from service import NOW, address, signature
 from test_studio import Browser
 
 import storage
-from accounts import (
-    api_keys,
-    departures,
-    exports,
-    hooks,
-    influencers,
-    owners,
-    posts,
-    traders,
-)
-from accounts.exports import NAMES, write_archive
+from accounts import api_keys, departures, hooks, influencers, owners, posts, traders
+from accounts.departures import NAMES, write_archive
 from accounts.problem import Problem
 from accounts.tables import Hook
 from models import Attachment, Bot, Key, Owner, Post, Session
@@ -110,7 +101,7 @@ def test_an_archive_holds_everything_and_no_secret(service, life, tmp_path):
 
 def test_an_archive_is_of_one_moment(service, life, tmp_path, monkeypatch):
     """A bot that begins to post while it is written is in it with its posts, or not at all."""
-    list_posts = exports._list_post_lines
+    list_posts = departures._list_post_lines
 
     def create():
         with storage.database.connection_context():
@@ -123,7 +114,7 @@ def test_an_archive_is_of_one_moment(service, life, tmp_path, monkeypatch):
         thread.join()
         return list_posts(owner)
 
-    monkeypatch.setattr(exports, "_list_post_lines", create_first)
+    monkeypatch.setattr(departures, "_list_post_lines", create_first)
     assert list_names(export(life, tmp_path / "a.zip")) == ["Ada Lovelace"]
     monkeypatch.undo()
     assert list_names(export(life, tmp_path / "b.zip")) == ["Ada Lovelace", "Late"]

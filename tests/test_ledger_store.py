@@ -23,9 +23,8 @@ import models
 import storage
 from accounts.auto_posts import update_posts
 from chain.ledger.coverage import Progress
-from chain.ledger.inventory import SOL
+from chain.ledger.inventory import SOL, Opening
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.ledger.lots import Opening
 from chain.ledger.sales import Booked, see_side
 from chain.reading.entries import read_entry
 from chain.reading.programs import table

@@ -17,11 +17,9 @@ from websockets.exceptions import WebSocketException
 import config
 import jobs
 from models import Wallet
-from observing import listening, subscriptions
-from observing.listening import Listener
-from observing.notices import MAX_FALSE, Notices, Subscription
-from observing.state import State
-from observing.subscriptions import list_websockets
+from observing import subscriptions
+from observing.state import MAX_FALSE, Notices, State, Subscription
+from observing.subscriptions import Listener, list_websockets
 from web.api.health import check_health
 
 CAT = address(account_of("ada", "CAT"))
@@ -36,8 +34,8 @@ PLACES = [
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
     """Pauses of an impatient listener."""
-    for name in ("STEP_SECONDS", "MIN_PAUSE_SECONDS"):
-        monkeypatch.setattr(listening, name, 0.05)
+    for name in ("READ_SECONDS", "MIN_PAUSE_SECONDS"):
+        monkeypatch.setattr(subscriptions, name, 0.05)
 
 
 @pytest.fixture
@@ -159,7 +157,7 @@ def test_the_setting_is_a_cap(node, listen):
 
 
 def test_an_endpoint_that_answers_nothing_is_left(node, listen, monkeypatch):
-    monkeypatch.setattr(listening, "REPLY_SECONDS", 0.2)
+    monkeypatch.setattr(subscriptions, "REPLY_SECONDS", 0.2)
     node.stall()
     listener = listen(node)
     until(lambda: listener.state == "resting")
@@ -202,8 +200,8 @@ def test_a_line_that_falls_silent_is_given_up_and_begun_again(node, listen, monk
     """No byte comes any more and nobody hangs up: it shows within two pings, 40 s of the 60 that
     are allowed; here half a second each. Meanwhile nobody passes for heard.
     """
-    assert 2 * listening.PING_SECONDS < 60
-    monkeypatch.setattr(listening, "PING_SECONDS", 0.5)
+    assert 2 * subscriptions.PING_SECONDS < 60
+    monkeypatch.setattr(subscriptions, "PING_SECONDS", 0.5)
     line = DeadLine(node.port)
     listener = listen(line)
     until(lambda: listener.notices.count_covered() == 2)
@@ -243,7 +241,7 @@ def test_nonsense_is_passed_over(node, listen, chain, raw):
 def test_a_message_that_is_too_large_ends_the_connection_and_no_more(node, listen):
     listener = listen(node)
     until(lambda: listener.notices.count_covered() == 2)
-    node.flood("x" * (listening.MAX_MESSAGE_BYTES + 1))
+    node.flood("x" * (subscriptions.MAX_MESSAGE_BYTES + 1))
     until(lambda: node.connections == 2 and listener.notices.count_covered() == 2)
 
 
@@ -257,7 +255,7 @@ def test_nonsense_without_end_is_left_alone(node, listen):
 
 def test_a_flood_is_read_at_a_pace(node, listen, monkeypatch):
     """Fifty a second here, whatever is sent."""
-    monkeypatch.setattr(listening, "MAX_NOTICES", 50)
+    monkeypatch.setattr(subscriptions, "MAX_NOTICES", 50)
     listener, noticed_at = listen(node), []
     until(lambda: listener.notices.count_covered() == 2)
     monkeypatch.setattr(listener.notices, "add", lambda *_: noticed_at.append(time.monotonic()))
@@ -329,14 +327,14 @@ def test_the_job_outlives_a_fault_of_ours(settings, db, caplog, monkeypatch):
 
 def test_a_listener_outlives_a_fault_of_ours(node, listen, monkeypatch, caplog):
     """Its text may hold the address, and with it a token: the log has its type."""
-    read, faults = listening.read_message, [ZeroDivisionError("canary-of-the-bell")]
+    read, faults = subscriptions.read_message, [ZeroDivisionError("canary-of-the-bell")]
 
     def fail_once(value):
         if faults:
             raise faults.pop()
         return read(value)
 
-    monkeypatch.setattr(listening, "read_message", fail_once)
+    monkeypatch.setattr(subscriptions, "read_message", fail_once)
     listener = listen(node)
     until(lambda: listener.notices.count_covered() == 2)
     assert "ZeroDivisionError" in caplog.text and "canary" not in caplog.text

@@ -13,7 +13,7 @@ import ground
 import pytest
 from peewee import OperationalError
 
-from storage import counters, database, deadline
+from storage import counters, database, trouble
 
 pytestmark = ground.sqlite_only
 GONE = "the data folder of this instance was removed or replaced"
@@ -136,13 +136,13 @@ def test_all_writes_of_a_request_share_its_deadline(service):
 
     with lock(service.config.database_path):
         began = time.monotonic()
-        deadline.begin(began + 0.2)
+        trouble.begin_deadline(began + 0.2)
         try:
             for attempt in (write, write, service.make_bot):
                 with pytest.raises(OperationalError):
                     attempt()
         finally:
-            deadline.end()
+            trouble.end_deadline()
         assert time.monotonic() - began < 10
 
 
@@ -152,7 +152,7 @@ def test_a_writer_behind_another_one_of_this_process_keeps_its_deadline(service)
         failed = []
 
         def write():
-            deadline.begin(time.monotonic() + 0.2)
+            trouble.begin_deadline(time.monotonic() + 0.2)
             try:
                 service.make_bot()
             except OperationalError as error:
@@ -166,9 +166,9 @@ def test_a_writer_behind_another_one_of_this_process_keeps_its_deadline(service)
 
 def test_the_deadline_ends_with_its_request(service):
     seen = []
-    service.app.before_request(lambda: seen.append(deadline.left(60)))
+    service.app.before_request(lambda: seen.append(trouble.find_left(60)))
     service.get("/market")
-    assert deadline.left(60) == 60 and 0 < seen[0] <= deadline.REQUEST_SECONDS
+    assert trouble.find_left(60) == 60 and 0 < seen[0] <= trouble.REQUEST_SECONDS
 
 
 # ---- DATA_DIR is gone ----------------------------------------------------------------------------

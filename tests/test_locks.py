@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from storage.locks import FileLock
+from storage.files import FileLock
 
 ROOT = Path(__file__).resolve().parent.parent
 HOLDER = """
 import sys
 from pathlib import Path
-from storage.locks import FileLock
+from storage.files import FileLock
 lock = FileLock(Path(sys.argv[1]))
 print(lock.take(wait=True), flush=True)
 sys.stdin.read()

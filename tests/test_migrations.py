@@ -18,7 +18,7 @@ import storage
 from models import Base, Owner, Wallet
 from operate import backups, foreign_schema, schema
 from operate.instance import Refused
-from storage import locks
+from storage import files
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST, SECOND = "0001_schema", "0002_more"
@@ -102,7 +102,7 @@ def older(given):
 
 def leave():
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
 
 
 def read(given):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chain.amounts import Scale, load_scale
 from chain.mints import (
     CHECKS,
     MINT_BYTES,
@@ -23,7 +24,6 @@ from chain.mints import (
     check_mint,
     parse_mint,
 )
-from chain.scales import Scale, load_scale
 from market.store import store_checks
 from market.tables import Token
 from tests.fakemarket import address

@@ -17,7 +17,7 @@ from market.tables import Token
 from models import Arrival, Trade
 from operate import backups, copy, schema
 from operate.instance import Refused
-from storage import locks
+from storage import files
 
 pytestmark = ground.postgresql_only
 
@@ -34,7 +34,7 @@ def file_settings(folder, **more):
 
 def leave():
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
 
 
 @pytest.fixture

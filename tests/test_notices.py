@@ -2,7 +2,7 @@
 
 import pytest
 
-from chain.notices import Notice, Reply, read_message
+from observing.subscriptions import Notice, Reply, read_message
 
 LAST = 2**63 - 1
 

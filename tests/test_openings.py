@@ -11,7 +11,7 @@ from evidence import log
 from evidence.notes import Signer, encode
 from models import Post
 from operate import backups
-from storage import database, locks, tree
+from storage import database, files, tree
 
 NOW = 1_800_000_000_000
 WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
@@ -90,7 +90,7 @@ def fill(settings, folder):
         publish(bot, "e3")
         last = log.make_checkpoint(log.find_log())
     database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
     return last
 
 

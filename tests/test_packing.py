@@ -10,16 +10,16 @@ from corpus import read_history
 
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
-from chain.reading.packing import (
+from chain.reading.receipts import (
     MAX_BYTES,
     pack,
     pack_text,
+    parse_receipt,
     read_dictionary,
     read_stored,
     unpack,
     unpack_text,
 )
-from chain.reading.receipts import parse_receipt
 
 RAW = read_history()["transactions"][0]["jsonParsed"]
 (SIGNATURE,) = RAW["transaction"]["signatures"]

@@ -14,7 +14,7 @@ from test_pages import HOSTILE
 from test_studio import Browser
 
 from accounts import acts, conduct, departures, traders
-from accounts.exports import write_archive
+from accounts.departures import write_archive
 from accounts.problem import Problem
 from accounts.tables import Report
 from cli.parser import main

@@ -33,7 +33,7 @@ from accounts import influencers
 from market import tables as market_tables
 from models import Arrival, Job, Receipt, WalletSignature
 from operate import backups, doctor, instance
-from storage import arrivals, database, deadline
+from storage import arrivals, database, trouble
 
 pytestmark = ground.postgresql_only
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,7 +141,7 @@ def test_a_lock_is_trouble_to_who_waits_for_it_alone(db, other):
         models.Job.update(state="ok").execute()
 
     with other.connection_context(), other.atomic():
-        with pytest.raises(OperationalError), deadline.impatient():
+        with pytest.raises(OperationalError), trouble.impatient():
             write()
         assert database.find_trouble() is None
         ground.wait_no_longer(50)

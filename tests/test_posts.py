@@ -11,8 +11,7 @@ from nacl.signing import SigningKey
 from service import NOW, address, signature
 
 from accounts import influencers, posts, wallets
-from accounts.fields import HOLDS_SECRET
-from accounts.json_body import parse_json
+from accounts.fields import HOLDS_SECRET, parse_json
 from accounts.problem import Problem
 from chain.base58 import b58encode
 from models import Arrival, Post

@@ -6,12 +6,12 @@ import struct
 import pytest
 from nacl.signing import SigningKey
 
-from accounts import proof
+from accounts import wallets
 from chain import base58
 
 KEY = SigningKey(bytes(range(32)))
 WALLET = base58.b58encode(bytes(KEY.verify_key))
-TEXT = proof.write_challenge(
+TEXT = wallets.write_challenge(
     "https://candor.example", "bot_1", WALLET, "0f" * 12, "2026-11-05T12:05:00Z"
 )
 
@@ -29,7 +29,7 @@ def test_the_text_names_all_it_is_good_for_on_one_printable_line():
 
 
 def test_the_text_itself_counts():
-    assert proof.is_signed(WALLET, sign(TEXT.encode()), TEXT)
+    assert wallets.is_signed(WALLET, sign(TEXT.encode()), TEXT)
 
 
 @pytest.mark.parametrize("form", [0, 1])
@@ -40,7 +40,7 @@ def test_the_command_lines_off_chain_message_counts(form):
     message = (
         b"\xffsolana offchain" + bytes([0, form]) + struct.pack("<H", len(TEXT)) + TEXT.encode()
     )
-    assert proof.is_signed(WALLET, sign(message), TEXT)
+    assert wallets.is_signed(WALLET, sign(message), TEXT)
 
 
 def test_the_specifications_off_chain_message_counts():
@@ -49,7 +49,7 @@ def test_the_specifications_off_chain_message_counts():
     """
     message = bytearray(0x33) + bytes(KEY.verify_key) + struct.pack("<H", len(TEXT)) + TEXT.encode()
     message[0:16], message[0x10], message[0x31], message[0x32] = b"\xffsolana offchain", 0, 0, 1
-    assert proof.is_signed(WALLET, sign(bytes(message)), TEXT)
+    assert wallets.is_signed(WALLET, sign(bytes(message)), TEXT)
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_the_specifications_off_chain_message_counts():
     ],
 )
 def test_a_wrong_signature_proves_nothing(wrong):
-    assert not proof.is_signed(WALLET, wrong(), TEXT)
+    assert not wallets.is_signed(WALLET, wrong(), TEXT)
 
 
 def test_a_wallet_no_key_belongs_to_is_never_proven():
     off_curve = base58.b58encode(b"\x02" + bytes(31))
-    assert not proof.is_signed(off_curve, bytes(64), TEXT)
+    assert not wallets.is_signed(off_curve, bytes(64), TEXT)
 
 
 def test_a_signature_is_read_in_the_ways_it_is_written():
@@ -79,7 +79,7 @@ def test_a_signature_is_read_in_the_ways_it_is_written():
         raw.hex(),
         f"  {raw.hex()}\n",
     ):
-        assert proof.parse_signature(text) == raw
+        assert wallets.parse_signature(text) == raw
 
 
 @pytest.mark.parametrize(
@@ -87,17 +87,17 @@ def test_a_signature_is_read_in_the_ways_it_is_written():
     ["", "abc", "0" * 126, base64.b64encode(bytes(63)).decode(), "ü" * 88, "[1,2,3]", "\0" * 128],
 )
 def test_what_is_no_signature_is_none(text):
-    assert proof.parse_signature(text) is None
+    assert wallets.parse_signature(text) is None
 
 
 def test_a_signature_has_200_characters_at_most_however_it_is_spaced():
     """128 digits of hex and 72 spaces between them, or one more."""
     text = sign(TEXT.encode()).hex()
-    assert proof.parse_signature(" " * 99 + text[:2] + " " * 72 + text[2:])
-    assert proof.parse_signature(text[:2] + " " * 73 + text[2:]) is None
+    assert wallets.parse_signature(" " * 99 + text[:2] + " " * 72 + text[2:])
+    assert wallets.parse_signature(text[:2] + " " * 73 + text[2:]) is None
 
 
 def test_a_signature_in_base64_has_nothing_else_in_it():
     text = base64.b64encode(sign(TEXT.encode())).decode()
-    assert proof.parse_signature(text)
-    assert proof.parse_signature(text[:40] + "!*" + text[40:]) is None
+    assert wallets.parse_signature(text)
+    assert wallets.parse_signature(text[:40] + "!*" + text[40:]) is None

@@ -11,7 +11,7 @@ import storage
 from accounts.wallets import attach_wallet
 from models import Address, Attachment, Bot, Post, Wallet
 from observer import Observer
-from observing import trouble
+from observing import state
 from observing.subscriptions import make_due
 
 HOUR_MS = 3_600_000
@@ -191,7 +191,7 @@ def test_trouble_with_a_quiet_wallet_is_told(look, chain):
     seen.look(2)
     assert "getSignaturesForAddress" in seen.coverage()["note"] and Wallet.get().trouble
     node.restore()
-    seen.clock.sleep(trouble.MAX_POSTPONE_SECONDS)
+    seen.clock.sleep(state.MAX_POSTPONE_SECONDS)
     seen.look(3)
     assert seen.coverage()["note"] is None and is_quiet(seen) == {ADA: True}
 

@@ -9,7 +9,7 @@ from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
 import storage
-from accounts import holdings, influencers, posts, quotas, traders, wallets
+from accounts import influencers, posts, quotas, traders, wallets
 from accounts.problem import Problem
 from models import Attachment, Bot, Owner, Post
 from operate import database_checks
@@ -165,7 +165,7 @@ def test_first_wallets_cost_no_change_and_swaps_do(tight):
         "limit": 2,
         "used": 2,
     }
-    assert holdings.find_attachment(bot.bot).wallet.address == address("d")
+    assert wallets.find_attachment(bot.bot).wallet.address == address("d")
     wallets.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
 
 

@@ -14,7 +14,7 @@ from teller import Teller
 from test_ledger_store import ADA, DONE, entries_of, rebuild, store
 
 import storage
-from chain.ledger import balances, ledger, sales
+from chain.ledger import coverage, ledger, sales
 from chain.reading.quotes import QUOTES
 from chain.stored.store import LedgerStore
 from chain.stored.tables import RunningTotal
@@ -48,7 +48,7 @@ def foxes(monkeypatch):
 
 
 def take_for_quotes(monkeypatch, mints):
-    for module in (balances, ledger, sales):
+    for module in (coverage, ledger, sales):
         monkeypatch.setattr(module, "MINTS", frozenset(mints))
     return mints
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from service import Service, address
 
-from accounts.problem import CODES
+from accounts.problem import CODES, OF_ALL, OF_KEYS
 from web.api import openapi
 from web.site import reference
 
@@ -41,7 +41,9 @@ def test_the_reference_names_every_request_field_refusal_and_limit(tmp_path):
     } <= words
     assert {one["name"] for each in openapi.OPERATIONS for one in each.parameters} <= words
     assert {
-        code for operation in openapi.OPERATIONS for code in openapi.list_refusals(operation)
+        code
+        for operation in openapi.OPERATIONS
+        for code in (*operation.refusals, *OF_KEYS, *OF_ALL)
     } <= words and set(openapi.HEADERS) - {"RateLimit-Policy"} <= words
     assert all(
         limit in page

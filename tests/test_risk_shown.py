@@ -9,7 +9,7 @@ from test_records import move, show
 
 from chain.ledger.inventory import SOL
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
-from chain.stored.risk import StoredRisk, load_risk
+from chain.stored.derived import StoredRisk, load_risk
 from chain.stored.tables import DelayTotal, RunningTotal, TokenTotal
 from models import Attachment, Wallet
 from storage import database

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 from test_mints import mint_account
 
+from chain.amounts import ONE, UNKNOWN, Scale, load_scale, read_scale, show_amount
 from chain.mints import parse_mint
-from chain.scales import ONE, UNKNOWN, Scale, load_scale, read_scale, show_amount
 
 
 def scaled(before, changes_at, after):

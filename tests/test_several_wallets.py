@@ -16,7 +16,7 @@ from test_ledger_store import DONE
 from test_studio import Browser, challenge, errors_of, prove
 
 import config
-from accounts import holdings, wallets
+from accounts import wallets
 from accounts.auto_posts import update_posts
 from chain.stored.store import LedgerStore
 from models import Attachment, Bot, Post, Wallet
@@ -167,7 +167,7 @@ def test_retiring_frees_both(service, browser, bot):
     uid, _ = bot
     add(browser, uid, "b")
     browser.send(f"/bots/{uid}/retire")
-    assert [holdings.find_holder(one) for one in (A, B)] == [None, None]
+    assert [wallets.find_holder(one) for one in (A, B)] == [None, None]
 
 
 def test_no_other_bot_takes_either(service, browser, bot):

@@ -19,7 +19,7 @@ import storage
 from accounts import api_keys, influencers, posts, verification
 from models import Arrival, Post, Wallet
 from operate import backups
-from storage import database, locks
+from storage import database, files
 from web.api import stream
 
 W = address("w")
@@ -254,7 +254,7 @@ def test_followers_of_a_replaced_database_miss_nothing_that_arrives(service, key
     # Of posts that will never have been.
     ahead = newest(service, key)
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
     backups.restore_backup(
         service.config, tmp_path / "backup.db", True, time.time_ns() // 1_000_000
     )

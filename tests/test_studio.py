@@ -14,7 +14,7 @@ from service import NOW, Service, address
 
 import models
 import storage
-from accounts import holdings
+from accounts import wallets
 from accounts.keys import hash_secret
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.tables import Trader
@@ -691,11 +691,11 @@ def test_posts_by_hand_share_the_minutes_limit(tmp_path):
 def test_a_wallet_is_replaced_and_detached(service, browser, nell):
     browser.send(f"/bots/{nell}/wallet", wallet=address("second"))
     assert (
-        holdings.find_attachment(Bot.get()).wallet.address == address("second")
+        wallets.find_attachment(Bot.get()).wallet.address == address("second")
         and address("nell")[:4] in browser.get(f"/bots/{nell}").text
     )
     browser.send(f"/bots/{nell}/wallet/detach")
-    assert holdings.find_attachment(Bot.get()) is None
+    assert wallets.find_attachment(Bot.get()) is None
 
 
 @pytest.mark.parametrize("path, field", [("wallet", "wallet"), ("challenge", "prove")])
@@ -776,7 +776,7 @@ def test_a_proof_that_could_not_be_stored_may_be_sent_again(browser, owned, full
     assert prove(browser, uid, text).status_code == 503
     monkeypatch.undo()
     prove(browser, uid, text)
-    assert holdings.find_attachment(Bot.get()).ownership == "proven"
+    assert wallets.find_attachment(Bot.get()).ownership == "proven"
 
 
 def test_a_proof_displaces_a_claim(service, browser, owned):
@@ -784,7 +784,7 @@ def test_a_proof_displaces_a_claim(service, browser, owned):
     _, uid, _, _ = browser.create("Owner")
     assert browser.send(f"/bots/{uid}/wallet", wallet=owned).status_code == 409
     prove(browser, uid, challenge(browser, uid, owned))
-    holders = {bot.uid: holdings.find_attachment(bot) for bot in Bot.select()}
+    holders = {bot.uid: wallets.find_attachment(bot) for bot in Bot.select()}
     assert holders[claimer] is None and (holders[uid].wallet.address, holders[uid].ownership) == (
         owned,
         "proven",
@@ -798,7 +798,7 @@ def test_a_wrong_signature_proves_nothing_and_may_be_tried_again(browser, owned)
     assert (
         wrong.status_code == 422
         and "not this wallet" in errors_of(wrong)["signature"]
-        and holdings.find_attachment(Bot.get()).ownership == "claimed"
+        and wallets.find_attachment(Bot.get()).ownership == "claimed"
     )
     assert (
         browser.send(f"/bots/{uid}/proof", signature="nonsense").status_code == 422
@@ -812,7 +812,7 @@ def test_a_text_is_good_for_its_influencer_its_browser_and_five_minutes(service,
     text = challenge(browser, uid)
     assert (
         prove(browser, other, text).status_code == 302
-        and holdings.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+        and wallets.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
     )
     stored = orjson.loads(Session.get().challenge)
     Session.update(
@@ -820,7 +820,7 @@ def test_a_text_is_good_for_its_influencer_its_browser_and_five_minutes(service,
     ).execute()
     assert (
         prove(browser, uid, text).status_code == 302
-        and holdings.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+        and wallets.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
     )
 
 
@@ -829,7 +829,7 @@ def test_detaching_ends_a_proof(browser, owned):
     prove(browser, uid, challenge(browser, uid))
     browser.send(f"/bots/{uid}/wallet/detach")
     browser.send(f"/bots/{uid}/wallet", wallet=owned)
-    assert holdings.find_attachment(Bot.get()).ownership == "claimed"
+    assert wallets.find_attachment(Bot.get()).ownership == "claimed"
 
 
 def test_the_voice_is_heard_before_it_is_saved(browser):

@@ -10,7 +10,7 @@ from node import FakeNode
 from story import ADA, Story, address, market
 
 from models import Address, Post, Receipt, Trade, Wallet
-from observing.notices import (
+from observing.state import (
     DISTRUST_SECONDS,
     GRACE_SECONDS,
     MAX_FALSE,

@@ -22,7 +22,7 @@ from story import address, market
 from test_worker import Server
 
 import storage
-from chain.reading.packing import pack_text
+from chain.reading.receipts import pack_text
 from chain.stored.tables import TradeMint
 from models import Receipt, Trade, Wallet, WalletSignature
 from observing.state import SLICE

@@ -5,15 +5,7 @@ from pathlib import Path
 import pytest
 
 import config
-from accounts import (
-    admin,
-    api_keys,
-    backtest_runs,
-    backtests,
-    conduct,
-    exports,
-    posts,
-)
+from accounts import admin, api_keys, backtests, conduct, departures, posts
 from agents import answers
 from cli import demo
 from evidence import lines as evidence_lines
@@ -45,7 +37,7 @@ TOLD = {
     ),
     "leaving.md": (
         f"at most {NUMBERS[gate.EXPORTS_PER_MINUTE]} a minute from an address",
-        f"which were `cut` at {exports.MAX_ROWS:,}",
+        f"which were `cut` at {departures.MAX_ROWS:,}",
     ),
     "operate.md": (
         f"once and within {NUMBERS[admin.LOGIN_MS // 60_000]} minutes",
@@ -60,9 +52,9 @@ TOLD = {
     ),
     "paper.md": (
         f"{backtests.MAX_CANDIDATES} combinations at most",
-        f"{NUMBERS[backtest_runs.MAX_AN_HOUR]} an hour for an"
-        f" owner at most, the last {NUMBERS[backtest_runs.MAX_KEPT]} are kept",
-        f"each within {NUMBERS[backtest_runs.MAX_SECONDS // 60]} minutes and 1 GB",
+        f"{NUMBERS[backtests.MAX_AN_HOUR]} an hour for an"
+        f" owner at most, the last {NUMBERS[backtests.MAX_KEPT]} are kept",
+        f"each within {NUMBERS[backtests.MAX_SECONDS // 60]} minutes and 1 GB",
     ),
     "programs.md": (f"At most {config.MAX_PROGRAMS_BYTES:,} bytes",),
     "settings.md": (f"their words and {posts.POST_OVERHEAD_BYTES} bytes each",),

@@ -20,7 +20,7 @@ import config
 import storage
 from accounts import posts
 from operate import backups, instance
-from storage import database, locks, sqlite, trouble
+from storage import database, files, sqlite, trouble
 from storage.trouble import LOCKED_SECONDS
 from web.api.health import read_health
 from web.server import logs
@@ -146,11 +146,11 @@ def test_a_migration_on_a_full_disk_is_refused_with_a_sentence(small_disk, room)
         backups.migrate(given)
     assert "full" in str(refused.value) or "No space left" in str(refused.value)
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
     (small_disk / "filler").unlink()
     assert backups.migrate(given).names == storage.list_migrations()
     storage.database.close_all()
-    locks.unlock_data_dir()
+    files.unlock_data_dir()
 
 
 # ---- a locked database ---------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from story import RENT, account_of, address
 
 from chain.base58 import b58encode
 from chain.ledger.ledger import Ledger
-from chain.reading.calls import discriminators
 from chain.reading.entries import read_entry
 from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.kinds import discriminators
 from chain.reading.programs import table
 from chain.reading.receipts import BadReceipt, parse_receipt
 from chain.stored.verify import judge

@@ -7,7 +7,7 @@ from service import NOW, address, signature
 
 from accounts import posts, wallets
 from accounts.verification import judge_post, verify_posts
-from chain.reading.packing import pack
+from chain.reading.receipts import pack
 from chain.stored.tables import TradeMint
 from evidence import log
 from models import Arrival, Attachment, Post, Receipt, Trade, Wallet, WalletSignature

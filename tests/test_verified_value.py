@@ -10,9 +10,9 @@ from node import FakeNode
 from service import Service
 from story import ADA, BEGIN_TIME, VENUE, Story, account_of, address
 
-from accounts import holdings, influencers, posts
+from accounts import influencers, posts, wallets
 from chain.base58 import b58encode
-from chain.reading.calls import discriminators
+from chain.reading.kinds import discriminators
 from models import Address, Attachment, Bot, Post, Trade, Wallet
 from operate import inspection
 
@@ -157,7 +157,7 @@ def test_an_earlier_bots_sale_verifies_nothing_of_a_later_claim(tmp_path, since,
     old = influencers.create_bot(service.config, "Old", BEGIN).bot
     Attachment.update(bot=old, attached_at=0, detached_at=late).execute()
     Attachment.create(bot=Bot.get(), wallet=Wallet.get(), ownership="claimed", attached_at=late)
-    holdings.share_history(Wallet.get().id, Bot.get().id)
+    wallets.share_history(Wallet.get().id, Bot.get().id)
     seen.settle()
     assert judge(seen, [(sold, "CAT"), (sold, None)]) == [verdict] * 2
     assert find_differences(service, seen, chain) == []

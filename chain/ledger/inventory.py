@@ -1,13 +1,212 @@
-"""A wallet's holdings with their cost in one currency: lots by mint, and escrows. Pure."""
+"""A wallet's holdings with their cost in one currency: lots by mint, and escrows. Pure.
+
+A lot says what was bought when, at which cost, and what is left; a slice is a part of one. Results
+by average cost are for comparison with tools that use it.
+"""
 
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from chain.ledger.average import AverageCost, Pool, Portion
-from chain.ledger.lots import UNDATED, Lot, Opening, Slice, group_slices, share
+# ---- lots ----------------------------------------------------------------------------------------
+# The `since` of an undated cost: earlier than every attachment.
+UNDATED = -1
+# Above every slot: the rank of an account that never appeared in a transaction.
+UNSEEN_SLOT = 2**63
 
+
+@dataclass(slots=True)
+class Lot:
+    """Inventory that arrived at once. `cost`: raw units of the money of its queue, None if unknown.
+    `origin`: signature of the transaction that brought it, None if none was observed.
+
+    `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
+    (1, n) the n-th that was booked. `since`: when its cost began, UTC ms: the earliest purchase in
+    the chain of swaps that carried it here.
+    """
+
+    number: tuple[int | str, ...]
+    origin: str | None
+    amount: int
+    cost: int | None
+    left: int
+    left_cost: int | None
+    since: int = UNDATED
+
+    def __lt__(self, other: "Lot") -> bool:
+        return self.number < other.number
+
+    def cut(self, quantity: int) -> "Slice":
+        """Cut a slice. Its cost is `cost * slice
+
+        amount` of the original lot; the last slice gets the rest.
+        """
+        self.left -= quantity
+        if self.cost is None or self.left_cost is None:
+            return Slice(self, quantity, None, UNDATED)
+        cost = self.cost * quantity // self.amount if self.left else self.left_cost
+        self.left_cost -= cost
+        return Slice(self, quantity, cost, self.since)
+
+    def see_cost(self, begins: int) -> int | None:
+        """Return the cost of what is left, or None if it is unknown or older than `begins` (UTC
+        ms).
+        """
+        return self.left_cost if self.since >= begins else None
+
+
+class Slice(NamedTuple):
+    """Raw units taken from a lot, their cost (None: unknown), and since when it is known."""
+
+    lot: Lot
+    amount: int
+    cost: int | None
+    since: int
+
+    def see_cost(self, begins: int) -> int | None:
+        return self.cost if self.since >= begins else None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """An account's balance when first seen, at an unknown cost.
+
+    `rank`: (0, slot, place of the transaction in it, address); accounts never seen in a transaction
+    come last.
+    """
+
+    rank: tuple[int | str, ...]
+    mint: str
+    amount: int
+    decimals: int
+
+    @classmethod
+    def untouched(cls, address: str, mint: str, amount: int, decimals: int) -> "Opening":
+        return cls((0, UNSEEN_SLOT, 0, address), mint, amount, decimals)
+
+
+def share(total: int, parts: Sequence[int]) -> list[int]:
+    """Split `total` in proportion to `parts`, rounding down (also below zero); the last part gets
+    the rest.
+    """
+    if len(parts) == 1:
+        return [total]
+    whole = sum(parts)
+    given = [total * part // whole for part in parts[:-1]]
+    return [*given, total - sum(given)]
+
+
+def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
+    """Group slices, one lot per group. A slice too small for a single unit joins a neighbor."""
+    whole, groups = sum(one.amount for one in slices), [[slices[0]]]
+
+    def is_enough(group: list[Slice]) -> bool:
+        return amount * sum(one.amount for one in group) // whole > 0
+
+    for one in slices[1:]:
+        if is_enough(groups[-1]):
+            groups.append([one])
+        else:
+            groups[-1].append(one)
+    if len(groups) > 1 and not is_enough(groups[-1]):
+        groups[-2:] = [groups[-2] + groups[-1]]
+    return groups
+
+
+def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
+    """Return the median of sorted (value, count) pairs; of an even number the lower one."""
+    half, passed = (sum(count for _, count in counted) + 1) // 2, 0
+    for value, count in counted:
+        passed += count
+        if passed >= half:
+            return value
+    return None
+
+
+# ---- average cost --------------------------------------------------------------------------------
+class Portion(NamedTuple):
+    """Raw units with a known cost, their cost in lamports, and raw units with an unknown cost."""
+
+    known: int
+    cost: int
+    unknown: int
+
+
+@dataclass(slots=True)
+class Pool:
+    """All holdings of a mint. Units with a known cost share one average."""
+
+    known: int = 0
+    cost: int = 0
+    unknown: int = 0
+
+    def add(self, portion: Portion) -> None:
+        self.known += portion.known
+        self.cost += portion.cost
+        self.unknown += portion.unknown
+
+    def take(self, amount: int) -> Portion:
+        """Take from both parts in proportion. Units beyond the pool have an unknown cost."""
+        held = self.known + self.unknown
+        here = min(amount, held)
+        unknown = here * self.unknown // held if held else 0
+        known = here - unknown
+        cost = self.cost * known // self.known if known < self.known else self.cost
+        self.known -= known
+        self.cost -= cost
+        self.unknown -= unknown
+        return Portion(known, cost, unknown + amount - here)
+
+
+@dataclass
+class AverageCost:
+    """`realized` in lamports; `matched`: sales with a known cost, ignoring dust."""
+
+    realized: int = 0
+    matched: int = 0
+    pools: defaultdict[str, Pool] = field(default_factory=lambda: defaultdict(Pool))
+
+    def add(self, mint: str, amount: int, cost: int | None) -> None:
+        """Add raw units at a cost, or at an unknown one (None)."""
+        pool = self.pools[mint]
+        if cost is None:
+            pool.unknown += amount
+        else:
+            pool.known += amount
+            pool.cost += cost
+
+    def take(self, mint: str, amount: int) -> Portion:
+        return self.pools[mint].take(amount)
+
+    def sell(self, sold: Portion, proceeds: int) -> None:
+        """Book a sale. Its proceeds (lamports) are split by quantity."""
+        if sold.known:
+            self.realized += proceeds * sold.known // (sold.known + sold.unknown) - sold.cost
+            self.matched += is_dust(sold.unknown, sold.known + sold.unknown)
+
+    def count(self, result: int) -> None:
+        """Book a sale whose result (lamports) needs no pool."""
+        self.realized += result
+        self.matched += 1
+
+    def carry(self, given: Portion, mint: str, amount: int, spent: int) -> None:
+        """Exchange a portion for another mint, which inherits its cost and known spending."""
+        whole = given.known + given.unknown
+        unknown = amount * given.unknown // whole
+        cost = given.cost + spent * given.known // whole
+        self.pools[mint].add(Portion(amount - unknown, cost, unknown))
+
+
+def is_dust(unknown: int, amount: int) -> bool:
+    """Whether unknown units are dust (below a thousandth of a sale), which doesn't make the sale
+    unmatched.
+    """
+    return unknown * 1000 < amount
+
+
+# ---- inventory -----------------------------------------------------------------------------------
 # The currency of an inventory in lamports; any other is a stablecoin's mint.
 SOL = ""
 

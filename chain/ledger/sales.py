@@ -9,9 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chain.ledger.average import is_dust
-from chain.ledger.inventory import NOTHING, SOL, Carried, Cut
-from chain.ledger.lots import Slice, share
+from chain.ledger.inventory import NOTHING, SOL, Carried, Cut, Slice, is_dust, share
 from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES

@@ -5,15 +5,13 @@ from collections.abc import Set
 from sys import intern
 from typing import Any, NamedTuple
 
-from chain.reading.beside import list_venue_changes
-from chain.reading.deposits import read_deposits
 from chain.reading.effects import Balance, read_effect
+from chain.reading.flows import read_deposits
 from chain.reading.kinds import Kind, decide_kind
-from chain.reading.packing import pack_text, unpack_text
 from chain.reading.pools import read_pool
 from chain.reading.programs import TIP_ACCOUNTS, Programs
-from chain.reading.receipts import Receipt
-from chain.reading.value import Split
+from chain.reading.receipts import Receipt, pack_text, unpack_text
+from chain.reading.value import Split, list_venue_changes
 
 # Increment whenever receipts are read differently; stored entries are then reread.
 READING = 7

@@ -1,17 +1,139 @@
 """Group a receipt's movements for one wallet by acting call: an outermost known swap instruction
-that concerns the wallet, with everything it called (docs/verified.md). Pure.
+that concerns the wallet, with everything it called (docs/verified.md). And what the wallet deposits
+at venues and gets back: orders, order books and lenders. Pure.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from chain.reading.effects import Effect
-from chain.reading.instructions import WRAPPED_SOL
-from chain.reading.moves import Move, is_read, list_moves, place_calls
+from chain.reading.instructions import (
+    ASSOCIATED,
+    STAKE,
+    SYSTEM,
+    TOKEN_PROGRAMS,
+    VOTE,
+    WRAPPED_SOL,
+    Operation,
+)
 from chain.reading.programs import BUILT_IN, TIP_ACCOUNTS, Programs
+from chain.reading.quotes import MONEY
 from chain.reading.receipts import Instruction, Receipt
 
+# ---- moves ---------------------------------------------------------------------------------------
+# Programs whose lamport movements are all read; others may change balances invisibly.
+READ_PROGRAMS = frozenset(
+    (
+        SYSTEM,
+        STAKE,
+        VOTE,
+        ASSOCIATED,
+        *TOKEN_PROGRAMS,
+        "ComputeBudget111111111111111111111111111111",
+        "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr",
+        "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo",
+    )
+)
+LAMPORT_MOVES = frozenset(("transfer", "create", "withdraw"))
+TOKEN_MOVES = frozenset(("send", "mint", "burn"))
+
+
+class Placed(NamedTuple):
+    """`call`: its index in the list of calls, None outside all calls."""
+
+    instruction: Instruction
+    call: int | None
+
+
+class Move(NamedTuple):
+    """`mint`: wrapped SOL for lamports. `amount`: lamports or raw units. `source` None: minted;
+    `target` None: burned. `call` as in Placed. `opens`: it pays for opening `target`.
+    """
+
+    mint: str
+    source: str | None
+    target: str | None
+    amount: int
+    authority: str | None
+    call: int | None
+    opens: bool = False
+
+
+def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
+    """Return instructions in order. Transfer hooks are outside every call: the token's issuer chose
+    them.
+    """
+    places = {id(one): place for place, one in enumerate(calls)}
+
+    def walk(one: Instruction, call: int | None, hook: bool) -> Iterator[Placed]:
+        call = None if hook else places.get(id(one), call)
+        yield Placed(one, call)
+        of_token = one.program in TOKEN_PROGRAMS
+        for inner in one.inner:
+            foreign = of_token and inner.program not in TOKEN_PROGRAMS
+            yield from walk(inner, call, hook or foreign)
+
+    return [placed for top in receipt.instructions for placed in walk(top, None, False)]
+
+
+def is_read(instruction: Instruction) -> bool:
+    """Whether the decoded native operations show everything this instruction can have moved."""
+    operation = instruction.operation
+    return instruction.program in READ_PROGRAMS and not (operation and operation.name == "unread")
+
+
+def list_moves(receipt: Receipt, placed: Sequence[Placed]) -> list[Move]:
+    """Return movements in order. Closing an account moves all lamports it has at that point."""
+    mints = _mints(receipt)
+    held: dict[str | None, int] = defaultdict(int)
+    for address, (before, _) in receipt.balances.items():
+        held[address] = before
+    opened = {one.target for one in receipt.operations if one.name == "allocate"}
+    moves = []
+    for instruction, call in placed:
+        operation = instruction.operation
+        move = operation and _move(operation, call, mints, held)
+        if not move:
+            continue
+        if move.target in opened and move.mint == WRAPPED_SOL:
+            move = move._replace(opens=True)
+        moves.append(move)
+        if move.mint == WRAPPED_SOL:
+            held[move.source] -= move.amount
+            held[move.target] += move.amount
+    return moves
+
+
+def _move(
+    one: Operation, call: int | None, mints: Mapping[str, str], held: Mapping[str | None, int]
+) -> Move | None:
+    if one.name in LAMPORT_MOVES:
+        opens = one.name == "create"
+        return Move(WRAPPED_SOL, one.source, one.target, one.amount, one.source, call, opens)
+    if one.name == "close":
+        amount = max(0, held[one.source])
+        return Move(WRAPPED_SOL, one.source, one.target, amount, one.authority, call)
+    if one.name in TOKEN_MOVES:
+        mint = one.mint or mints.get(one.source or "") or mints.get(one.target or "")
+        return Move(mint, one.source, one.target, one.amount, one.authority, call) if mint else None
+    return None
+
+
+def _mints(receipt: Receipt) -> dict[str, str]:
+    """Return mints by token account, including accounts in no token balance."""
+    mints = {
+        one.target: one.mint
+        for one in receipt.operations
+        if one.name in ("initialize", "associate") and one.target and one.mint
+    }
+    # An account that had another mint before counts as one of that mint.
+    told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
+    return mints | {address: side.mint for address, side in told if side}
+
+
+# ---- flows ---------------------------------------------------------------------------------------
 # One instruction places an order there, another settles it.
 ORDER_BOOKS = frozenset(
     one.id
@@ -407,3 +529,152 @@ def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
     for account, rent in receipt.rents.items():
         rest[account] += rent
     return rest
+
+
+# ---- deposits at venues --------------------------------------------------------------------------
+# (address, mint, raw units before, after)
+Row = tuple[str, str, int, int]
+
+
+class Deposited(NamedTuple):
+    """As in an Entry."""
+
+    others: tuple[Row, ...] = ()
+    parked: tuple[tuple[str, str, int], ...] = ()
+
+
+def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: str) -> Deposited:
+    if kind == "lending" or kind.startswith("order_"):
+        family = kind.partition("_")[0]
+        calls = list(find_calls(receipt, lambda one: programs.family(one.program) == family))
+    elif kind == "failed" or ORDER_BOOKS.isdisjoint(receipt.programs):
+        return Deposited()
+    else:
+        family = ""
+        calls = list(find_calls(receipt, lambda one: one.program in ORDER_BOOKS))
+    flows = Flows(receipt, effect, calls, programs)
+    if family == "order":
+        return Deposited((*_list_tokens(flows), *_list_lamports(flows)))
+    if family == "lending":
+        moves = (m for m in flows.moves if m.call is not None and m.mint in MONEY)
+        return Deposited(parked=(*_sum_by_account(flows, moves), *_list_unshown(flows)))
+    by_call = _list_one_way(flows)
+    settled = _find_settled(flows, by_call)
+    exchanged = (move for place in settled for move in by_call[place])
+    rest = (move for place in by_call.keys() - settled for move in by_call[place])
+    others = _sum_by_account(flows, exchanged)
+    return Deposited(
+        tuple((address, mint, max(0, -raw), max(0, raw)) for address, mint, raw in others),
+        tuple(_sum_by_account(flows, rest)),
+    )
+
+
+def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Iterator[Instruction]:
+    """Return the outermost wanted calls; without call heights, whole top-level instructions."""
+
+    def walk(one: Instruction) -> Iterator[Instruction]:
+        if wanted(one):
+            yield one
+        else:
+            for inner in one.inner:
+                yield from walk(inner)
+
+    for top in receipt.instructions:
+        found = list(walk(top))
+        yield from found if top.nested or not found else [top]
+
+
+def _is_given(flows: Flows, move: Move) -> bool:
+    """Whether a move counts as the wallet's; it also does if another owner's account lets the
+    wallet spend from it.
+    """
+    is_own = move.source in flows.own or move.authority == flows.effect.wallet
+    return is_own and move.target is not None and move.target not in flows.own
+
+
+def _list_one_way(flows: Flows) -> dict[int, list[Move]]:
+    """Return deposits or withdrawals by call. A call that exchanges something isn't a deposit."""
+    by_call: dict[int, list[Move]] = defaultdict(list)
+    for move in flows.moves:
+        if move.call is not None:
+            by_call[move.call].append(move)
+    found = {}
+    for place, moves in by_call.items():
+        given = [move for move in moves if _is_given(flows, move)]
+        got = [move for move in moves if move.target in flows.own]
+        if not given or not got:
+            found[place] = got or (given if len(given) == len(moves) else [])
+    return found
+
+
+def _find_settled(flows: Flows, by_call: Mapping[int, list[Move]]) -> set[int]:
+    """Return calls that place orders or settle them, at the same market."""
+    settled: set[int] = set()
+    for place, moves in by_call.items():
+        body = flows.calls[place].body
+        if any(move.target in flows.own for move in moves):
+            named = body.named
+            orders = {
+                before
+                for before, given in by_call.items()
+                if before < place
+                and flows.calls[before].body.program == body.program
+                and any(_is_given(flows, one) and one.target in named for one in given)
+            }
+            settled |= {*orders, place} if orders else set()
+    return settled
+
+
+def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[tuple[str, str, int]]:
+    total: Counter[tuple[str, str]] = Counter()
+    for move in moves:
+        if _is_given(flows, move):
+            total[move.target or "", move.mint] += move.amount
+        elif move.target in flows.own and move.source and move.source not in flows.own:
+            total[move.source, move.mint] -= move.amount
+    for (address, mint), raw in sorted(total.items()):
+        yield address, mint, raw
+
+
+def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
+    """Return lamports that the calls' accounts paid to the wallet without a visible instruction."""
+    named = {account for call in flows.calls for account in call.body.named}
+    rest = flows.unshown_in
+    for address in sorted(named & flows.unshown.keys() - flows.own):
+        paid = min(rest, -flows.unshown[address])
+        if paid > 0:
+            rest -= paid
+            yield address, WRAPPED_SOL, -paid
+
+
+def _list_tokens(flows: Flows) -> Iterator[Row]:
+    """Return foreign token accounts that lost something, or that the wallet sent tokens to in calls
+    of order programs.
+    """
+    receipt = flows.receipt
+    ordered = {m.target for m in flows.moves if m.call is not None and m.source in flows.own}
+    for address, (before, after) in sorted(receipt.tokens.items()):
+        some = before or after
+        if address in flows.own or not some or some.mint == WRAPPED_SOL:
+            continue
+        amounts = before.amount if before else 0, after.amount if after else 0
+        if amounts[1] < amounts[0] or address in ordered or not receipt.inner_told:
+            yield address, some.mint, *amounts
+
+
+def _list_lamports(flows: Flows) -> Iterator[Row]:
+    """Return lamports, rent and wrapped SOL that the wallet paid into foreign accounts in calls of
+    order programs, or that accounts named there lost. Excludes signers (keepers).
+    """
+    receipt = flows.receipt
+    paid: Counter[str] = Counter()
+    for move in flows.moves:
+        if move.call is not None and move.mint == WRAPPED_SOL and _is_given(flows, move):
+            paid[move.target or ""] += move.amount
+    named = {account for call in flows.calls for account in call.body.named}
+    for address in sorted((named | paid.keys()) - flows.own - receipt.signers):
+        before, after = receipt.lamports(address)
+        if kept := min(paid[address], after):
+            yield address, WRAPPED_SOL, 0, kept
+        elif after < before and receipt.signers.isdisjoint(flows.owners(address)):
+            yield address, WRAPPED_SOL, before, after

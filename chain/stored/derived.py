@@ -1,17 +1,61 @@
 """Rows derived from a wallet's ledger, all read, compared and written the same way."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-import storage
-from chain.ledger.ledger import Ledger
-from chain.ledger.risk import Fall
-from chain.ledger.sums import NOTHING, Sums
-from chain.ledger.views import Key
-from chain.stored.risk import dump_positions
-from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
+import orjson
 
+import storage
+from chain.ledger.inventory import find_lower_median
+from chain.ledger.ledger import Ledger
+from chain.ledger.sums import NOTHING, Fall, Sums
+from chain.ledger.views import Key, Positions
+from chain.stored.tables import HOLDINGS, RiskTotal, RunningTotal, TokenTotal
+from storage.rows import read_stored
+
+
+# ---- risk of positions ---------------------------------------------------------------------------
+class StoredRisk(NamedTuple):
+    """The best and worst result of a position, and the median holding time (seconds)."""
+
+    best: int | None = None
+    worst: int | None = None
+    median_holding: int | None = None
+
+
+def dump_positions(positions: Positions) -> dict[str, Any]:
+    best, worst = positions.find_ends() or (None, None)
+    holdings = sorted(positions.holdings.items())
+    return {
+        "best": best,
+        "worst": worst,
+        "median_holding": find_lower_median(holdings),
+        "holdings": orjson.dumps(holdings).decode(),
+    }
+
+
+def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
+    """Combine the stored columns of several wallets; None if they are damaged."""
+    if not parts:
+        return StoredRisk()
+    if len(parts) == 1:
+        # Usual case: the median is stored, so thousands of positions needn't be counted.
+        (part,) = parts
+        return StoredRisk(part["best"], part["worst"], part["median_holding"])
+    holdings: dict[int, int] = {}
+    for part in parts:
+        stored = read_stored(part["holdings"], HOLDINGS)
+        if stored is None:
+            return None
+        for seconds, count in stored:
+            holdings[seconds] = holdings.get(seconds, 0) + count
+    best = max((part["best"] for part in parts if part["best"] is not None), default=None)
+    worst = min((part["worst"] for part in parts if part["worst"] is not None), default=None)
+    return StoredRisk(best, worst, find_lower_median(sorted(holdings.items())))
+
+
+# ---- derived tables ------------------------------------------------------------------------------
 RowKey = tuple[Any, ...]
 Values = tuple[Any, ...]
 # Values by key; None for a stored row to delete.

@@ -1,9 +1,10 @@
 """Each bot's totals, for all time and for windows, indexed for ranking.
 
 Changes invalidate a standing. The observer recomputes it at the end of each pass; until then every
-reader does.
+reader does. Warning signs don't affect the rank.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -11,15 +12,58 @@ from typing import NamedTuple
 
 import storage
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import NOTHING, Sums, add_up
+from chain.ledger.sums import NOTHING, Sums, add_up, list_signs
 from chain.ledger.views import ALL_HISTORY, HOUR_MS, HOUR_SECONDS
 from chain.reading.quotes import QUOTES
-from chain.stored.attachments import Source, write_last
+from chain.stored.attachments import Source, read_totals, write_last
 from chain.stored.summary import read_coverage
 from chain.stored.tables import StandingTotal
 from models import Bot
 from storage import Rows
 
+# ---- warning signs -------------------------------------------------------------------------------
+# The best result of a token in each wallet, found by an index.
+BEST = """
+SELECT a.bot_id, (SELECT MAX(t.realized) FROM token_total t WHERE t.wallet_id = a.wallet_id
+                  AND t.money = '{money}' AND t.view = {view})
+FROM attachment a WHERE {which} AND a.bot_id IN ({bots})"""
+# The same, over several wallets.
+TOGETHER = """
+SELECT bot_id, CAST(MAX(realized) AS BIGINT) FROM (
+    SELECT a.bot_id, SUM(t.realized) AS realized FROM attachment a JOIN token_total t
+    ON t.wallet_id = a.wallet_id AND t.money = '{money}' AND t.view = {view}
+    WHERE {which} AND a.bot_id IN ({bots}) GROUP BY a.bot_id, t.mint) by_mint
+GROUP BY bot_id"""
+
+
+def find_signs(
+    rows: Rows, source: Source, bots: Collection[int], money: str = SOL
+) -> dict[int, list[str]]:
+    """Return warning signs by bot, over all its results."""
+    found = read_totals(rows, source, bots, [money])
+    totals = {bot: found.get((bot, money), NOTHING) for bot in bots}
+    gained = [bot for bot, sums in totals.items() if sums.realized > 0]
+    best = _find_best(rows, source, gained, money)
+    return {bot: list_signs(sums, best.get(bot, 0)) for bot, sums in totals.items()}
+
+
+def _find_best(rows: Rows, source: Source, bots: Collection[int], money: str) -> dict[int, int]:
+    if not bots:
+        return {}
+    found = list(rows(_write(BEST, source, bots, money)))
+    wallets = Counter(bot for bot, _ in found)
+    best = {bot: int(realized or 0) for bot, realized in found}
+    if several := [bot for bot, count in wallets.items() if count > 1]:
+        best |= dict(rows(_write(TOGETHER, source, several, money)))
+    return best
+
+
+def _write(sql: str, source: Source, bots: Collection[int], money: str) -> str:
+    listed = ", ".join(map(str, bots))
+    return sql.format(**source._asdict(), money=money, bots=listed)
+
+
+# ---- standings -----------------------------------------------------------------------------------
 # The records: since wallets were connected, or everything known of currently connected wallets.
 FORWARD, ALL = "forward", "all"
 # Seconds; 0 is all time. Windows start on the hour.

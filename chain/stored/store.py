@@ -13,17 +13,14 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import storage
-from chain.ledger.balances import BalanceChain
-from chain.ledger.coverage import Progress, decide_state, order_entries
+from chain.ledger.coverage import BalanceChain, Progress, decide_state, order_entries
+from chain.ledger.inventory import Opening
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Opening
 from chain.ledger.sales import Booked
 from chain.ledger.views import Key, Spans
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
-from chain.stored.attachments import read_spans, replace_holdings
-from chain.stored.derived import Pending, replace_rows
-from chain.stored.siblings import (
+from chain.stored.attachments import (
     UNREADABLE,
     Sibling,
     has_other_marks,
@@ -31,7 +28,10 @@ from chain.stored.siblings import (
     mark_new,
     read_shared,
     read_siblings,
+    read_spans,
+    replace_holdings,
 )
+from chain.stored.derived import Pending, replace_rows
 from chain.stored.standings import forget_standings_of
 from chain.stored.summary import (
     read_coverage,

@@ -10,8 +10,8 @@ from chain.amounts import show_fixed, show_lamports, sol
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.sums import Sums
-from chain.stored.columns import COVERAGE, WALLET_PARTS
-from storage.stored import read_stored
+from chain.stored.tables import COVERAGE, WALLET_PARTS
+from storage.rows import read_stored
 
 
 def show_results(ledger: Ledger) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE
 from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, UNEXPLAINED, Booked
 from chain.ledger.views import ALL_HISTORY, Key
-from chain.reading.beside import list_venue_changes
 from chain.reading.entries import Entry
+from chain.reading.value import list_venue_changes
 from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
 from models import Trade
 from storage import arrivals, in_parts

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
-from chain.reading.beside import list_venue_changes
+from chain.reading.value import list_venue_changes
 
 # (status, reason) for a transaction of a wallet that wasn't the bot's at the time.
 OTHER_WALLET = ("mismatch", "other_wallet")

@@ -10,13 +10,13 @@ import pytest
 from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
 
-from accounts import acts, api_keys, holdings, influencers, owners, posts, traders, wallets
+from accounts import acts, api_keys, influencers, owners, posts, traders, wallets
 from accounts.fields import NOBODYS, check_wallet
 from accounts.problem import Problem
 from chain import base58
 from chain.addresses import NATIVE, SYSVARS, is_on_curve
-from chain.letters import clean_text
 from chain.reading.programs import table
+from chain.symbols import clean_text
 from models import Address, Attachment, Bot, Key, Owner, Wallet
 from paper.tables import Trader
 
@@ -102,7 +102,7 @@ def test_a_vault_may_be_observed_and_never_proven(service):
         "validation_failed",
         lambda: wallets.attach_wallet(service.config, made.bot, VAULT, NOW, ownership="proven"),
     )
-    assert holdings.find_attachment(made.bot).ownership == "claimed"
+    assert wallets.find_attachment(made.bot).ownership == "claimed"
     assert "a program derives it" in service.get(f"/bots/{made.bot.uid}").text
     person = service.make_bot("Person", PERSON)
     assert service.get(f"/api/v1/bots/{person.bot.uid}", key).json["provable"] is True
@@ -150,7 +150,7 @@ def test_a_bot_comes_with_owner_key_and_watched_wallet(service):
         0,
     )
     assert [row.address for row in Address.select()] == [address("w")]
-    assert holdings.find_attachment(made.bot).ownership == "claimed"
+    assert wallets.find_attachment(made.bot).ownership == "claimed"
     # 128 bits in base32.
     assert len(made.recovery_code.replace("-", "")) == 26
     assert made.recovery_code not in str(Owner.select().dicts().get())
@@ -186,7 +186,7 @@ def test_a_wallet_has_one_influencer_at_a_time(service):
     # Its trades stay hers until another takes it.
     assert Wallet.get().bot_id == ada.bot.id
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 2)
-    assert Wallet.get().bot_id == bob.bot.id and holdings.find_attachment(ada.bot) is None
+    assert Wallet.get().bot_id == bob.bot.id and wallets.find_attachment(ada.bot) is None
 
 
 def refuse(code, act):
@@ -199,8 +199,8 @@ def test_proof_displaces_a_claim_but_not_a_proof(service):
     ada, bob = service.make_bot("Ada", address("w")), service.make_bot("Bob")
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 1, ownership="proven")
     assert (
-        holdings.find_attachment(ada.bot) is None
-        and holdings.find_attachment(bob.bot).ownership == "proven"
+        wallets.find_attachment(ada.bot) is None
+        and wallets.find_attachment(bob.bot).ownership == "proven"
     )
     refuse(
         "wallet_taken",
@@ -211,7 +211,7 @@ def test_proof_displaces_a_claim_but_not_a_proof(service):
     wallets.detach_wallet(bob.bot, NOW + 3)
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 4)
     # The badge ended with detachment.
-    assert holdings.find_attachment(bob.bot).ownership == "claimed"
+    assert wallets.find_attachment(bob.bot).ownership == "claimed"
 
 
 def test_replacing_keeps_the_history_of_attachments(service):
@@ -249,15 +249,15 @@ def test_an_owner_at_the_limit_moves_a_wallet_to_another_bot_by_proof(tmp_path):
 
     # Two before, two after.
     prove(third.bot, "w")
-    assert holdings.find_attachment(first.bot) is None
+    assert wallets.find_attachment(first.bot) is None
     # A stranger's would be the third.
     refuse("wallet_limit", lambda: prove(first.bot, "i"))
     # In place of the one it holds: two before, one after.
     prove(third.bot, "e")
-    assert [holdings.find_attachment(one.bot) for one in (first, second)] == [None, None]
+    assert [wallets.find_attachment(one.bot) for one in (first, second)] == [None, None]
     # One is free now.
     prove(first.bot, "i")
-    assert holdings.find_attachment(stranger.bot) is None
+    assert wallets.find_attachment(stranger.bot) is None
     refuse("wallet_limit", lambda: prove(second.bot, "w"))
     service.close()
 
@@ -270,7 +270,7 @@ def test_retiring_revokes_and_frees(service):
     assert (
         retired.retired_at == NOW + 1
         and Key.get().revoked_at == NOW + 1
-        and holdings.find_attachment(retired) is None
+        and wallets.find_attachment(retired) is None
     )
     refuse(
         "bot_retired",

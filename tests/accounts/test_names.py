@@ -6,9 +6,9 @@ import pytest
 from service import NOW, address
 
 from accounts import influencers, traders
-from accounts.names import check_name, find_trusted
+from accounts.fields import check_name, find_trusted
 from accounts.problem import Problem
-from chain.letters import LIKE, find_skeleton
+from chain.symbols import LIKE, find_skeleton
 from models import Bot
 from paper.tables import Trader
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from teller import FEE, SOL_STEP, UNEXPLAINED, Teller, write_sol_steps
 
-from chain.ledger.average import AverageCost, Pool, Portion, is_dust
+from chain.ledger.inventory import AverageCost, Pool, Portion, is_dust
 
 
 def average(teller):

@@ -2,10 +2,9 @@
 
 from teller import FEE, RENT, USDC, Teller, rebuild, show
 
-from chain.ledger.balances import BalanceChain, Gap, Seen
-from chain.ledger.inventory import SOL
+from chain.ledger.coverage import BalanceChain, Gap, Seen
+from chain.ledger.inventory import SOL, Lot, Opening
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Lot, Opening
 from chain.reading.effects import Balance
 from chain.reading.instructions import WRAPPED_SOL
 

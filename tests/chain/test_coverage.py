@@ -7,19 +7,21 @@ import pytest
 from scene import Scene
 from story import RENT, Story, account_of, address
 
-from chain.ledger.balances import BalanceChain, Gap, Seen
 from chain.ledger.coverage import (
     GIVEN_UP,
     IS_PROGRAM,
     OLDER,
+    BalanceChain,
+    Gap,
     Progress,
+    Seen,
     decide_state,
     find_overtaken,
     is_explained,
     order_entries,
 )
+from chain.ledger.inventory import Opening
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Opening
 from chain.reading.answers import Holding
 from chain.reading.entries import read_entry
 from chain.reading.programs import table

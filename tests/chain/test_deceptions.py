@@ -14,8 +14,8 @@ from story import account_of, address
 
 from chain.base58 import b58encode
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.reading.calls import discriminators
 from chain.reading.entries import read_entry
+from chain.reading.kinds import discriminators
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 

@@ -5,9 +5,21 @@ tells its arithmetic.
 
 import pytest
 
-from chain.ledger.average import AverageCost, Pool, Portion, is_dust
-from chain.ledger.inventory import Carried, Cut, Inventory, Position, join_released
-from chain.ledger.lots import UNDATED, Lot, Opening, Slice
+from chain.ledger.inventory import (
+    UNDATED,
+    AverageCost,
+    Carried,
+    Cut,
+    Inventory,
+    Lot,
+    Opening,
+    Pool,
+    Portion,
+    Position,
+    Slice,
+    is_dust,
+    join_released,
+)
 
 
 def hold(*lots, mint="A"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chain.ledger.lots import (
+from chain.ledger.inventory import (
     UNDATED,
     Lot,
     Opening,

@@ -11,8 +11,8 @@ from scene import FEE, History, Scene
 from story import RENT, address
 
 from chain.base58 import b58encode
-from chain.reading.calls import discriminators
 from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.kinds import discriminators
 from chain.reading.quotes import find_quote
 from chain.stored.trades import derive_columns
 from chain.stored.verify import judge, list_moved_mints

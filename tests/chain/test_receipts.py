@@ -19,12 +19,11 @@ from story import ADA, BEGIN, Story, account_of, address
 
 from chain.base58 import b58decode, b58encode
 from chain.ledger.ledger import Ledger
-from chain.reading.digests import digest_receipt
 from chain.reading.effects import _named_as_own, associated_address, read_effect, touches
 from chain.reading.entries import Entry, read_entry
 from chain.reading.instructions import SYSTEM, TOKEN, Operation
 from chain.reading.programs import TIP_ACCOUNTS, table
-from chain.reading.receipts import BadReceipt, parse_receipt
+from chain.reading.receipts import BadReceipt, digest_receipt, parse_receipt
 
 PROGRAMS = table()
 

@@ -27,13 +27,12 @@ from teller import (
     write_steps,
 )
 
-from chain.ledger import balances as chains
+from chain.ledger import coverage as chains
 from chain.ledger import ledger as ledgers
 from chain.ledger import sales
 from chain.ledger.coverage import order_entries
-from chain.ledger.inventory import SOL, Inventory
+from chain.ledger.inventory import SOL, Inventory, Opening
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.ledger.lots import Opening
 from chain.ledger.sales import AGAINST, Side, see_side
 from chain.ledger.views import ALL_HISTORY, Account
 from chain.reading.effects import Balance

@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 from teller import FEE, STEP, USDC, Teller, name_accounts, play, rebuild
 from test_views import Seer
 
-from chain.ledger.inventory import SOL
+from chain.ledger.inventory import SOL, UNDATED
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import UNDATED
-from chain.ledger.risk import find_drawdown, round_down
-from chain.ledger.sums import FLAT_ROUND_TRIPS, NOTHING, ONE_TOKEN, Sums, add_up, list_signs
+from chain.ledger.sums import (
+    FLAT_ROUND_TRIPS,
+    NOTHING,
+    ONE_TOKEN,
+    Sums,
+    add_up,
+    find_drawdown,
+    list_signs,
+    round_down,
+)
 from chain.ledger.views import ALL_HISTORY, Span, Spans
 from chain.reading.instructions import WRAPPED_SOL
 

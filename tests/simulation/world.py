@@ -18,7 +18,7 @@ from story import address
 
 import jobs
 import storage
-from accounts import holdings, hooks, influencers, posts, wallets
+from accounts import hooks, influencers, posts, wallets
 from accounts.problem import Problem
 from accounts.tables import Hook
 from app import create_app, fill_memory
@@ -321,7 +321,7 @@ class World:
         """A bot proves the wallet that it holds, and a person's beside it."""
         bot = self.bots[bot % len(self.bots)].bot
         with self.speaking(), contextlib.suppress(Problem):
-            if lead := holdings.find_attachment(bot):
+            if lead := wallets.find_attachment(bot):
                 now, proven = self.clock.now(), lead.wallet.address
                 wallets.attach_wallet(self.config, bot, proven, now, "proven")
             wallets.add_wallet(self.config, bot, self._wallet(person), self.clock.now())
@@ -330,14 +330,14 @@ class World:
         """A bot gives up one of its wallets: of those that hold most, if any."""
         with self.speaking():
             bot = max((one.bot for one in self.bots), key=lambda one: len(self.list_held(one)))
-            if held := holdings.list_holdings(bot):
+            if held := wallets.list_holdings(bot):
                 leaving = held[place % len(held)].wallet.address
                 wallets.remove_wallet(bot, leaving, self.clock.now())
 
     def list_held(self, bot):
         """The addresses of the wallets that a bot holds."""
         with apart(), self.speaking():
-            return {one.wallet.address for one in holdings.list_holdings(bot)}
+            return {one.wallet.address for one in wallets.list_holdings(bot)}
 
     def detach(self, bot):
         with self.speaking():
@@ -353,7 +353,7 @@ class World:
         )
         free = [number for number, one in enumerate(self.bots) if one.bot.id not in held]
         for person in range(len(self.tale.people)):
-            if not holdings.find_holder(self._wallet(person)):
+            if not wallets.find_holder(self._wallet(person)):
                 self.attach(free.pop(), person)
 
     # ---- the machine -----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from accounts.problem import Problem
 from chain.amounts import exact, show_lamports
 from chain.reading.quotes import MONEYS
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
-from chain.stored.signs import find_signs
+from chain.stored.standings import find_signs
 from storage import read_rows
 from storage.rows import select, write_marks
 from web.api import history, market, queries, token_results
@@ -75,8 +75,8 @@ class Voice(TypedDict):
 
 
 class Pace(TypedDict):
-    """How soon a bot posts about its trades: by the first verified post about each, from the block
-    time of the trade to the moment the post was received here.
+    """How soon a bot posts about its trades: from the block time of each to the arrival of the
+    first verified post about it.
     """
 
     tradesPosted: Annotated[int, described("trades with a verified post")]
@@ -180,7 +180,14 @@ class BotDetail(Bot):
     averageCost: AverageCost | None
     owner: Owner
     pace: Pace
-    signs: list[Sign]
+    signs: Annotated[
+        list[Sign],
+        described(
+            "one_token: more than 80% of a gain is one token's; flat_round_trips: at least 10 pairs"
+            " of a purchase and a sale of a token within a minute that net no more than their fees;"
+            " they change no rank"
+        ),
+    ]
     formerWallets: list[Address]
     autoPost: Annotated[bool, described("this instance posts about its later trades by itself")]
     provable: Annotated[

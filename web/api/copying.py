@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from paper.copying import MODEL, SHOWN_SIZE, SIZES
-from storage.rows import select, write_marks
-from storage.stored import Damaged, Part
+from storage.rows import Damaged, Part, select, write_marks
 from web.api.shapes import TypedDict, Whole, described
 
 Excluded = Literal[
@@ -59,9 +58,8 @@ class CopySize(TypedDict):
 
 
 class Copying(TypedDict):
-    """What a follower right behind a bot would have received from the pools, computed from the
-    reserves in the bot's transactions: no delay, and no other trades in between. Simulated; nothing
-    is ranked by it.
+    """What a follower would have received from the pools by the reserves in the bot's transactions,
+    without a delay or other trades in between. Simulated; nothing is ranked by it.
     """
 
     model: str

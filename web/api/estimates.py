@@ -5,7 +5,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import NamedTuple
 
-from chain.scales import show_amount
+from chain.amounts import show_amount
 from storage.rows import select, write_marks
 from web.api import market
 from web.api.scaled import find_multiplier, read_scales

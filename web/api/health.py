@@ -13,8 +13,8 @@ from chain.amounts import exact
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.reading.quotes import MONEYS
 from chain.stored.attachments import COUNT_HELD, IS_HELD
-from chain.stored.columns import WALLET_PARTS
 from chain.stored.summary import UNREADABLE, read_coverage
+from chain.stored.tables import WALLET_PARTS
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
@@ -46,8 +46,8 @@ JobState = Literal["ok", "failing", "late", "off", "unknown"]
 
 
 class JobHealth(TypedDict):
-    """A background job. It is `failing` once its passes have failed for 40 seconds longer than its
-    interval, or at once if a bug caused it. Until then only `lastError` and `status` show it.
+    """A background job. `failing`: its passes have failed for 40 seconds longer than its interval,
+    or a bug failed one. Until then only `lastError` and `status` show it.
     """
 
     state: JobState
@@ -110,9 +110,8 @@ class ObserverHealth(JobHealth):
     nearLimit: Annotated[
         list[WalletNote],
         described(
-            "wallets that used 80% or more of MAX_RECEIPTS_PER_WALLET or of the limit on token"
-            " accounts: percent. At 100% the oldest transactions, or accounts of tokens it never"
-            " traded, may be left out"
+            "wallets that used 80% of MAX_RECEIPTS_PER_WALLET or of the limit on token accounts:"
+            " percent. At 100% the oldest transactions, or accounts never traded, may be left out"
         ),
     ]
     troubled: Annotated[
@@ -123,8 +122,8 @@ class ObserverHealth(JobHealth):
     differences: Annotated[
         list[WalletNote],
         described(
-            "wallets whose books don't close though no transaction is missing: differenceLamports,"
-            " byCurrency. A bug: please report it"
+            "wallets whose books don't close although nothing is missing: differenceLamports,"
+            " byCurrency. Please report this bug"
         ),
     ]
     walletsWithDifference: int
@@ -171,7 +170,7 @@ class Health(TypedDict):
     status: Literal["ok", "degraded", "down"]
     mode: Annotated[Literal["simulated"], described("of the engine: it never trades")]
     simulated: Annotated[bool, described("always true: nothing here was traded")]
-    engine: NotRequired[Annotated[JobHealth, described("the engine's heartbeat")]]
+    engine: NotRequired[Annotated[JobHealth, described("as strategyEngine")]]
     strategyEngine: NotRequired[Annotated[JobHealth, described("the job that plays paper mode")]]
     walletObserver: NotRequired[
         Annotated[ObserverHealth, described("the job that observes wallets")]

@@ -10,7 +10,7 @@ import orjson
 from flask import Blueprint, Response, request
 
 from accounts import discord, posts
-from accounts.json_body import parse_json
+from accounts.fields import parse_json
 from accounts.problem import Problem
 from web.api import queries, v1
 from web.api.posts import show_posts

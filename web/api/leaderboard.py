@@ -11,7 +11,6 @@ from chain.ledger.views import HOUR_SECONDS
 from chain.reading.quotes import MONEYS, Quote
 from chain.stored import standings as stored_standings
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source
-from chain.stored.signs import find_signs
 from chain.stored.standings import (
     ALL,
     ARE_PROVEN,
@@ -19,6 +18,7 @@ from chain.stored.standings import (
     WINDOWS,
     StandingRow,
     find_reason,
+    find_signs,
     find_tier,
 )
 from storage import read_rows
@@ -50,11 +50,12 @@ RECORDS: tuple[Record, ...] = get_args(Record)
 SORTS: tuple[Sort, ...] = get_args(Sort)
 OWNERSHIPS: tuple[Proof, ...] = get_args(Proof)
 CURRENCIES = {quote.symbol: money for money, quote in MONEYS.items()}
-InCurrency = described("on a board in a stablecoin, where amounts in SOL are null")
 
 
 class LeaderboardEntry(TypedDict):
-    """A bot on the board; numbers are null if no wallet was observed."""
+    """A bot on the board; numbers are null if no wallet was observed. Only a board in a stablecoin
+    has the optional members; its amounts in SOL are null.
+    """
 
     rank: Annotated[int | None, described("from 1; ties share a rank; null without one")]
     ranked: bool
@@ -72,9 +73,9 @@ class LeaderboardEntry(TypedDict):
         | None,
         described(
             "too_few_sells: under three matched or partial sales; too_little_cost: by return,"
-            " under 1 SOL or 100 of a stablecoin of cost basis; trades_in: in another currency"
-            " only, see tradesIn; gap: a part of the history is missing; held_by_another: another"
-            " bot held the wallet first and keeps its past"
+            " under 1 SOL or 100 of a stablecoin of cost basis; trades_in: only in the currency"
+            " tradesIn; gap: history is missing; held_by_another: another bot held the wallet first"
+            " and keeps its past"
         ),
     ]
     tradesIn: Annotated[Currency | None, described("the currency whose board lists it")]
@@ -105,14 +106,14 @@ class LeaderboardEntry(TypedDict):
     costLeftLamports: Annotated[Whole | None, described("known cost of tokens moved out unsold")]
     worstCaseLamports: Annotated[Whole | None, described("as in Results")]
     maxDrawdownLamports: Annotated[Whole | None, described("from the window's first hour on")]
-    signs: list[Sign]
-    realizedRaw: NotRequired[Annotated[Whole | None, InCurrency]]
-    realized: NotRequired[Annotated[Exact | None, InCurrency]]
-    volumeRaw: NotRequired[Annotated[Whole | None, InCurrency]]
-    volume: NotRequired[Annotated[Exact | None, InCurrency]]
-    costLeftRaw: NotRequired[Annotated[Whole | None, InCurrency]]
-    worstCaseRaw: NotRequired[Annotated[Whole | None, InCurrency]]
-    maxDrawdownRaw: NotRequired[Annotated[Whole | None, InCurrency]]
+    signs: Annotated[list[Sign], described("as in BotDetail")]
+    realizedRaw: NotRequired[Whole | None]
+    realized: NotRequired[Exact | None]
+    volumeRaw: NotRequired[Whole | None]
+    volume: NotRequired[Exact | None]
+    costLeftRaw: NotRequired[Whole | None]
+    worstCaseRaw: NotRequired[Whole | None]
+    maxDrawdownRaw: NotRequired[Whole | None]
 
 
 class Leaderboard(Page):

@@ -4,12 +4,20 @@ from collections.abc import Collection
 from typing import Annotated, Any, Literal, NamedTuple
 
 from chain.mints import CHECKS
-from chain.stored.columns import OBJECT
+from chain.stored.tables import OBJECT
 from chain.symbols import mark_name, show_symbol
-from storage.rows import select, select_many, select_one, select_value, write_marks
-from storage.stored import make_object, make_shape, read_stored
+from storage.rows import (
+    make_object,
+    make_shape,
+    read_stored,
+    select,
+    select_many,
+    select_one,
+    select_value,
+    write_marks,
+)
 from web.api.serialize import count_seconds, show_time
-from web.api.shapes import Address, Exact, NotRequired, Time, TypedDict, described
+from web.api.shapes import Address, Exact, NotRequired, Page, Time, TypedDict, described
 
 NOT_CHECKED = [
     "holder_concentration",
@@ -63,6 +71,12 @@ class MarketEntry(TypedDict):
     asOf: Annotated[Time, described("when the prices were taken")]
     stale: Annotated[bool, described("the prices are outdated")]
     simulated: NotRequired[Annotated[bool, described("always true in paper mode, else left out")]]
+
+
+class MarketList(Page):
+    """A page of tokens."""
+
+    note: NotRequired[Annotated[str, described("why there are none")]]
 
 
 class FeedHealth(TypedDict):

@@ -9,9 +9,9 @@ from chain.stored.standings import WINDOWS
 from web.api import bots, copying, health, leaderboard, market, me, posts, search, seasons, trades
 from web.api import paper_shapes as paper
 from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
-from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK, TRADE_KINDS
+from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.queries import POST_STATUSES
-from web.api.shapes import Page
+from web.api.shapes import ClosesPage, FollowedPage, Page, PaperPage
 from web.api.token_results import TokenResult
 from web.api.wallets import Position
 
@@ -36,7 +36,8 @@ SINCE = {
     "schema": {"type": "string"},
     "description": (
         "newestCursor of any answer, or the id of a stream event: what arrived here later, in order"
-        " of arrival; not together with cursor"
+        " of arrival; not together with cursor. To follow, pass each answer's newestCursor to the"
+        " next request: each item comes once"
     ),
 }
 LAST_EVENT_ID = {
@@ -56,18 +57,18 @@ class Operation:
     that generated clients have for it.
     """
 
-    method: str
     path: str
     name: str
     tag: str
     summary: str
-    description: str
     answer: Any
     parameters: tuple[Json, ...] = ()
     refusals: tuple[str, ...] = ()
+    description: str = ""
+    rows: Any = None
     body: type[PostBody] | None = None
     keyed: bool = True
-    rows: Any = None
+    method: str = "get"
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
@@ -87,7 +88,6 @@ def identifier(noun: str) -> Json:
     }
 
 
-KINDS = "|".join((*TRADE_KINDS, EVERY_TRADE))
 MINT = query("mint", ADDRESS, "token mint address")
 SORT = query(
     "sort",
@@ -118,96 +118,86 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 128},
     "description": "instead of eventId in the body",
 }
-# Shared by several operations.
-SHARED = {one["name"]: one for one in (LIMIT, CURSOR, SINCE, MINT, BOT, CURRENCY)}
-FOLLOWING = (
-    "To follow, begin with the newestCursor of any answer and pass each answer's "
-    "newestCursor as `since` to the next request: each item comes once."
-)
+BOT_ID, TRADER_ID = identifier("bot"), identifier("trader")
+# Shared by several operations, by their names in the document.
+SHARED = {
+    **{one["name"]: one for one in (LIMIT, CURSOR, SINCE, MINT, BOT, CURRENCY)},
+    "ofBot": BOT_ID,
+    "ofTrader": TRADER_ID,
+}
 OPERATIONS = [
     Operation(
-        "get",
         "/api/v1/bots",
         "listBots",
         "Influencers",
         "All bots, newest first",
-        "Profile, observed results and how complete the observed history of each is.",
         Page,
         (LIMIT, CURSOR),
         OF_LISTS,
         rows=bots.Bot,
     ),
     Operation(
-        "get",
         "/api/v1/bots/{id}",
         "getBot",
         "Influencers",
         "One bot with its latest trades, feed and open positions",
-        "The 20 newest trades and posts; older ones are in the lists of trades and posts.",
         bots.BotDetail,
         (
-            identifier("bot"),
+            BOT_ID,
             query("trades", FLAG, "0 leaves out latestTrades"),
             query("feed", FLAG, "0 leaves out feed"),
         ),
         ("not_found", "invalid_parameter"),
+        description="The 20 newest trades and posts; /trades and /feed have older ones.",
     ),
     Operation(
-        "get",
         "/api/v1/bots/{id}/positions",
         "listPositions",
         "Influencers",
         "What a bot holds, by mint",
-        "Tokens held by observed trades, with their known cost and an estimate.",
         Page,
-        (identifier("bot"), LIMIT, CURSOR),
+        (BOT_ID, LIMIT, CURSOR),
         ("not_found", *OF_LISTS),
         rows=Position,
     ),
     Operation(
-        "get",
         "/api/v1/bots/{id}/tokens",
         "listTokens",
         "Influencers",
         "What a bot's sales of each token earned, the best first",
-        "All tokens with a result in SOL.",
         Page,
-        (identifier("bot"), LIMIT, CURSOR),
+        (BOT_ID, LIMIT, CURSOR),
         ("not_found", *OF_LISTS),
+        description="All tokens with a result in SOL.",
         rows=TokenResult,
     ),
     Operation(
-        "get",
         "/api/v1/bots/{id}/daily",
         "listDays",
         "Influencers",
         "What a bot did by the day, newest first",
-        "UTC days with trades in one currency, SOL by default.",
         Page,
-        (identifier("bot"), CURRENCY, LIMIT, CURSOR),
+        (BOT_ID, CURRENCY, LIMIT, CURSOR),
         ("not_found", *OF_LISTS),
+        description="UTC days with trades in one currency, SOL by default.",
         rows=bots.DayResult,
     ),
     Operation(
-        "get",
         "/api/v1/bots/{id}/copying",
         "getCopying",
         "Influencers",
         "What a follower right behind a bot would have got",
-        "From the reserves of pools in the bot's transactions, for three sizes of a purchase. "
-        "Simulated, with no delay and nobody in between; worked out after new sales.",
         copying.Copying,
-        (identifier("bot"),),
+        (BOT_ID,),
         ("not_found", "invalid_parameter"),
+        description="For three sizes of a purchase; computed after new sales.",
     ),
     Operation(
-        "get",
         "/api/v1/feed",
         "listPosts",
         "Posts",
         "Latest posts, newest first",
-        FOLLOWING,
-        Page,
+        FollowedPage,
         (
             BOT,
             MINT,
@@ -220,37 +210,33 @@ OPERATIONS = [
         rows=posts.Post,
     ),
     Operation(
-        "get",
         "/api/v1/stream",
         "streamEvents",
         "Posts",
-        "What arrives, as server-sent events: `hello` first (`{}`), then `post`, `trade` and "
-        "`verification` (a post whose verification moved); an event's id is a cursor for since",
-        "The data of an event is the Post or Trade as JSON on one line. A comment comes every "
-        "15 seconds while nothing does. A stream ends with its key.",
+        "What arrives, as server-sent events: `hello` (`{}`), then `post`, `trade` and"
+        " `verification` (a post whose verification changed); their ids are positions for since",
         None,
         (SINCE, LAST_EVENT_ID),
         OF_LISTS,
+        description=(
+            "The data of an event is a Post or Trade on one line. Comments keep an idle stream"
+            " open. A stream ends with its key."
+        ),
     ),
     Operation(
-        "get",
         "/api/v1/posts/{id}",
         "getPost",
         "Posts",
         "One post",
-        "Its verification may have moved since it was published.",
         posts.Post,
         (identifier("post"),),
         ("not_found", "invalid_parameter"),
     ),
     Operation(
-        "post",
         "/api/v1/posts",
         "publishPost",
         "Posts",
         "Publish a post; an identical retry answers 200 and the same post",
-        "Needs a publishing key. The event id identifies this update for good: after a timeout, "
-        "send the same request again. Nothing in the request can make a post verified.",
         posts.Post,
         (IDEMPOTENCY_KEY,),
         (
@@ -263,15 +249,18 @@ OPERATIONS = [
             "unsupported_media_type",
             "validation_failed",
         ),
-        PostBody,
+        description=(
+            "Needs a publishing key. After a timeout, send the same request again. Nothing in the"
+            " request can make a post verified."
+        ),
+        body=PostBody,
+        method="post",
     ),
     Operation(
-        "get",
         "/api/v1/trades",
         "listTrades",
         "Trades",
         "Finalized wallet activity, newest first",
-        "Raw token quantities, what changed in SOL, and matched realized results. " + FOLLOWING,
         trades.TradePage,
         (
             query("wallet", ADDRESS, "of this wallet"),
@@ -279,9 +268,9 @@ OPERATIONS = [
             MINT,
             query(
                 "kind",
-                {"type": "string", "pattern": f"^({KINDS})(,({KINDS}))*$"},
-                f"one kind or several, comma-separated; {EVERY_TRADE}: buys, sells, swaps and round"
-                " trips. With a kind or currency a page looks at"
+                {"type": "string"},
+                f"one kind of Trade or several, comma-separated; {EVERY_TRADE}: buys, sells, swaps"
+                " and round trips. With a kind or currency a page looks at"
                 f" {MAX_LOOK_BACK:,} trades of each wallet, so it may have fewer rows than `limit`"
                 " and still a `nextCursor`; with `since` it is done once `newestCursor` stays the"
                 " same",
@@ -292,85 +281,74 @@ OPERATIONS = [
             SINCE,
         ),
         OF_LISTS,
+        description="Raw token quantities, what changed in SOL, and matched realized results.",
     ),
     Operation(
-        "get",
         "/api/v1/activity",
         "listActivity",
         "Trades",
         "Who bought or sold a token",
-        "Buyers and sellers among all observed wallets, newest first.",
         trades.Activity,
         ({**MINT, "required": True}, LIMIT, CURSOR),
         OF_LISTS,
     ),
     Operation(
-        "get",
         "/api/v1/leaderboard",
         "getLeaderboard",
         "Trades",
         "The best by matched realized result, volume or observed trades",
-        "Proven wallets with a rank, claimed ones, then likewise those without a rank, with the "
-        "reason; `limit` rows in all. A rank needs three sales with a result in that record and "
-        "window.",
         leaderboard.Leaderboard,
         (RECORD, SORT, WINDOW, OWNERSHIP, CURRENCY, LIMIT),
         ("invalid_parameter",),
+        description=(
+            "`limit` rows in all. A rank needs three sales with a result in that record and window."
+        ),
     ),
     Operation(
-        "get",
         "/api/v1/seasons",
         "listSeasons",
         "Trades",
         "Seasons, newest first",
-        "Contests of bots.",
         Page,
         (LIMIT, CURSOR),
         OF_LISTS,
         rows=seasons.Season,
     ),
     Operation(
-        "get",
         "/api/v1/seasons/{id}",
         "getSeason",
         "Trades",
-        "A season with its standings",
-        "Live, then frozen.",
+        "A season with its standings: live, then frozen",
         seasons.SeasonPage,
         (identifier("season"), LIMIT, CURSOR),
         ("not_found", *OF_LISTS),
     ),
     Operation(
-        "post",
         "/api/v1/seasons/{id}/join",
         "joinSeason",
         "Trades",
-        "Join with the key's bot",
-        "Needs a publishing key.",
+        "Join with the bot of a publishing key",
         seasons.Season,
         (identifier("season"),),
         ("insufficient_scope", "not_found", "season_closed", "bot_retired"),
+        method="post",
     ),
     Operation(
-        "get",
         "/api/v1/market",
         "listMarket",
         "Market",
         "Tokens the scout discovered, with structural checks",
-        "From the scout's cache, newest discovery first; asking causes no request elsewhere.",
-        Page,
+        market.MarketList,
         (LIMIT, CURSOR),
         OF_LISTS,
+        description="From the scout's cache, newest discovery first; causes no request elsewhere.",
         rows=market.MarketEntry,
     ),
     Operation(
-        "get",
         "/api/v1/search",
         "search",
         "Search",
         "Bots, paper traders, tokens, trades and posts that a query names",
-        "Bots by name, handle or wallet address; tokens by ticker, name or address; trades by "
-        "signature; posts by whole words, all of which they hold. Posts come last, newest first.",
         Page,
         (
             query("q", {"type": "string", "minLength": 1, "maxLength": 200}, "the query", True),
@@ -378,51 +356,49 @@ OPERATIONS = [
             CURSOR,
         ),
         OF_LISTS,
+        description=(
+            "Bots by name, handle or wallet address; tokens by ticker, name or address; trades by"
+            " signature; posts by whole words, all of which they hold. Posts are last, newest"
+            " first."
+        ),
         rows=search.SearchHit,
     ),
     Operation(
-        "get",
         "/api/v1/me",
         "getMe",
         "Account",
         "The key that is asking and what is left of its allowance; costs nothing",
-        "Whose key it is, whether it may post, and every window of the owner's allowance.",
         me.Me,
     ),
     Operation(
-        "get",
         "/api/traders",
         "listTraders",
         "Paper mode",
         "All paper traders (simulated)",
-        "Settings, voice and simulated performance; what is under review is withheld.",
-        Page,
+        PaperPage,
         keyed=False,
         rows=paper.Trader,
     ),
     Operation(
-        "get",
         "/api/traders/{id}",
         "getTrader",
         "Paper mode",
         "One of them with diary, positions, closes, posts and brain (simulated)",
-        "Everything it noted and did; posts keep the wording of their creation.",
         paper.TraderDetail,
-        (identifier("trader"),),
+        (TRADER_ID,),
         ("not_found",),
         keyed=False,
     ),
     *(
         Operation(
-            "get",
             f"/api/traders/{{id}}/{name}",
             operation,
             "Paper mode",
             f"All {what}, newest first (simulated)",
-            "The detail has the latest 20 of them.",
-            Page,
-            (identifier("trader"), LIMIT, CURSOR),
+            ClosesPage if rows is paper.PaperClose else PaperPage,
+            (TRADER_ID, LIMIT, CURSOR),
             ("not_found", *OF_LISTS),
+            description="The detail has the latest 20 of them.",
             keyed=False,
             rows=rows,
         )
@@ -433,46 +409,41 @@ OPERATIONS = [
         )
     ),
     Operation(
-        "get",
         "/api/feed",
         "listPaperPosts",
         "Paper mode",
         "Posts of paper mode, newest first (simulated)",
-        "Of paper traders only; /api/v1/feed has the posts of bots.",
-        Page,
+        PaperPage,
         (LIMIT, CURSOR),
         OF_LISTS,
         keyed=False,
         rows=paper.PaperPost,
     ),
     Operation(
-        "get",
         "/api/market",
         "listPaperMarket",
         "Paper mode",
         "Scouted tokens, structural checks, health of the scout",
-        "All tracked tokens at once, and how current their prices and checks are.",
         paper.PaperMarket,
+        description="All tracked tokens at once, and how current their prices and checks are.",
         keyed=False,
     ),
     Operation(
-        "get",
         "/api/strategies",
         "compareStrategies",
         "Paper mode",
         "Closes of 30 days by strategy family, described (simulated)",
-        "It ranks nothing, and coverage is no proof of profitability.",
         paper.Strategies,
+        description="It ranks nothing, and coverage is no proof of profitability.",
         keyed=False,
     ),
     Operation(
-        "get",
         "/api/health",
         "getHealth",
         "Health",
         "Whether this instance serves, and how its jobs are",
-        "200 while it can serve; 503 with the same shape when the database cannot be read.",
         health.Health,
+        description="503 with the same shape when the database can't be read.",
         keyed=False,
     ),
 ]

@@ -15,7 +15,7 @@ from web.api.shapes import (
     Exact,
     FillModel,
     NotRequired,
-    Page,
+    PaperPage,
     Signature,
     Time,
     TypedDict,
@@ -24,7 +24,8 @@ from web.api.shapes import (
 )
 
 # Not a Literal: client generators break on non-string constants.
-Simulation = Annotated[bool, described("always true: nothing was traded")]
+# Always true, as the introduction of the document says.
+Simulation = bool
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
 # One of the operator's files.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
@@ -468,7 +469,7 @@ class TraderDetail(Trader):
     ]
 
 
-class PaperMarket(Page):
+class PaperMarket(PaperPage):
     """All tracked tokens and the scout's health."""
 
     data: list[MarketEntry]

@@ -4,7 +4,7 @@ by name and in order. Times are UTC milliseconds, money is lamports.
 
 from typing import Annotated, Any, NamedTuple
 
-from storage.stored import Column, Part, make_object
+from storage.rows import Column, Part, make_object
 
 Json = dict[str, Any]
 Document = Annotated[Json, Part(Json)]

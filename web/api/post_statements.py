@@ -7,7 +7,7 @@ JSON and text as they are stored.
 
 from typing import Any, NamedTuple
 
-from chain.stored.columns import Changes, Names
+from chain.stored.tables import Changes, Names
 
 # Whether the wallet that a post `p` is judged against was proven while it was attached.
 POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (

@@ -5,9 +5,8 @@ to what the bot says.
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from chain.amounts import exact
-from chain.reading.beside import Change, list_venue_changes
-from chain.scales import show_amount
+from chain.amounts import exact, show_amount
+from chain.reading.value import Change, list_venue_changes
 from chain.stored.verify import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from storage.rows import is_damaged, select_value
@@ -24,7 +23,6 @@ from web.api.shapes import (
     Share,
     Signature,
     Time,
-    TradeKind,
     TypedDict,
     Untrusted,
     described,
@@ -73,13 +71,12 @@ class Provenance(TypedDict):
 
 
 class Receipt(TypedDict):
-    """What the chain shows of the transaction that a post names: show it next to the words.
-
-    Amounts are what passed through the venue. None are given if that can't be told.
+    """What the chain shows of the transaction that a post names: show it next to the words. Amounts
+    are what passed through the venue, null if that is unknown.
     """
 
     status: Literal["finalized", "failed"]
-    kind: TradeKind
+    kind: Annotated[str, described("as in Trade")]
     side: Literal["buy", "sell", "swap"] | None
     mint: Address | None
     symbol: Untrusted | None

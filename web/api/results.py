@@ -8,8 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from chain.amounts import exact, show_fixed, show_lamports
 from chain.ledger.inventory import SOL
-from chain.ledger.risk import find_drawdown
-from chain.ledger.sums import NOTHING, Sums, add_up
+from chain.ledger.sums import NOTHING, Sums, add_up, find_drawdown
 from chain.reading.quotes import MONEYS, Quote
 from chain.stored.attachments import Source, list_totals, write_last
 from storage import database, read_rows
@@ -17,14 +16,7 @@ from storage.rows import write_marks
 from web.api.serialize import show_sol
 from web.api.shapes import Address, Currency, Exact, Time, TypedDict, Whole, described
 
-Sign = Annotated[
-    Literal["one_token", "flat_round_trips"],
-    described(
-        "one_token: more than 80% of a gain is one token's; flat_round_trips: at least 10 pairs of"
-        " a purchase and a sale of a token within a minute that net no more than their fees; they"
-        " change no rank"
-    ),
-]
+Sign = Literal["one_token", "flat_round_trips"]
 
 
 class CurrencyResults(TypedDict):
@@ -52,8 +44,8 @@ class CurrencyResults(TypedDict):
 
 
 class Results(TypedDict):
-    """Realized results of sales with a known cost, after the wallet's transaction costs. Sales and
-    volume are those in SOL; byCurrency has all.
+    """Realized results of sales with a known cost, after transaction costs. Sales and volume are
+    those in SOL; byCurrency has all.
     """
 
     since: Annotated[Time | None, described("the first known transaction, or connection")]

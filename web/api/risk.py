@@ -5,12 +5,11 @@ from typing import Annotated, Any, NamedTuple
 
 from chain.amounts import show_lamports
 from chain.ledger.inventory import SOL
-from chain.ledger.risk import HOURS_A_DAY
-from chain.ledger.sums import NOTHING, Sums
+from chain.ledger.sums import HOURS_A_DAY, NOTHING, Sums
 from chain.ledger.views import HOUR_MS, HOUR_SECONDS
 from chain.reading.quotes import MONEYS
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, read_totals
-from chain.stored.risk import StoredRisk, load_risk
+from chain.stored.derived import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
 from chain.stored.summary import show_rates
 from storage import database, read_rows

@@ -1,4 +1,4 @@
-"""Displayed amounts of tokens: of some, a multiple of the raw units (chain.scales)."""
+"""Displayed amounts of tokens: of some, a multiple of the raw units (chain.amounts)."""
 
 import sys
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from chain.scales import ONE, Scale, load_scale
+from chain.amounts import ONE, Scale, load_scale
 from storage.rows import select
 
 # By mint, of those that don't show raw units as they are.

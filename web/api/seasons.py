@@ -12,6 +12,7 @@ from accounts.problem import Problem
 from accounts.season_standings import Standing, Terms, find_position
 from accounts.tables import Season as StoredSeason
 from chain.amounts import exact, show_fixed
+from evidence.seasons import find_deadline
 from storage.rows import select, write_marks
 from web.api import paging, v1
 from web.api.arguments import Args
@@ -41,7 +42,7 @@ class Season(TypedDict):
     rule: Literal["pnl", "return", "pnl_floor"]
     currency: str
     wallets: Literal["proven", "all"]
-    minTrades: int
+    minTrades: Annotated[int, described("sales with a known cost that a rank needs")]
     startsAt: Time
     endsAt: Time
     state: Annotated[
@@ -50,6 +51,7 @@ class Season(TypedDict):
     ]
     entrants: int
     frozenAt: Time | None
+    freezesBy: Annotated[Time | None, described("at the latest; null once final or cancelled")]
 
 
 class SeasonStanding(TypedDict):
@@ -108,6 +110,7 @@ def show_season(row: StoredSeason, now: int) -> Season:
         "state": state,
         "entrants": seasons.count_entrants(row, now),
         "frozenAt": show_time(row.frozen_at),
+        "freezesBy": None if state in ("final", "cancelled") else show_time(find_deadline(row)),
     }
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, overload
 
 from chain.amounts import exact, sol
-from storage.stored import Damaged
+from storage.rows import Damaged
 
 # An object of the API, for whoever only reads it.
 Json = Mapping[str, Any]

@@ -17,18 +17,17 @@ from typing_extensions import TypedDict
 
 __all__ = ["NotRequired", "TypedDict"]
 
-# Patterns need no words beside them: the document's introduction says what they stand for.
-Whole = Annotated[str, Field(pattern=r"^-?[0-9]+$")]
-# An exact decimal number.
+# A whole and an exact decimal number, in words of the document's introduction.
+Whole = str
 Exact = str
-Share = Annotated[str, Field(pattern=r"^(0\.[0-9]{2}|1\.00)$", description="rounded down")]
+Share = Annotated[str, Field(description="0.00 to 1.00, rounded down")]
 # The format says it all: a pattern breaks clients that parse times before they check.
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 # Base58 of 32 and 64 bytes, in words of the introduction.
 Address = str
 Signature = str
 Untrusted = Annotated[str, Field(description="untrusted")]
-Currency = Annotated[str, Field(description="SOL, or the symbol of a stablecoin")]
+Currency = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
 TradeKind = Literal[
     "buy",
     "sell",
@@ -75,12 +74,24 @@ class FillModel(TypedDict):
 class Page(TypedDict):
     """A page of a list, with its rows in `data`."""
 
-    nextCursor: Annotated[str | None, described("cursor of the next page; null at the end")]
+    nextCursor: Annotated[str | None, described("of the next page; null at the end")]
     limit: int
     asOf: Time
-    newestCursor: NotRequired[
-        Annotated[str, described("in the feed and trades: since, for what arrives later")]
-    ]
-    note: NotRequired[Annotated[str, described("why the market is empty")]]
-    models: NotRequired[Annotated[list[FillModel], described("in the closes of a trader")]]
-    simulated: NotRequired[Annotated[bool, described("always true in paper mode, else left out")]]
+
+
+class FollowedPage(Page):
+    """A page of a list that can be followed."""
+
+    newestCursor: Annotated[str, described("since, for what arrives later")]
+
+
+class PaperPage(Page):
+    """A page of a list of paper mode."""
+
+    simulated: bool
+
+
+class ClosesPage(PaperPage):
+    """A page of closes."""
+
+    models: Annotated[list[FillModel], described("of all closes here")]

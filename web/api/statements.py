@@ -9,8 +9,7 @@ JSON and text as they are stored.
 from typing import Annotated, Any, NamedTuple
 
 from chain.stored.attachments import LEAD
-from chain.stored.columns import WALLET_PARTS, Changes, Lots, Names
-from chain.stored.tables import NUMBER_OF_MINT
+from chain.stored.tables import NUMBER_OF_MINT, WALLET_PARTS, Changes, Lots, Names
 from models import BOT_OF_TRADE
 
 

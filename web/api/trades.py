@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from chain.amounts import exact, show_lamports
-from chain.reading.beside import Change, list_venue_changes
+from chain.amounts import exact, show_amount, show_lamports
 from chain.reading.quotes import MONEYS, Quote
-from chain.scales import show_amount
+from chain.reading.value import Change, list_venue_changes
 from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, select, write_marks
 from web.api import market
@@ -18,6 +17,7 @@ from web.api.shapes import (
     Address,
     Currency,
     Exact,
+    FollowedPage,
     Page,
     Share,
     Signature,
@@ -158,7 +158,7 @@ class Trade(TypedDict):
     explorerUrl: Annotated[str | None, described("null in a demonstration")]
 
 
-class TradePage(Page):
+class TradePage(FollowedPage):
     """Trades: newest first; with `since` those that arrived later, in order of arrival."""
 
     data: list[Trade]
@@ -182,7 +182,7 @@ class TokenTrade(TypedDict):
     slot: int
     signature: Signature
     tradeId: str
-    kind: TradeKind
+    kind: Annotated[str, described("as in Trade")]
     explainedShare: Share | None
     outsideVenue: OutsideVenue | None
     flags: Annotated[list[str], described("as in Trade")]

@@ -8,7 +8,7 @@ import orjson
 from flask import Blueprint, Response, g, request
 
 from accounts import posts
-from accounts.json_body import parse_json
+from accounts.fields import parse_json
 from accounts.problem import Problem, invalid
 from chain.stored.standings import WINDOWS
 from evidence import log

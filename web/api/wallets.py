@@ -10,10 +10,9 @@ from chain.amounts import show_lamports, sol
 from chain.ledger.coverage import STATES
 from chain.reading.quotes import MONEYS
 from chain.stored.attachments import LEAD
-from chain.stored.columns import WALLET_PARTS
 from chain.stored.summary import NOT_POLLED, read_coverage
-from storage.rows import select, write_marks
-from storage.stored import Damaged
+from chain.stored.tables import WALLET_PARTS
+from storage.rows import Damaged, select, write_marks
 from web.api.serialize import DAMAGED, Json, show_part, show_time
 from web.api.shapes import (
     Address,
@@ -129,8 +128,8 @@ class AverageCost(TypedDict):
 
 
 class Estimate(TypedDict):
-    """What a position may be worth at the scout's last price. It is in no result, and selling
-    this much at that price may not be possible.
+    """The value of a position at the scout's last price. It is in no result, and a sale may bring
+    less.
     """
 
     valueLamports: Whole

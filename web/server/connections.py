@@ -15,7 +15,7 @@ from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import TConn
 
 from ratelimit import network_of
-from storage.deadline import REQUEST_SECONDS
+from storage.trouble import REQUEST_SECONDS
 
 # A client must read something within STALL_SECONDS, and this many bytes per second on average.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096

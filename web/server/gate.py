@@ -21,7 +21,7 @@ import ratelimit
 from accounts.problem import Problem
 from config import Config
 from ratelimit import Limit
-from storage import counters, database, deadline
+from storage import counters, database, trouble
 from web.server import auth
 from web.server.application import Application, find_app
 
@@ -168,7 +168,7 @@ def init_app(app: Application, config: Config) -> None:
     app.extensions["limiter"] = {limiter}
     limiter.init_app(app)
     app.after_request(functools.partial(finish, config))
-    app.teardown_request(lambda _: deadline.end())
+    app.teardown_request(lambda _: trouble.end_deadline())
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ def enter(config: Config) -> None:
     this = request_ctx.request
     begin(this.method, this.url_rule.rule if this.url_rule else None)
     # Set by the server when the request arrived, so waiting for a thread counts.
-    deadline.begin(this.environ.get("candor.deadline"))
+    trouble.begin_deadline(this.environ.get("candor.deadline"))
     hosts = list_hosts(this.environ)
     if not hosts and this.environ["SERVER_PROTOCOL"] != "HTTP/1.0":
         raise Problem("bad_request", "the header Host is missing")

@@ -19,7 +19,7 @@ from peewee import OperationalError
 from accounts.keys import hash_secret
 from accounts.problem import Problem
 from models import Owner, Session
-from storage import deadline
+from storage import trouble
 from web.server.application import Application, find_app
 
 # Expiry without any request.
@@ -189,5 +189,5 @@ def _load(name: str, now: int) -> Session | None:
 
 def _note_seen(found: Session, now: int) -> None:
     # Pages must work even when nothing can be written.
-    with contextlib.suppress(OperationalError), deadline.impatient():
+    with contextlib.suppress(OperationalError), trouble.impatient():
         Session.update(seen_at=now).where(Session.id == found.id).execute()

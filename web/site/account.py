@@ -5,7 +5,7 @@ import tempfile
 from flask import flash, g, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import departures, exports, influencers
+from accounts import departures, influencers
 from config import VERSION
 from web.server import gate, sessions
 from web.server.gate import settings
@@ -24,7 +24,7 @@ def export_account() -> ResponseReturnValue:
     gate.count_export()
     # Sent once it is whole: nobody takes a broken one for an archive.
     file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115
-    exports.write_archive(owner, settings().base_url, VERSION, g.now, file)
+    departures.write_archive(owner, settings().base_url, VERSION, g.now, file)
     file.seek(0)
     name = f"candor-{owner.uid}.zip"
     return send_file(file, "application/zip", as_attachment=True, download_name=name, max_age=0)

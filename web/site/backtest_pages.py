@@ -7,12 +7,12 @@ import orjson
 from flask import Blueprint, Response, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import backtest_runs, backtests
+from accounts import backtests
 from accounts.problem import Problem
 from paper.account import STARTING_CASH
 from paper.strategies import FAMILIES, Strategy, show_settings
 from paper.tables import Backtest
-from storage.stored import make_object, make_shape, read_stored
+from storage.rows import make_object, make_shape, read_stored
 from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
@@ -43,14 +43,14 @@ def render_form(
     typed: Texts, errors: Texts | None = None, status: int = 200, headers: Any = None
 ) -> ResponseReturnValue:
     """Render the form with what was typed and its errors."""
-    runs = backtest_runs.list_backtests(settings(), require_owner(), g.now)
+    runs = backtests.list_backtests(settings(), require_owner(), g.now)
     page = render_template(
         "backtests.html",
         typed=without_secrets(typed),
         errors=errors or {},
         families=FAMILY_TEXTS,
         settings={family: list_settings(kind()) for family, kind in FAMILIES.items()},
-        runs=[(run, backtest_runs.read_asked(run)) for run in runs],
+        runs=[(run, backtests.read_asked(run)) for run in runs],
     )
     return page, status, headers or {}
 
@@ -63,9 +63,9 @@ def list_settings(strategy: Strategy) -> str:
 @blueprint.post("/backtests")
 def begin_backtest() -> ResponseReturnValue:
     """Begin a backtest; its page shows how far it is."""
-    owner, typed = require_owner(), read_texts(*backtest_runs.FIELDS)
+    owner, typed = require_owner(), read_texts(*backtests.FIELDS)
     try:
-        run = backtest_runs.begin_backtest(settings(), owner, {**typed, "start": "standard"}, g.now)
+        run = backtests.begin_backtest(settings(), owner, {**typed, "start": "standard"}, g.now)
     except Problem as problem:
         found = list_errors(problem)
         status = 422 if problem.code == "not_found" else problem.status
@@ -76,12 +76,12 @@ def begin_backtest() -> ResponseReturnValue:
 @blueprint.get("/backtests/<uid>")
 def show_backtest(uid: str) -> ResponseReturnValue:
     """Show how far a backtest is, or what came of it."""
-    run = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now)
+    run = backtests.find_backtest(settings(), require_owner(), uid, g.now)
     report = read_report(run) if run.state == "done" else None
     return render_template(
         "backtest.html",
         run=run,
-        asked=backtest_runs.read_asked(run),
+        asked=backtests.read_asked(run),
         report=report,
         equity=draw(report) if report else None,
         started=STARTING_CASH,
@@ -138,7 +138,7 @@ def show_csv(uid: str) -> ResponseReturnValue:
 
 def find_report(uid: str) -> Any:
     """Return the result of a finished backtest of the owner; Problem `not_found` otherwise."""
-    run = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now)
+    run = backtests.find_backtest(settings(), require_owner(), uid, g.now)
     if run.result is None:
         raise Problem("not_found", "this backtest has no result")
     return read_report(run)

@@ -12,8 +12,8 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
 from accounts.problem import CODES, OF_ALL, OF_KEYS, OF_LISTS, Problem
+from chain.ledger.inventory import share
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.ledger.lots import share
 from chain.ledger.sales import Booked
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
@@ -100,7 +100,7 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
         return {"example": make_example()}
     if template == "errors.html":
         return {"codes": CODES, "advice": words.ADVICE}
-    groups = reference.list_shapes(config.base_url)
+    groups = reference.list_shapes()
     if template == "shapes.html":
         return {"groups": groups}
     return {"group": values["group"], "shapes": groups[values["group"]]}

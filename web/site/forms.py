@@ -12,8 +12,7 @@ import orjson
 from flask import request
 
 from accounts import influencers
-from accounts.fields import holds_secret
-from accounts.names import check_name
+from accounts.fields import check_name, holds_secret
 from accounts.problem import Problem
 from voice import builtin
 

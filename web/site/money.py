@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from chain.amounts import sol
-from chain.reading.beside import Change, list_venue_changes
 from chain.reading.quotes import find_quote
-from chain.reading.value import MIN_EXPLAINED_PERCENT
+from chain.reading.value import MIN_EXPLAINED_PERCENT, Change, list_venue_changes
 from web.api.scaled import read_multiplier
 from web.api.serialize import Json
 from web.api.trades import show_change

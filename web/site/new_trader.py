@@ -4,7 +4,7 @@ from flask import Blueprint, flash, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 
 from accounts import influencers, traders
-from accounts.names import check_name
+from accounts.fields import check_name
 from accounts.problem import Problem
 from models import Owner
 from paper.strategies import COPY

@@ -5,12 +5,12 @@ import secrets
 from flask import g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import holdings, proof, wallets
+from accounts import wallets
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem, invalid
 from models import Bot, Session
 from storage import writing
-from storage.stored import Stored, make_shape, read_stored
+from storage.rows import Stored, make_shape, read_stored
 from web.api.serialize import show_time
 from web.server import sessions
 from web.server.gate import settings
@@ -71,7 +71,7 @@ def attach_wallet(bot: Bot) -> ResponseReturnValue:
 @managing
 def detach_wallet(bot: Bot) -> ResponseReturnValue:
     """Detach one wallet, once confirmed: the one that leads where none is named."""
-    held = [one.wallet.address for one in holdings.list_holdings(bot)]
+    held = [one.wallet.address for one in wallets.list_holdings(bot)]
     address = request.values.get("wallet") or next(iter(held), "")
     if request.method == "POST" and address in held:
         wallets.remove_wallet(bot, address, g.now)
@@ -99,7 +99,7 @@ def _tell_leaving(held: list[str], address: str) -> str:
 def begin_proof(bot: Bot) -> ResponseReturnValue:
     """Write the text that is to be signed. It replaces an earlier one of this browser."""
     action = "add" if request.form.get("action") == "add" else "replace"
-    attached = holdings.find_attachment(bot)
+    attached = wallets.find_attachment(bot)
     address = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
     try:
         wallet = check_wallet(address)
@@ -113,10 +113,10 @@ def begin_proof(bot: Bot) -> ResponseReturnValue:
 
 
 def _write_challenge(bot: Bot, wallet: str, action: str) -> Challenge:
-    ends_at = g.now + proof.MINUTES * 60_000
+    ends_at = g.now + wallets.MINUTES * 60_000
     ends_text = show_time(ends_at // 1000 * 1000) or ""
     nonce = secrets.token_hex(12)
-    text = proof.write_challenge(settings().base_url, bot.uid, wallet, nonce, ends_text)
+    text = wallets.write_challenge(settings().base_url, bot.uid, wallet, nonce, ends_text)
     return Challenge(text=text, bot=bot.uid, wallet=wallet, endsAt=ends_at, action=action)
 
 
@@ -138,7 +138,7 @@ def render_proof(
             "error",
         )
     page = render_template(
-        "proof.html", bot=bot, challenge=challenge, error=error, minutes=proof.MINUTES
+        "wallets.html", bot=bot, challenge=challenge, error=error, minutes=wallets.MINUTES
     )
     return page, status
 
@@ -148,10 +148,10 @@ def render_proof(
 def prove_wallet(bot: Bot) -> ResponseReturnValue:
     """Take the signature that proves ownership of the wallet."""
     challenge = find_challenge(bot)
-    signature = proof.parse_signature(request.form.get("signature", ""))
+    signature = wallets.parse_signature(request.form.get("signature", ""))
     if challenge is None or signature is None:
         return render_proof(bot, challenge, NOT_A_SIGNATURE, 422)
-    if not proof.is_signed(challenge.wallet, signature, challenge.text):
+    if not wallets.is_signed(challenge.wallet, signature, challenge.text):
         return render_proof(bot, challenge, WRONG_SIGNATURE, 422)
     try:
         # One commit: a challenge is never spent on a wallet that was not attached.

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from flask import current_app
 
+from chain.amounts import ONE, show_amount
 from chain.reading.quotes import Quote
-from chain.scales import ONE, show_amount
 from web.api import market, queries
 from web.api.scaled import read_multiplier
 from web.api.serialize import Json

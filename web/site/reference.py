@@ -8,8 +8,8 @@ import functools
 import importlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import escape
 
@@ -99,14 +99,6 @@ class Route(NamedTuple):
     typescript: str
 
 
-def build_document(base_url: str) -> Mapping[str, Any]:
-    """Build the OpenAPI document."""
-    # Loaded when it is first asked for, as in web.api.document.
-    from web.api import openapi
-
-    return openapi.build_document(base_url, False)
-
-
 def list_routes(base_url: str) -> list[Route]:
     """Return all requests in the document's order; their examples hold NAMES instead of ids."""
     # Loaded when it is first asked for, as in web.api.document.
@@ -116,12 +108,14 @@ def list_routes(base_url: str) -> list[Route]:
 
 
 # Takes longer than a page should.
-@functools.lru_cache(2)
-def list_shapes(base_url: str) -> dict[str, list[Shape]]:
-    """Return {group: its shapes, sorted by name} of the document, with all groups in order."""
-    document = build_document(base_url)
+@functools.lru_cache(1)
+def list_shapes() -> dict[str, list[Shape]]:
+    """Return {group: its shapes, sorted by name}, with all groups in order."""
+    # Loaded when it is first asked for, as in web.api.document.
+    from web.api import openapi
+
     groups: dict[str, list[Shape]] = {group: [] for group in GROUPS}
-    for name, schema in sorted(document["components"]["schemas"].items()):
+    for name, schema in sorted(openapi.build_schemas(demonstration=False).items()):
         groups[find_group(name)].append(read_shape(name, schema))
     return groups
 

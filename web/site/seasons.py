@@ -10,12 +10,11 @@ from accounts import season_standings, seasons
 from accounts.influencers import find_bot
 from accounts.problem import Problem
 from accounts.tables import Season
-from evidence.seasons import find_deadline
 from models import Bot
 from web.api import paging
 from web.api.paging import IdPosition
 from web.api.seasons import cut_standings, show_season, show_standings
-from web.api.serialize import Json, show_time
+from web.api.serialize import Json
 from web.server.application import find_app
 from web.site import creator, figures, words
 from web.site.forms import first_error
@@ -79,7 +78,6 @@ def describe(row: Season) -> Json:
         **shown,
         "stateText": STATES[shown["state"]],
         "ruleText": RULES[row.rule],
-        "freezesBy": show_time(find_deadline(row)),
     }
 
 

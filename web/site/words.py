@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from chain.ledger.coverage import OF_LIMITS
-from chain.letters import write_line
 from chain.stored.summary import UNREADABLE
-from chain.symbols import find_imitated, show_symbol
+from chain.symbols import find_imitated, show_symbol, write_line
 from web.api.serialize import Json
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
