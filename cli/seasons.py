@@ -1,6 +1,8 @@
 """Commands for seasons: season."""
 
+import contextlib
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cli import Commands, Parser, add_command, add_group, now_ms, print_result, show_time
@@ -55,12 +57,28 @@ def read_fields(args: Namespace) -> dict[str, str]:
     return {field: text for field, text in given.items() if text is not None}
 
 
+@contextlib.contextmanager
+def naming_options() -> Iterator[None]:
+    """Refuse a field by the name of its option."""
+    from accounts.problem import Problem, invalid
+
+    options = {field: option for option, (field, *_) in FIELDS.items()}
+    try:
+        yield
+    except Problem as problem:
+        told = problem.errors[0] if problem.errors else {"field": ""}
+        if told["field"] not in options:
+            raise
+        raise invalid(f"--{options[told['field']]}", told["message"]) from None
+
+
 @with_database
 def run_create(config: Config, args: Namespace) -> None:
     """Announce a season."""
     from accounts import acts, seasons
 
-    made = seasons.create_season(read_fields(args), acts.COMMAND_LINE, now_ms())
+    with naming_options():
+        made = seasons.create_season(read_fields(args), acts.COMMAND_LINE, now_ms())
     print_season(config, args, made)
 
 
@@ -70,7 +88,8 @@ def run_change(config: Config, args: Namespace) -> None:
     from accounts import acts, seasons
 
     reason = acts.check_reason(args.reason)
-    seasons.change_season(args.season, read_fields(args), acts.COMMAND_LINE, reason, now_ms())
+    with naming_options():
+        seasons.change_season(args.season, read_fields(args), acts.COMMAND_LINE, reason, now_ms())
     print_season(config, args, seasons.find_season(args.season))
 
 

@@ -171,6 +171,6 @@ def test_the_command_line_runs_a_season(cli):
     assert changed["name"] == "Other" and changed["endsAt"] == "2026-11-06T13:00:00Z"
     assert shown(cli, "season", "list")["data"][0]["name"] == "Other"
     code, _, told = cli("season", "create", *given[:-1], "2026-11-05T13:30Z")
-    assert code == 1 and "ends_at: must be a full hour" in told
+    assert code == 1 and "--end: must be a full hour" in told
     assert shown(cli, "season", "cancel", made["seasonId"])["state"] == "cancelled"
     assert cli("season", "cancel", "season_x")[0] == 1
