@@ -17,6 +17,7 @@ from chain.ledger.inventory import SOL
 from chain.reading.quotes import QUOTES
 from evidence import seasons as frozen
 from models import Attachment, Bot, Wallet
+from operate import log_checks, readers
 from storage import database, writing
 
 HOUR = 3_600_000
@@ -545,3 +546,31 @@ def test_other_rules_are_a_note(audited):
         change(sql, rules, "1/older", f"%{rules}%")
     report = audit(audited)
     assert report.verdict == "same" and "other rules" in report.notes[0]
+
+
+# ---- doctor --deep -------------------------------------------------------------------------------
+def find_in_log(settings):
+    reader = readers.open_reader(settings)
+    try:
+        with reader.snapshot():
+            return [(one.table, one.field) for one in log_checks.check_log(reader)]
+    finally:
+        reader.close()
+
+
+def test_doctor_names_what_differs_from_the_log(made, field, settings):
+    field.add("ada")
+    field.earn("ada", 5)
+    freeze(settings)
+    other = seasons.create_season(TEXTS, "me", EARLIER)
+    seasons.cancel_season(other.uid, "me", "", START)
+    assert find_in_log(settings) == []
+    change("UPDATE season_entry SET realized = 6")
+    change("UPDATE season SET cancelled_at = NULL, ends_at = ends_at + 1 WHERE uid = ?", other.uid)
+    assert find_in_log(settings) == [
+        ("season_entry", "realized"),
+        ("season", "state"),
+        ("season", "endsAtMs"),
+    ]
+    change("DELETE FROM season WHERE uid = ?", other.uid)
+    assert ("season", None) in find_in_log(settings)
