@@ -84,10 +84,10 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 
 def _add_routes(app: Application, config: settings.Config) -> None:
-    from web.api import document, health, inbox, legacy, log, mcp, seasons
+    from web.api import document, health, inbox, legacy, log, mcp, registration, seasons
 
     # The blueprint of seasons is v1's.
-    modules = [seasons, inbox, mcp, legacy, health, document, log]
+    modules = [seasons, registration, inbox, mcp, legacy, health, document, log]
     if config.metrics == "on":
         from web.api import metrics
 

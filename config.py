@@ -252,6 +252,8 @@ class Config(BaseSettings):
     registration: Literal["open", "closed"] = Field(
         "open", description="must be one of: open, closed"
     )
+    # On: agents may register themselves with their wallet's signature.
+    self_registration: Literal["off", "on"] = Field("off", description="must be one of: off, on")
     max_wallets_per_owner: Whole = _whole(5, 1, 10**6)
     max_receipts_per_wallet: Whole = _whole(50_000, 1, 10**8)
     # 1 MB is 1,000,000 bytes.

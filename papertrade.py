@@ -17,30 +17,16 @@ from peewee import OperationalError
 
 from accounts import conduct, influencers
 from config import Config
-from paper import (
-    adaptive,
-    diary,
-    engine,
-    flows,
-    load,
-    measured,
-    measured_store,
-    proof,
-    rows,
-    store,
-)
+from paper import brain, engine, measured, measured_store, store
 from paper.account import public_id
-from paper.faults import FaultKey, Faults, OwnFault
+from paper.engine import Market, drop_orders, name_twin
 from paper.fills import RECORDED_COSTS
-from paper.guard import DAY_MS
 from paper.market import Token
-from paper.orders import drop_orders
 from paper.own import OwnFiles
-from paper.recent import Market
+from paper.rules import DAY_MS
 from paper.tables import Period
 from paper.tables import Trader as StoredTrader
-from paper.trader import DiaryLine, ReviewReason, Trader
-from paper.twins import name_twin
+from paper.trader import DiaryLine, FaultKey, Faults, OwnFault, ReviewReason, Trader
 from storage import writing
 from voice import builtin, language_model
 
@@ -82,7 +68,7 @@ class Trouble:
 class Pass(NamedTuple):
     """The result of playing the new snapshots once; nothing is stored yet."""
 
-    loaded: list[load.LoadedTrader]
+    loaded: list[store.LoadedTrader]
     market: Market | None
     rounds: int
 
@@ -131,11 +117,15 @@ class PaperJob:
         If a trader fails, the pass is discarded and replayed without it, so that no fill depends on
         what an unstored trader took from a pool.
         """
-        cursor, newest = load.find_cursor(), load.find_newest()
-        if newest <= cursor and not load.has_traders():
+        cursor, newest = store.find_cursor(), store.find_newest()
+        has_traders = store.has_traders()
+        if newest <= cursor and not has_traders:
             # There are no traders, so the previous process left no open orders.
             self.fresh = False
             return 0
+        if has_traders and (newest > cursor or store.list_copied()):
+            store.see_flows(now - DAY_MS, cursor + 1, now)
+            newest = store.find_newest()
         # A market that was played but not stored is useless.
         last, self.market = self.market, None
         for _ in range(MAX_PASSES):
@@ -157,7 +147,7 @@ class PaperJob:
         self, market: Market | None, cursor: int, newest: int, now: int, faults: Faults
     ) -> Pass:
         """Play the new snapshots through traders that aren't suspended. Nothing is stored."""
-        loaded = load.load_traders(
+        loaded = store.load_traders(
             now,
             faults,
             {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None},
@@ -167,7 +157,7 @@ class PaperJob:
         for trader in own:
             with faults.isolate(trader.id):
                 self._begin(trader, now)
-        first = load.find_first_new(cursor, now - BACKLOG_MS) if loaded else None
+        first = store.find_first_new(cursor, now - BACKLOG_MS) if loaded else None
         rounds = 0
         if first is not None:
             market = self._update_market(market, loaded, first, cursor, now, faults)
@@ -194,13 +184,13 @@ class PaperJob:
         for twin in trader.twins:
             drop_orders(twin, now, all_of_them=self.fresh)
             twin.journal.entries = []
-        adaptive.check_account(trader, now)
-        adaptive.run_heartbeat(trader, now)
+        engine.check_account(trader, now)
+        engine.run_heartbeat(trader, now)
 
     def _update_market(
         self,
         market: Market | None,
-        loaded: Sequence[load.LoadedTrader],
+        loaded: Sequence[store.LoadedTrader],
         first: int,
         cursor: int,
         now: int,
@@ -209,25 +199,25 @@ class PaperJob:
         """Return the market at the cursor: the last tick's, or one rebuilt from snapshots before
         `first`.
         """
-        self.tokens = load.find_tokens(faults)
+        self.tokens = store.find_tokens(faults)
         if market is None:
             market = Market(self.interval_ms)
-            load.load_memories(market, now)
+            store.load_memories(market, now)
             begin = first - market.horizon_ms
-            market.begin(begin, load.find_silences(load.find_oldest_mark(loaded, begin), begin))
-            for snapshot in load.list_snapshots(self.tokens, begin, range(cursor + 1), faults):
+            market.begin(begin, store.find_silences(store.find_oldest_mark(loaded, begin), begin))
+            for snapshot in store.list_snapshots(self.tokens, begin, range(cursor + 1), faults):
                 with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
         market.eligible = measured.list_eligible(measured_store.list_errors(now))
         market.costs = self.costs
-        market.follow(self.tokens.values(), flows.see_flows(now - DAY_MS, cursor + 1))
+        market.follow(self.tokens.values(), store.list_flows(now - DAY_MS))
         return market
 
     def _play_rounds(
         self,
         market: Market,
-        loaded: Sequence[load.LoadedTrader],
+        loaded: Sequence[store.LoadedTrader],
         first: int,
         new: range,
         now: int,
@@ -238,7 +228,7 @@ class PaperJob:
         """
         rounds = 0
         for at, group in groupby(
-            load.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
+            store.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
         ):
             engine.play(
                 market,
@@ -256,7 +246,7 @@ class PaperJob:
 
     def _put_off(self, faults: Faults, now: int) -> bool:
         """Suspend what failed. Return whether any of it concerns a trader."""
-        traders = load.list_trader_rows() if faults.found else {}
+        traders = store.list_trader_rows() if faults.found else {}
         for key, error in faults.found.items():
             self._note(self._widen(key, error, now), error, traders, now)
         return any(key.trader is not None for key in faults.found)
@@ -271,7 +261,7 @@ class PaperJob:
         return FaultKey(key.trader, None) if len(tokens) >= MAX_TROUBLED_TOKENS else key
 
     def _note(
-        self, key: FaultKey, error: Exception, traders: Mapping[int, rows.TraderRow], now: int
+        self, key: FaultKey, error: Exception, traders: Mapping[int, store.TraderRow], now: int
     ) -> None:
         """Record a trouble and extend its suspension. Logs the stack trace the first time."""
         trouble = self.troubles.get(key)
@@ -297,14 +287,14 @@ class PaperJob:
             for key, trouble in self.troubles.items()
             if key.trader is not None and key.mint is None and not trouble.noted
         }
-        traders = load.list_trader_rows() if unnoted else {}
+        traders = store.list_trader_rows() if unnoted else {}
         return [
             store.PeriodLine(
                 traders[trader].period,
                 DiaryLine(
                     "refusal",
                     now,
-                    {"reason": "put_off", "detail": trouble.what, "symbol": diary.EVERY_TRADE},
+                    {"reason": "put_off", "detail": trouble.what, "symbol": brain.EVERY_TRADE},
                 ),
             )
             for trader, trouble in unnoted.items()
@@ -349,13 +339,13 @@ class PaperJob:
 
     def _write_post(
         self,
-        entry: rows.UnpostedRow,
+        entry: store.UnpostedRow,
         authors: dict[int, "Author"],
         model: language_model.Writer,
         now: int,
     ) -> dict[str, Any] | None:
         """Return the row of a post about a diary line, or None if it isn't news."""
-        facts = diary.find_news(entry.kind, orjson.loads(entry.facts))
+        facts = brain.find_news(entry.kind, orjson.loads(entry.facts))
         if facts is None:
             return None
         if entry.trader not in authors:
@@ -410,7 +400,7 @@ def rebuild_trader(trader: Any, now: int) -> list[str]:
     for period in list_periods(trader):
         whose = f"random entries {period.twin}, " if period.twin else ""
         handle = name_twin(trader.handle, period.twin) if period.twin else trader.handle
-        differences = proof.find_differences(period, handle)
+        differences = store.find_differences(period, handle)
         found += [f"period {period.number}, {whose}{difference}" for difference in differences]
         if differences:
             own = Period.get(

@@ -6,8 +6,9 @@ that already took effect does nothing and logs nothing.
 
 from accounts import api_keys, conduct, hiding, hooks, influencers, owners, wallets
 from accounts.fields import check_line, check_wallet
-from accounts.tables import AdminAct
+from accounts.tables import AdminAct, Registration
 from accounts.wallets import find_holder
+from models import Bot, Owner
 from storage import erasing, writing
 
 COMMAND_LINE = "command line"
@@ -133,6 +134,25 @@ def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
             return False
         store_act("ban_owner", who, now, uid, reason)
     return True
+
+
+def ban_source(source: str, who: str, reason: str, now: int, most: int) -> int:
+    """Ban the accounts and wallets of bots that agents registered from this source and nobody
+    claimed, at most `most` of them. Return how many were banned now.
+
+    Each bot is a transaction, so that other writers get a turn.
+    """
+    waiting = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
+    waiting = waiting.where(Registration.source == source, Registration.claimed_at.is_null())
+    banned = 0
+    for row in list(waiting.order_by(Registration.id)) if source else ():
+        if banned == most:
+            break
+        with writing():
+            done = ban_owner(row.bot.owner.uid, who, reason, now)
+            done |= ban_wallet(row.wallet, who, reason, now)
+        banned += done
+    return banned
 
 
 def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:

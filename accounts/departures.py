@@ -20,7 +20,7 @@ from accounts import hiding, hooks, influencers
 from accounts.influencers import read_voice
 from accounts.posts import erase_words
 from accounts.spreadsheet import disarm, write_lines
-from accounts.tables import Hook
+from accounts.tables import Hook, Registration
 from chain.stored.tables import OBJECT
 from chain.symbols import find_skeleton
 from models import Bot, Key, Owner, Post, Session
@@ -384,6 +384,7 @@ def _forget(owner: Owner, now: int) -> bool:
         Key.delete().where(Key.owner == owner).execute()
         Hook.delete().where(Hook.owner == owner).execute()
         Backtest.delete().where(Backtest.owner == owner).execute()
+        Registration.update(source="").where(Registration.bot.in_(bots)).execute()
         Owner.update(recovery_hash=None).where(Owner.id == owner.id).execute()
         Session.delete().where(Session.owner == owner).execute()
     return True

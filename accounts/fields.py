@@ -9,12 +9,13 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, TypeVar
 
 import orjson
 from mnemonic import Mnemonic
 from nacl.signing import SigningKey
+from pydantic import BaseModel, ValidationError
 
 from accounts.keys import is_well_formed
 from accounts.problem import Problem, invalid
@@ -22,8 +23,18 @@ from chain import base58
 from chain.addresses import is_address, is_nobodys, is_on_curve
 from chain.symbols import DIGIT_LIKE, LEET, clean_text, find_bare, fold, join_pairs
 
-
 # ---- strict JSON ---------------------------------------------------------------------------------
+Body = TypeVar("Body", bound=BaseModel)
+# Unknown fields named in an error.
+MAX_UNKNOWN_FIELDS = 20
+# Our messages by pydantic error type.
+REFUSALS = {
+    "missing": "is required",
+    "string_type": "must be text",
+    "dict_type": "must be an object",
+}
+
+
 def parse_json(raw: bytes) -> dict[str, Any]:
     """Parse the JSON object of a request body.
 
@@ -57,6 +68,46 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
+def parse_body(
+    model: type[Body],
+    value: dict[str, Any],
+    tell: Callable[[str, str, str], str] = lambda kind, field, message: message,
+    errors: Iterable[dict[str, str]] = (),
+) -> Body:
+    """Return a body as its model. Raises Problem (422) naming each invalid field.
+
+    `tell`: makes the message of a field from pydantic's error type and message; `errors`: those
+    found before.
+    """
+    crowd = {*[name for name in value if name not in model.model_fields][MAX_UNKNOWN_FIELDS:]}
+    try:
+        return model.model_validate({k: one for k, one in value.items() if k not in crowd})
+    except ValidationError as error:
+        refusals = {
+            **REFUSALS,
+            "extra_forbidden": f"must be one of {', '.join(model.model_fields)}",
+        }
+        told = [
+            {
+                "field": (field := _name(one["loc"])),
+                "message": refusals.get(one["type"]) or tell(one["type"], field, one["msg"]),
+            }
+            for one in error.errors(include_url=False, include_input=False, include_context=False)
+        ]
+    found = [*errors, *told]
+    raise Problem(
+        "validation_failed",
+        "; ".join(f"{one['field']}: {one['message']}" for one in found[:5]),
+        errors=found[:20],
+    )
+
+
+def _name(path: tuple[int | str, ...]) -> str:
+    """Return a field's name for a message, or "(unknown)": an arbitrary name could be a secret."""
+    text = ".".join(map(str, path))
+    return text if re.fullmatch(r"[A-Za-z_]\w{0,31}", text, re.ASCII) else "(unknown)"
+
+
 # ---- fields --------------------------------------------------------------------------------------
 SEED_LENGTHS = (12, 15, 18, 21, 24)
 # More than any address, 24-word seed phrase, or secret key written as 64 numbers.
@@ -72,7 +123,7 @@ HOLDS_SECRET = (
 )
 NOBODYS = "is a program, a sysvar or a mint everybody uses, not a wallet"
 API_KEY, RECOVERY_CODE = (
-    re.compile(r"cnd_(?:read|pub|inbox)_[0-9A-Za-z]{49}"),
+    re.compile(r"cnd_(?:read|pub|inbox|claim)_[0-9A-Za-z]{49}"),
     re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),
 )
 # Text formats of a 64-byte secret key, and their decoders.

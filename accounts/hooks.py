@@ -1,5 +1,7 @@
 """An owner's webhooks: their URLs, events and bots. `notify` delivers to them.
 
+A webhook can follow other owners' bots: accounts.following says what it is told of them.
+
 Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
 UTC milliseconds.
 """
@@ -9,7 +11,7 @@ import re
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import orjson
@@ -18,14 +20,17 @@ from peewee import JOIN
 from accounts import quotas
 from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
-from accounts.tables import Hook
+from accounts.tables import Ban, Hook
 from chain.stored.tables import NAMES
 from config import Config
 from models import Arrival, Bot, Owner
-from storage import new_uid, writing
+from storage import in_parts, new_uid, writing
 from storage.rows import read_stored
 
 EVENTS = ("post", "trade", "verification", "coverage")
+# Events of other owners' bots.
+PUBLIC_EVENTS = ("trade", "verification", "coverage")
+MAX_BOTS = 50
 # Allowed hosts by kind. A webhook can use any host, and the operator can add ntfy servers.
 HOSTS = {
     "webhook": (),
@@ -76,7 +81,8 @@ def add_hook(
     """Store a hook for events from now on.
 
     It gets nothing until it answers a ping, unless the operator vouches for it (`trusted`). `bots`:
-    uids of the owner's bots; empty means all. Raises Problem naming the field.
+    uids of the owner's bots, or of others to follow; empty means all of the owner's. Raises Problem
+    naming the field.
     """
     check_url(config, url, kind)
     if not events or not set(events) <= set(EVENTS):
@@ -92,7 +98,7 @@ def add_hook(
             url=url,
             secret=secret if kind == "webhook" else None,
             events=_write_list(dict.fromkeys(events)),
-            bots=_write_list(_check_bots(owner, bots)),
+            bots=_write_list(_check_bots(owner, bots, events)),
             state="active" if trusted else "waiting",
             ping=not trusted,
             delivered=find_newest_arrival(),
@@ -134,11 +140,74 @@ def _split_url(url: str) -> SplitResult:
     raise invalid("url", f"must be a web address of at most {MAX_URL} characters")
 
 
-def _check_bots(owner: Owner, uids: Sequence[str]) -> list[str]:
+def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> list[str]:
+    """Return the bots without repetition, the owner's own first."""
     own = {bot.uid for bot in Bot.select(Bot.uid).where(Bot.owner == owner)} if uids else set()
-    if not set(uids) <= own:
-        raise invalid("bots", "must be your own bots")
-    return list(dict.fromkeys(uids))
+    others = [uid for uid in dict.fromkeys(uids) if uid not in own]
+    chosen = [*(uid for uid in dict.fromkeys(uids) if uid in own), *others]
+    if len(chosen) > MAX_BOTS:
+        raise invalid("bots", f"must be at most {MAX_BOTS}")
+    active = Bot.select(Bot.uid).where(Bot.uid.in_(others), Bot.retired_at.is_null())
+    if len(_without_banned(active)) < len(others):
+        raise invalid("bots", "must be bots of this instance that are neither retired nor banned")
+    if others and not set(events) & set(PUBLIC_EVENTS):
+        words = ", ".join(PUBLIC_EVENTS)
+        raise invalid("events", f"about another owner's bot must be one or more of: {words}")
+    return chosen
+
+
+def _without_banned(bots: Any) -> set[str]:
+    """Return the uids of a selection of bots but those of banned owners."""
+    banned = Ban.select(Ban.target).where(Ban.kind == "owner")
+    return {bot.uid for bot in bots.join(Owner).where(Owner.uid.not_in(banned))}
+
+
+def find_followed(rows: Iterable[Hook]) -> dict[int, frozenset[str]]:
+    """Return {hook's row id: the other owners' bots it follows}, without bots of banned owners and
+    hooks of banned owners.
+    """
+    named = {row.id: set(read_list(row.bots) or ()) for row in rows if row.owner_id is not None}
+    owners = {row.id: row.owner_id for row in rows if row.id in named}
+    banned = {ban.target for ban in Ban.select(Ban.target).where(Ban.kind == "owner")}
+    holders: dict[str, int] = {}
+    for part in in_parts({uid for uids in named.values() for uid in uids}):
+        chosen = Bot.select(Bot.uid, Bot.owner, Owner.uid).join(Owner).where(Bot.uid.in_(part))
+        found: Any = chosen.tuples()
+        holders |= {uid: number for uid, number, owner in found if owner not in banned}
+    silent = {owner.id for owner in Owner.select(Owner.id).where(Owner.uid.in_(banned))}
+    return {
+        number: frozenset(uid for uid in uids if holders.get(uid, owners[number]) != owners[number])
+        for number, uids in named.items()
+        if owners[number] not in silent
+    }
+
+
+def follow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
+    """Let one of the owner's hooks follow one more bot."""
+    with writing():
+        hook = find_own_hook(owner, hook_uid)
+        named = read_list(hook.bots)
+        if not named:
+            raise invalid("hook", "is about all of your bots; add another for bots of others")
+        _check_bots(owner, [bot_uid], read_list(hook.events) or ())
+        bots = list(dict.fromkeys([*named, bot_uid]))
+        if len(bots) > MAX_BOTS:
+            raise invalid("bots", f"must be at most {MAX_BOTS}")
+        Hook.update(bots=_write_list(bots)).where(Hook.id == hook.id).execute()
+
+
+def unfollow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
+    """Drop a bot from one of the owner's hooks. A hook without any bot left is deleted."""
+    with writing():
+        hook = find_own_hook(owner, hook_uid)
+        named = read_list(hook.bots) or []
+        if bot_uid not in named:
+            return
+        bots = [uid for uid in named if uid != bot_uid]
+        if bots:
+            Hook.update(bots=_write_list(bots)).where(Hook.id == hook.id).execute()
+        else:
+            hook.delete_instance()
 
 
 def _write_list(words: Iterable[str]) -> str:
@@ -155,6 +224,12 @@ def find_hook(uid: str) -> Hook:
     """Return the hook with this id. Raises Problem `not_found`."""
     hook: Hook | None = Hook.get_or_none(Hook.uid == uid)
     return hook or refuse_unknown("hook")
+
+
+def find_own_hook(owner: Owner, uid: str) -> Hook:
+    """Return the owner's hook with this id. Raises Problem `not_found` for anybody else's."""
+    hook = find_hook(uid)
+    return hook if hook.owner_id == owner.id else refuse_unknown("hook")
 
 
 def list_hooks(owner: Owner | None = None) -> list[Hook]:

@@ -220,7 +220,11 @@ def check_voice(given: Mapping[str, Any]) -> str:
 
 def _check_words(name: str, value: Any, default: Any) -> str | list[str]:
     if isinstance(default, str):
+        if not isinstance(value, str):
+            raise invalid(name, "must be text")
         return check_line(name, value, MAX_WORD, shortest=0) or default
+    if not (isinstance(value, list) and all(isinstance(word, str) for word in value)):
+        raise invalid(name, "must be a list of texts")
     if len(value) > MAX_WORDS:
         raise invalid(name, f"must have at most {MAX_WORDS} entries")
     for word in value:

@@ -1,5 +1,5 @@
 """API key format: `cnd_read_`, `cnd_pub_` or `cnd_inbox_`, 43 characters for 32 random bytes, and 6
-for a CRC32 of everything before them.
+for a CRC32 of everything before them. Codes of claim links are written alike.
 
 The checksum catches typos without a lookup. Only a key's SHA-256 is stored: 256 random bits don't
 need a slow hash.
@@ -10,14 +10,19 @@ import hmac
 import secrets
 import zlib
 
-PREFIXES = {"read": "cnd_read_", "publish": "cnd_pub_", "inbox": "cnd_inbox_"}
+PREFIXES = {
+    "read": "cnd_read_",
+    "publish": "cnd_pub_",
+    "inbox": "cnd_inbox_",
+    "claim": "cnd_claim_",
+}
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # 62**43 > 2**256, 62**6 > 2**32
 SECRET_WIDTH, CHECK_WIDTH = 43, 6
 
 
 def make_key(scope: str) -> str:
-    """Make a key for a scope: `read`, `publish` or `inbox`."""
+    """Make a key for a scope: `read`, `publish` or `inbox`; or a `claim` code."""
     text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "big"), SECRET_WIDTH)
     return text + _checksum(text)
 

@@ -4,19 +4,18 @@ Nothing in a request can make a post verified.
 """
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
 from peewee import IntegrityError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from accounts import quotas
 from accounts.delays import time_posts
-from accounts.fields import HOLDS_SECRET, has_control, holds_secret
+from accounts.fields import HOLDS_SECRET, has_control, holds_secret, parse_body
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from accounts.verification import CitedTrade, belongs, judge_stored
 from chain.base58 import is_base58
@@ -32,8 +31,6 @@ from storage.rows import select
 
 MAX_TEXT = 4000
 MAX_LENGTHS = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
-# Unknown fields named in an error.
-MAX_UNKNOWN_FIELDS = 20
 # Fields that must be identical in a retry.
 COMPARED = ("body", "mint", "symbol", "signature", "reason")
 # COMPARED fields that a hidden post keeps.
@@ -126,12 +123,6 @@ class PostBody(BaseModel):
 
 
 NO_EVENT_ID = "is required, here or as the header Idempotency-Key"
-# Our messages by pydantic error type.
-REFUSALS = {
-    "missing": "is required",
-    "string_type": "must be text",
-    "extra_forbidden": f"must be one of {', '.join(PostBody.model_fields)}",
-}
 
 
 @dataclass(frozen=True)
@@ -162,10 +153,10 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
         if value.get("eventId") not in (None, idempotency_key):
             raise invalid("eventId", "differs from the header Idempotency-Key")
         value = {**value, "eventId": idempotency_key}
-    try:
-        body = PostBody.model_validate(_without_crowd(value))
-    except ValidationError as error:
-        raise _unaccepted(error, lacks_event=value.get("eventId") is None) from None
+    # pydantic doesn't require eventId, because the header can supply it.
+    lacks_event = value.get("eventId") is None
+    errors = [{"field": "eventId", "message": NO_EVENT_ID}] if lacks_event else []
+    body = parse_body(PostBody, value, _tell, errors)
     if body.eventId is None:
         raise invalid("eventId", NO_EVENT_ID)
     given = (
@@ -176,42 +167,13 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
     return ParsedPost(body, any(clean_text(text) != text for text in given))
 
 
-def _without_crowd(value: dict[str, Any]) -> dict[str, Any]:
-    """Keep only the first MAX_UNKNOWN_FIELDS unknown fields, because the error names each."""
-    unknown = [name for name in value if name not in PostBody.model_fields][MAX_UNKNOWN_FIELDS:]
-    crowd = frozenset(unknown)
-    return {name: given for name, given in value.items() if name not in crowd} if crowd else value
-
-
-def _unaccepted(error: ValidationError, lacks_event: bool) -> Problem:
-    # pydantic doesn't require eventId, because the header can supply it.
-    errors = [{"field": "eventId", "message": NO_EVENT_ID}] if lacks_event else []
-    errors += [
-        {"field": (field := _name(one["loc"])), "message": _tell(one["type"], field, one["msg"])}
-        for one in error.errors(include_url=False, include_input=False, include_context=False)
-    ]
-    return Problem(
-        "validation_failed",
-        "; ".join(f"{one['field']}: {one['message']}" for one in errors[:5]),
-        errors=errors[:20],
-    )
-
-
 def _tell(kind: str, field: str, message: str) -> str:
     """Return the message for a field's error: ours instead of pydantic's, where there is one."""
-    if kind in REFUSALS:
-        return REFUSALS[kind]
     if kind not in ("string_too_short", "string_too_long"):
         return message
     longest = f"{MAX_LENGTHS[field]:,}"
     shortest = "at most" if field == "reason" else "1 to"
     return f"must have {shortest} {longest} characters"
-
-
-def _name(path: tuple[int | str, ...]) -> str:
-    """Return a field's name for a message, or "(unknown)": an arbitrary name could be a secret."""
-    text = ".".join(map(str, path))
-    return text if re.fullmatch(r"[A-Za-z_]\w{0,31}", text, re.ASCII) else "(unknown)"
 
 
 # ---- from a body to a post -----------------------------------------------------------------------

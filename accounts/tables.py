@@ -1,4 +1,4 @@
-"""Tables for webhooks, reports, bans and the operator. Units as in models.py."""
+"""Tables for webhooks, registrations, reports, bans and the operator. Units as in models.py."""
 
 from peewee import (
     SQL,
@@ -74,6 +74,26 @@ class Hook(Base):
 Owner.add_index(
     Owner.index(Owner.posts_bytes, where=SQL("posts_bytes >= 1000000"), name="owner_of_many_posts")
 )
+
+
+class Registration(Base):
+    """A bot that an agent registered with its wallet (accounts.registration). Its account belongs
+    to nobody until `claimed_at`.
+
+    `source`: a keyed hash of the network it came from, empty once the account is deleted;
+    `nonce_at`: when the nonce of the latest registration was given, older ones are used up;
+    `claim_hash`: of the claim link's code, null once used.
+    """
+
+    id = AutoField()
+    bot = ForeignKeyField(Bot, unique=True, backref="registrations")
+    wallet = TextField(unique=True)
+    source = TextField(index=True)
+    nonce_at = BigIntegerField()
+    created_at = BigIntegerField()
+    claim_hash = TextField(null=True, unique=True)
+    claim_ends_at = BigIntegerField(null=True)
+    claimed_at = BigIntegerField(null=True)
 
 
 class AdminLogin(Base):
@@ -210,4 +230,7 @@ class SeasonEntry(Base):
         primary_key = CompositeKey("season", "bot")
 
 
-TABLES = (Hook, AdminLogin, AdminSession, AdminAct, Report, Ban, Season, SeasonEntry)
+TABLES = (
+    *(Hook, Registration, AdminLogin, AdminSession, AdminAct, Report, Ban),
+    *(Season, SeasonEntry),
+)

@@ -17,13 +17,13 @@ from accounts.problem import Problem, invalid, refuse_full
 from config import Config
 from models import Bot, Owner
 from paper.account import STARTING_CASH
-from paper.faults import OwnFault
-from paper.guard import Phase
+from paper.engine import TWINS
 from paper.own import NAME, OwnFiles
+from paper.rules import Phase
 from paper.store import show_phase
 from paper.strategies import ALL_FAMILIES, COPY, BadSetting, Strategy, parse_settings
 from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader
-from paper.twins import TWINS
+from paper.trader import OwnFault
 from storage import new_uid, writing
 from voice import builtin as speech
 

@@ -7,6 +7,7 @@ Each public function is one short transaction that raises Problem and rolls back
 
 import base64
 import binascii
+import datetime
 import struct
 
 from nacl.exceptions import BadSignatureError
@@ -23,6 +24,7 @@ from chain.stored.attachments import HOLDERS, Holder, find_past
 from chain.stored.standings import forget_standings, forget_standings_of
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Bot, Wallet
+from paper.copying_store import forget_outcomes
 from storage import database, writing
 from storage.arrivals import append_leaf
 
@@ -63,6 +65,7 @@ def end(held: Attachment, now: int) -> None:
     """End an attachment and schedule a last poll of its wallet."""
     Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
     Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
+    forget_outcomes(held.wallet_id)
     append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
 
 
@@ -104,14 +107,15 @@ SIGNING_DOMAIN = b"\xffsolana offchain"
 FORMATS = (0, 1)
 
 
-def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: str) -> str:
+def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: int) -> str:
     """Return the text to sign: one line of printable ASCII, which hardware wallets can display.
 
-    `ends_at` as RFC 3339.
+    `ends_at`: UTC milliseconds, written in whole seconds.
     """
+    until = datetime.datetime.fromtimestamp(ends_at // 1000, datetime.UTC).isoformat()[:19]
     return (
         f"I own this Solana wallet and connect it to {bot} at {base_url}. Wallet {wallet}. Nonce"
-        f" {nonce}. Valid until {ends_at}."
+        f" {nonce}. Valid until {until}Z."
     )
 
 
@@ -225,7 +229,7 @@ def attach(
     # Read again: the bot may have been retired since the caller loaded it.
     if not Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null()).exists():
         raise Problem("bot_retired", "a retired bot cannot take a wallet")
-    _check_address(config, address, ownership)
+    check_address(config, address, ownership)
     held = find_holder(address)
     if held and held.bot_id == bot.id:
         _prove(held, ownership, now)
@@ -272,7 +276,8 @@ def _check_company(bot: Bot, lead: Attachment | None, ownership: str, is_added: 
         raise invalid("wallet", SEVERAL)
 
 
-def _check_address(config: Config, address: str, ownership: str) -> None:
+def check_address(config: Config, address: str, ownership: str) -> None:
+    """Raise Problem if no bot may have this wallet, or none as proven."""
     if is_nobodys(address, table(config.extra_swap_programs, config.added_programs)):
         raise invalid("wallet", NOBODYS)
     if Wallet.select().where(Wallet.address == address, Wallet.trouble == IS_PROGRAM).exists():

@@ -36,6 +36,9 @@ class Client:
         """Send a request to a path below /api/v1/."""
         raise NotImplementedError
 
+    def use_key(self, key: str) -> None:
+        """Send later requests with this key, if this client chooses its key."""
+
     def get(self, path: str, **query: object) -> JsonObject:
         """GET a path below /api/v1/; a query value of None is left out. ToolError as in `ask`."""
         given = {name: value for name, value in query.items() if value is not None}

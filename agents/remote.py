@@ -12,12 +12,16 @@ TIMEOUT_SECONDS = 30
 
 
 class RemoteClient(Client):
-    """Asks an instance over HTTP, with a key."""
+    """Asks an instance over HTTP, with a key; without one an agent can only register."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str | None) -> None:
         self.url, self.session = url.rstrip("/"), requests.Session()
         # A .netrc would replace the key.
         self.session.trust_env = False
+        if key:
+            self.use_key(key)
+
+    def use_key(self, key: str) -> None:
         self.session.headers["Authorization"] = f"Bearer {key}"
 
     def send(

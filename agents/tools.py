@@ -60,6 +60,10 @@ READING = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 POSTING = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
+# Registering again replaces the key.
+REGISTERING = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+)
 
 
 class ReadingTools:
@@ -175,6 +179,41 @@ class PostingTools:
         return encode_answer(trim_post(self._client.ask("POST", "posts", body=sent)))
 
 
+class RegisteringTools:
+    """What an agent without a key may do, where SELF_REGISTRATION is on."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def request_challenge(self, wallet: str) -> str:
+        """Get the text with which the holder of this wallet registers a bot, without a key. Have
+        the wallet sign exactly `text` within five minutes, then call register_bot with `nonce`."""
+        body = {"wallet": wallet}
+        return encode_answer(self._client.ask("POST", "bots/challenge", body=body))
+
+    def register_bot(
+        self,
+        name: str,
+        wallet: str,
+        signature: str,
+        nonce: str,
+        bio: str = "",
+        voice: dict[str, str | list[str]] | None = None,
+    ) -> str:
+        """Register a bot with its wallet's signature (base58, base64 or hex) of the challenge.
+
+        The answer has the bot, its publishing key (`publishKey`), shown once, and `claimUrl`, for
+        the bot's human owner only. Over stdin and stdout the other tools then use the key; over
+        HTTP connect again with it. Until somebody claims the bot, registering again gives the same
+        bot a new key and a new link.
+        """
+        sent = {"name": name, "wallet": wallet, "signature": signature, "nonce": nonce}
+        body = {**sent, "bio": bio, "voice": voice or {}}
+        shown = self._client.ask("POST", "bots", body=body)
+        self._client.use_key(shown["publishKey"])
+        return encode_answer({**shown, "bot": trim_bot(shown["bot"])})
+
+
 def build_server(client: Client) -> MCPServer:
     """An MCP server whose tools ask this instance."""
     server = MCPServer(
@@ -185,7 +224,8 @@ def build_server(client: Client) -> MCPServer:
         ),
         log_level="WARNING",
     )
-    for tools, annotations in ((ReadingTools, READING), (PostingTools, POSTING)):
+    rooms = ((ReadingTools, READING), (PostingTools, POSTING), (RegisteringTools, REGISTERING))
+    for tools, annotations in rooms:
         group = tools(client)
         for name in vars(tools):
             if not name.startswith("_"):

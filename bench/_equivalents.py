@@ -219,7 +219,7 @@ EQUIVALENTS = {
         ): "both are filled up to one length"
         for strict in ("", "strict=False")
     },
-    "paper/faults.py": {
+    "paper/trader.py": {
         ("self.mint: str | None = None", 'self.mint: str | None = ""'): (
             "whoever isolates says so first"
         ),
@@ -247,8 +247,30 @@ EQUIVALENTS = {
             "if raw <= 0 or not snapshot.price:",
             "if raw < 0 or not snapshot.price:",
         ): "nobody quotes a sale of nothing",
+        (
+            'return VENUES.get(name or "", OTHER_VENUE)',
+            'return VENUES.get(name or "XXXX", OTHER_VENUE)',
+        ): "neither is the name of a venue",
+        (
+            "return left if flow > 0 else -left",
+            "return left if flow >= 0 else -left",
+        ): "of no flow nothing is left",
+        (
+            "if last is None or last.id == snapshot.id or not memory.flow:",
+            "if last is None or last.id == snapshot.id and not memory.flow:",
+        ): "on the same snapshot nothing has passed",
+        (
+            "passed = max(0, snapshot.at - last.at + EARLY_MS) // MINUTE_MS * MINUTE_MS",
+            "passed = max(1, snapshot.at - last.at + EARLY_MS) // MINUTE_MS * MINUTE_MS",
+        ): "a millisecond is no minute",
+        (
+            "if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL"
+            " * 101 // 100:",
+            "if not CURVE_KEPT_RAW * 99 / 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL"
+            " * 101 // 100:",
+        ): "a hundredth of it is whole",
     },
-    "paper/guard.py": {
+    "paper/rules.py": {
         (
             "return tail * ACCOUNTS * LOOKS <= 1 << of",
             "return tail * ACCOUNTS * LOOKS < 1 << of",
@@ -289,31 +311,5 @@ EQUIVALENTS = {
             "EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()",
             "EngineState.update(entry=last_entry).where(None).execute()",
         ): "there is one row",
-    },
-    "paper/venues.py": {
-        (
-            'return VENUES.get(name or "", UNCALIBRATED)',
-            'return VENUES.get(name or "XXXX", UNCALIBRATED)',
-        ): "neither is the name of a venue",
-    },
-    "paper/pools.py": {
-        (
-            "return left if flow > 0 else -left",
-            "return left if flow >= 0 else -left",
-        ): "of no flow nothing is left",
-        (
-            "if last is None or last.id == snapshot.id or not memory.flow:",
-            "if last is None or last.id == snapshot.id and not memory.flow:",
-        ): "on the same snapshot nothing has passed",
-        (
-            "passed = max(0, snapshot.at - last.at + EARLY_MS) // MINUTE_MS * MINUTE_MS",
-            "passed = max(1, snapshot.at - last.at + EARLY_MS) // MINUTE_MS * MINUTE_MS",
-        ): "a millisecond is no minute",
-        (
-            "if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL"
-            " * 101 // 100:",
-            "if not CURVE_KEPT_RAW * 99 / 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL"
-            " * 101 // 100:",
-        ): "a hundredth of it is whole",
     },
 }

@@ -11,8 +11,8 @@ import random
 from statistics import NormalDist
 
 from paper.account import Close
-from paper.guard import DAY_MS
 from paper.results import find_ratio, find_return, find_win
+from paper.rules import DAY_MS
 
 SPENT = 10**9
 # How far a close moves, and how far the logarithm of a lopsided one does.

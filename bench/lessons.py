@@ -14,16 +14,13 @@ from collections import Counter
 from decimal import Decimal
 
 from bench.intervals import SPENT, WORLDS
-from paper import brain, guard
+from paper import brain, rules
 from paper.account import Account, Close
-from paper.adaptive import run_heartbeat
-from paper.engine import play
-from paper.guard import DAY_MS, HOUR_MS, Phase, is_first_within
+from paper.engine import Market, name_twin, play, run_heartbeat
 from paper.market import Check, Token, parse_snapshot
-from paper.recent import Market
+from paper.rules import DAY_MS, HOUR_MS, Phase, is_first_within
 from paper.strategies import Momentum
 from paper.trader import Trader
-from paper.twins import name_twin
 
 DAYS, TOKENS, TWINS, BOUND = 30, 8, 3, 0.05
 # Of the played prices: minutes between two snapshots, and how far one moves.
@@ -78,7 +75,7 @@ def place(closes, at):
 
 def since(closes, at):
     """The closes of the two weeks before, which a trader keeps."""
-    return closes[place(closes, at - 2 * guard.LOOK_BACK_MS) :]
+    return closes[place(closes, at - 2 * rules.LOOK_BACK_MS) :]
 
 
 def invent(chance, name, a_day, markets):

@@ -13,9 +13,8 @@ from fractions import Fraction
 
 from chain.reading.pools import PoolReading, State
 from paper import fills, measured
-from paper.fills import Terms
+from paper.fills import NEVER_TRADED, Terms
 from paper.market import parse_snapshot
-from paper.pools import NEVER_TRADED
 
 
 def main(arguments):

@@ -23,6 +23,7 @@ KEPT_SETTINGS = (
     "TRUSTED_PROXIES",
     "THREADS",
     "IP_LIMIT_PER_MINUTE",
+    "SELF_REGISTRATION",
 )
 # Not that of `run`: both may serve at once.
 FOLDER, PORT = "data-demo", "8010"

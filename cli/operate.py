@@ -100,17 +100,15 @@ def run_copy(config: Config, args: Namespace) -> None:
     """Copy everything into the database of another URL."""
     from operate import copy
 
-    tables, ledgers = copy.move(config, args.to)
+    tables = copy.move(config, args.to)
     lines = [f"{one.table:14} {one.rows:9}  {one.digest[:16]}" for one in tables if one.rows]
-    wallets = [f"ledger of {address}  {digest[:16]}" for address, digest in ledgers.items()]
     rows = sum(one.rows for one in tables)
     print_result(
         args,
-        {"tables": [one._asdict() for one in tables], "ledgers": ledgers},
+        {"tables": [one._asdict() for one in tables]},
         "\n".join(
             [
                 *lines,
-                *wallets,
                 (
                     f"{rows} rows copied, read back and found the same. Set DATABASE_URL to serve"
                     f" from there; {config.database_path} stays as it is."

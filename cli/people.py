@@ -20,7 +20,7 @@ from config import Config
 if TYPE_CHECKING:
     from models import Bot, Key
 
-DAY_MS, MAX_DAYS = 86_400_000, 3650
+DAY_MS, MAX_DAYS, NO_LIMIT = 86_400_000, 3650, 10**9
 
 
 def add_commands(commands: Commands) -> None:
@@ -34,6 +34,15 @@ def add_commands(commands: Commands) -> None:
         run_owner_recovery,
         "issue a new recovery code to an owner who lost theirs",
     ).add_argument("owner", metavar="OWNER")
+    add_command(
+        owner, "registered", run_owner_registered, "list the bots that agents registered"
+    ).add_argument("--source", metavar="ID", help="from this source only")
+    ban = add_command(
+        owner, "ban", run_owner_ban, "ban owners, or all unclaimed bots of a source with wallets"
+    )
+    ban.add_argument("owners", metavar="OWNER", nargs="*")
+    ban.add_argument("--source", metavar="ID", help="as `owner registered` shows it")
+    add_reason(ban)
     post = add_group(commands, "post", "posts")
     hide = add_command(
         post, "hide", run_post_hide, "take a post's words out of the database; the record stays"
@@ -298,6 +307,50 @@ def run_owner_recovery(config: Config, args: Namespace) -> None:
         f"recovery code   {code}\nIt is shown this once only; the code before it has stopped"
         " working.",
     )
+
+
+@with_database
+def run_owner_registered(config: Config, args: Namespace) -> None:
+    """List bots that agents registered, newest first."""
+    from accounts import registration
+
+    rows = [
+        {
+            "botId": row.bot.uid,
+            "ownerId": row.bot.owner.uid,
+            "name": row.bot.name,
+            "wallet": row.wallet,
+            "source": row.source,
+            "registeredAt": show_time(row.created_at),
+            "claimedAt": show_time(row.claimed_at),
+        }
+        for row in registration.list_registered(args.source)
+    ]
+    print_result(
+        args,
+        {"data": rows},
+        "\n".join(
+            f"{row['botId']}  {row['ownerId']}  {row['wallet']}  {row['source']:12} "
+            f" {row['registeredAt']}  {'claimed' if row['claimedAt'] else 'unclaimed'}"
+            f"  {row['name']}"
+            for row in rows
+        ),
+    )
+
+
+@with_database
+def run_owner_ban(config: Config, args: Namespace) -> None:
+    """Ban owners, one by one or by source."""
+    from accounts import acts
+    from accounts.problem import invalid
+
+    if bool(args.owners) == bool(args.source):
+        raise invalid("OWNER", "name owners or a --source, not both")
+    now, reason = now_ms(), acts.check_reason(args.reason)
+    banned = sum(acts.ban_owner(uid, acts.COMMAND_LINE, reason, now) for uid in args.owners)
+    if args.source:
+        banned = acts.ban_source(args.source, acts.COMMAND_LINE, reason, now, NO_LIMIT)
+    print_result(args, {"banned": banned}, f"banned {banned}; /admin/bans lifts bans")
 
 
 @with_database

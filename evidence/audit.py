@@ -36,6 +36,7 @@ from evidence.differences import AUDITOR, INSTANCE, Difference, Report, compare
 from evidence.leaves import (
     compare_bot,
     compare_held,
+    compare_last_digest,
     compare_post,
     compare_published,
     list_held,
@@ -238,39 +239,40 @@ class Auditor:
         audits: list[WalletAudit],
         report: Report,
     ) -> None:
-        is_read = log.read(before, self.memory.list_logs())
+        named = {one.claims.log.log for one in audits if one.claims.log}
+        is_read = log.read(before, self.memory.list_logs() | named)
         report.add(log.differences)
         for why in log.unknown:
             report.cannot_tell(INSTANCE, why)
         if not is_read:
             return
-        bot, wallets = report.bot, [one.wallet for one in audits]
-        said, held = log.list_said(bot), list_held(bot, wallets)
-        seasons = log.memory.list_seasons()
-        report.add(
-            log.weigh(
-                lambda before: [
-                    *compare_bot(claims.bot, said, before),
-                    *compare_held(held, said, before),
-                    *compare_seasons(claims.bot.seasons, bot, held, seasons, before),
-                    *(
-                        one
-                        for wallet in wallets
-                        for one in compare_published(wallet, log.list_said(wallet.address), before)
-                    ),
-                    *self._compare_posts(log, bot, before),
-                ]
-            )
-        )
+        bot = report.bot
+        report.add(log.weigh(lambda before: self._compare_leaves(log, bot, claims, audits, before)))
         for reason, count in Counter(map(log.excuse, self.memory.list_all_posts())).items():
             if reason:
                 report.cannot_tell(INSTANCE, f"{count} of its posts {reason}")
 
+    def _compare_leaves(
+        self, log: LogAudit, bot: str, claims: Claims, audits: list[WalletAudit], before: int
+    ) -> Iterator[Difference]:
+        said, wallets = log.memory.list_said(bot), [one.wallet for one in audits]
+        yield from compare_bot(claims.bot, said, before)
+        held, seasons = list_held(bot, wallets), log.memory.list_seasons()
+        yield from compare_held(held, said, before)
+        yield from compare_seasons(claims.bot.seasons, bot, held, seasons, before)
+        for one in audits:
+            leaves = log.memory.list_said(one.wallet.address)
+            last = one.claims.log
+            place = log.find_place(last.log, last.leaf) if last else None
+            yield from compare_published(one.wallet, leaves, before)
+            yield from compare_last_digest(last, place, leaves, before)
+        yield from self._compare_posts(log, bot, before)
+
     def _compare_posts(self, log: LogAudit, bot: str, before: int) -> Iterator[Difference]:
         for post in self.memory.list_all_posts():
             if log.excuse(post) is None:
-                said = log.list_said(post.id)
-                yield from compare_post(post, bot, log.find_place(post), said, before)
+                said, place = log.memory.list_said(post.id), log.find_place(post.log, post.logIndex)
+                yield from compare_post(post, bot, place, said, before)
         left_out = [
             one for one in log.memory.list_posts(bot, before) if not self.memory.has_post(one)
         ]

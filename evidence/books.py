@@ -59,7 +59,7 @@ class Books:
 
     # ---- trades ----------------------------------------------------------------------------------
     def add_trade(self, wallet_id: int, row: Row) -> None:
-        columns = {"slot": row["slot"], "signature": row["signature"]}
+        columns = {name: row[name] for name in ("slot", "place", "signature")}
         number = self.add(Trade, wallet_id=wallet_id, **columns)
         for mint, side, slot, place in list_moved(row):
             self._db.execute("INSERT OR IGNORE INTO mint (address) VALUES (?)", (mint,))

@@ -40,10 +40,12 @@ SELECT a.id, {", ".join((*SPAN.values(), *HELD))}
 FROM attachment a JOIN bot b ON b.id = a.bot_id
 LEFT JOIN running_total t ON {write_last("t", "a.id")}
 WHERE a.wallet_id = {{wallet}} ORDER BY a.id"""
-# Tables that list a wallet or its trades on a token's page.
+# Tables that list a wallet or its trades on a token's page. Some nodes don't tell a transaction's
+# place: then only compare it with the trade's.
 LISTED = {
     "trade_mint": """
-    SELECT t.slot, t.signature, n.address, m.side, m.slot
+    SELECT t.slot, t.signature, n.address, m.side, m.slot,
+           CASE WHEN m.wallet_id = t.wallet_id AND m.place = t.place THEN 1 ELSE 0 END
     FROM trade_mint m JOIN trade t ON t.id = m.trade_id LEFT JOIN mint n ON n.id = m.mint_id
     WHERE t.wallet_id = {wallet} ORDER BY t.slot, t.signature, n.address""",
     "token_trader": """

@@ -135,6 +135,15 @@ class Pending(BaseModel):
     slot: SLOT
 
 
+class ClaimedLeaf(BaseModel):
+    """The leaf that last held a digest of the wallet's evidence."""
+
+    log: ID
+    leaf: SLOT
+    digest: DIGEST
+    loggedAtMs: SLOT
+
+
 class Claims(BaseModel):
     format: str
     version: Annotated[str, Field(max_length=40)]
@@ -153,6 +162,7 @@ class Claims(BaseModel):
     postPages: Annotated[list[NamedPage], Field(max_length=MAX_PAGES)]
     posts: Annotated[list[dict[str, Any]], Field(max_length=PAGE_SIZE)]
     digest: DIGEST | None
+    log: ClaimedLeaf | None
 
 
 class ClaimedReceipt(BaseModel):

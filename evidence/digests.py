@@ -10,14 +10,16 @@ import orjson
 from chain.stored.attachments import HELD
 from evidence.document import digest_wallet
 from evidence.tables import LoggedWallet
-from storage import database, write_rows, writing
+from storage import database, read_rows, write_rows, writing
 from storage.arrivals import append_leaf
+from storage.rows import make_object, make_shape, read_stored
 
 # Columns of a wallet that change with every publication.
 STATES = f"""
 SELECT id, address, coverage, results, positions, reconciliation
 FROM wallet WHERE id IN {HELD} ORDER BY id"""
 RECORDS = "SELECT COUNT(*) FROM attachment WHERE wallet_id = ? AND open_positions IS NOT NULL"
+LEAF = make_shape(make_object(digest=str, at=int))
 LOGGED = """
 SELECT g.wallet_id, f.data, l.uid, f.id - l.first_leaf
 FROM logged_wallet g JOIN log_leaf f ON f.id = g.leaf_id
@@ -35,7 +37,8 @@ class DigestLog:
         """Log a digest for each attached wallet whose digest changed; `now` in ms."""
         if self._logged is None:
             rows = database.execute_sql(LOGGED).fetchall()
-            self._logged = {number: orjson.loads(data)["digest"] for number, data, *_ in rows}
+            leaves = {number: read_stored(data, LEAF) for number, data, *_ in rows}
+            self._logged = {number: leaf["digest"] for number, leaf in leaves.items() if leaf}
         for number, address, *texts in database.execute_sql(STATES).fetchall():
             # Its text is tens of kilobytes per wallet.
             state = hashlib.sha256(orjson.dumps(texts)).digest()
@@ -59,10 +62,10 @@ def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
 
 
 def show_logged(wallet_id: int) -> dict[str, Any] | None:
-    """Return a wallet's last such leaf: its log, index and digest, or None."""
-    row = database.execute_sql(f"{LOGGED} WHERE g.wallet_id = ?", (wallet_id,)).fetchone()
-    if row is None:
-        return None
-    _, data, log, place = row
-    leaf = orjson.loads(data)
-    return {"log": log, "leaf": place, "digest": leaf["digest"], "loggedAtMs": leaf["at"]}
+    """Return a wallet's last such leaf: its log, index and digest; None without one, or if it is
+    damaged.
+    """
+    for _, data, log, place in read_rows(f"{LOGGED} WHERE g.wallet_id = {wallet_id}"):
+        if leaf := read_stored(data, LEAF):
+            return {"log": log, "leaf": place, "digest": leaf["digest"], "loggedAtMs": leaf["at"]}
+    return None

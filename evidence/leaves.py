@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from accounts.influencers import SAID
-from evidence.claims import ClaimedPost, ClaimedProfile, ClaimedWallet
+from evidence.claims import ClaimedLeaf, ClaimedPost, ClaimedProfile, ClaimedWallet
 from evidence.differences import Difference, compare
 from evidence.log_memory import Said
 from storage.arrivals import hash_words
@@ -109,6 +109,22 @@ def compare_published(wallet: ClaimedWallet, said: list[Said], before: int) -> I
         yield Difference(None, "published", f"{shown} records", f"{records} are in the log")
     if leaves and wallet.coverage is None:
         yield Difference(None, "published", "not yet", "its evidence is in the log")
+
+
+def compare_last_digest(
+    claimed: ClaimedLeaf | None, place: int | None, said: list[Said], before: int
+) -> Iterator[Difference]:
+    """Compare the claimed leaf of a wallet's last digest, at `place`, with the last such leaf."""
+    shown = claimed and _show_digest(place, claimed.digest, claimed.loggedAtMs)
+    logged = [
+        (one.place, _show_digest(one.place, one.leaf.get("digest"), one.leaf.get("at")))
+        for one in _list(said, "evidence")
+    ]
+    yield from compare(shown, _settle(shown, logged, before), "log")
+
+
+def _show_digest(place: int | None, digest: Any, at: Any) -> Json:
+    return {"leaf": place, "digest": digest, "loggedAtMs": at}
 
 
 class Held(NamedTuple):

@@ -12,7 +12,7 @@ from evidence import witness
 from evidence.claims import Changed, ClaimedPost, Instance, Nonsense
 from evidence.differences import Difference
 from evidence.log import name_origin
-from evidence.log_memory import LogMemory, Part, Said
+from evidence.log_memory import LogMemory, Part
 from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
 from market.failures import FetchError
 from storage import tree
@@ -59,7 +59,7 @@ class LogAudit:
 
     def read(self, before: Moment, named: Iterable[str]) -> bool:
         """Read all logs; return whether claims can be compared with them. `before`: from `measure`;
-        `named`: ids of logs that posts name.
+        `named`: ids of logs that claims name.
 
         Raises Changed if a new log began during the audit.
         """
@@ -106,17 +106,14 @@ class LogAudit:
             raise Changed
         return found
 
-    def list_said(self, about: str) -> list[Said]:
-        return self.memory.list_said(about)
-
-    def find_place(self, post: ClaimedPost) -> int | None:
-        """Return the place of a post's leaf among all leaves, as the post claims, or None."""
-        part = self._find_part(post)
-        return None if part is None or post.logIndex is None else part.begins + post.logIndex
+    def find_place(self, log: str | None, index: int | None) -> int | None:
+        """Return the place among all leaves of a log's leaf with this index, or None."""
+        part = self._find_part(log)
+        return None if part is None or index is None else part.begins + index
 
     def excuse(self, post: ClaimedPost) -> str | None:
         """Return why a post can't be compared, or None."""
-        part = self._find_part(post)
+        part = self._find_part(post.log)
         if post.log is None or post.logIndex is None:
             return None
         if part is None:
@@ -125,8 +122,8 @@ class LogAudit:
             return "are younger than its log's checkpoint"
         return None
 
-    def _find_part(self, post: ClaimedPost) -> Part | None:
-        origin = name_origin(post.log or "")
+    def _find_part(self, log: str | None) -> Part | None:
+        origin = name_origin(log or "")
         return next((one for one in self.parts if one.origin == origin), None)
 
     # ---- which logs ------------------------------------------------------------------------------
@@ -142,9 +139,12 @@ class LogAudit:
     def _find_previous(self, one: Checkpoint) -> witness.Previous | None:
         opening = self.memory.find_opening(one.origin)
         try:
-            return witness.parse_previous(opening["previous"])
+            uid, previous = opening["log"], witness.parse_previous(opening["previous"])
         except (ValueError, KeyError, TypeError):
             raise witness.CannotTell("the first leaf of a log says nothing usable") from None
+        if name_origin(str(uid)) != one.origin:
+            raise witness.Alarm(f"the first leaf of {one.origin} opens another log")
+        return previous
 
     def _read_present(self) -> Checkpoint:
         try:
@@ -168,7 +168,7 @@ class LogAudit:
         return one
 
     def _read_strange(self, origins: Iterable[str]) -> list[Checkpoint]:
-        """Read logs that posts name and that the current one doesn't continue."""
+        """Read logs that claims name and that the current one doesn't continue."""
         found = []
         for origin in list(origins)[:MAX_LOGS]:
             _, _, uid = origin.partition("/")

@@ -54,7 +54,7 @@ class Node:
                 return self.rpc.call(method, params, check)[0]
             except Resting as error:
                 if error.retry_in > MAX_REST_SECONDS:
-                    told = f"asks to be left alone for {error.retry_in:.0f} s"
+                    told = f"allows no more requests for {error.retry_in:.0f} s"
                     raise NodeTrouble(f"your node {told}") from None
                 self._sleep(error.retry_in)
             except Unavailable as error:

@@ -87,6 +87,13 @@ class WalletAudit:
         self._recheck_suspects()
         self.is_whole = self._find_missing()
         self._name_left_out()
+        self._note_state()
+
+    def _note_state(self) -> None:
+        """Note an unfinished history: it keeps a bot off the boards, and its cause is unknown."""
+        state = (self._coverage or {"state": "complete"}).get("state")
+        if state != "complete":
+            self.report.notes.append(f"{self.wallet.address}: its history is {state!a:.40}")
 
     def compare(self, audits: "Sequence[WalletAudit]") -> None:
         self._siblings = [

@@ -185,11 +185,6 @@ class Previous(NamedTuple):
     def origin(self) -> str:
         return name_origin(self.log)
 
-    def check_root(self, kept_root: bytes) -> None:
-        """Alarm if all leaves were kept but lead to a root other than the named one."""
-        if self.kept == self.size and kept_root != self.root:
-            raise Alarm("FORK: the leaves of an earlier log do not lead to the root that is named")
-
 
 def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Previous]:
     """Follow the first leaves of the new log and its predecessors back to the last log seen. Alarm
@@ -210,7 +205,8 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
         is_last = previous.origin == old.origin and previous.size == old.size
         if is_last and previous.root != old.root:
             raise Alarm("FORK: the new log names another root of the old one than was seen", now)
-        previous.check_root(one.root)
+        if previous.kept == previous.size and one.root != previous.root:
+            raise Alarm("FORK: the leaves of an earlier log do not lead to the root that is named")
     # The kept part of the old log still starts with what was seen.
     _check_growth(get, prefix, old, one)
     return steps

@@ -8,7 +8,7 @@ from evidence import log, witness
 from evidence.notes import BadNote, Checkpoint, Signer, check_note, parse_checkpoint, parse_note
 from evidence.tables import Witnessed
 from market.failures import FetchError
-from storage import tree, writing
+from storage import tree, write_rows, writing
 
 logger = logging.getLogger("candor.log")
 
@@ -119,12 +119,8 @@ def _keep(
         row = Witnessed.get_or_none(Witnessed.url == url)
         if (row and row.note) != (before and before.note):
             return
-        if row:
-            Witnessed.update(key=found.key, note=note, checked_at=now).where(
-                Witnessed.url == url
-            ).execute()
-        else:
-            Witnessed.create(url=url, key=found.key, note=note, checked_at=now)
+        values = {"url": url, "key": found.key, "note": note, "checked_at": now}
+        write_rows(Witnessed, [values], ("url",))
 
 
 def _note_trouble(url: str, text: str, now: int) -> None:

@@ -272,6 +272,35 @@ def store_quotes(
     write([*renewed, *noted], Snapshot, snapshots)
 
 
+class SeenReserves(NamedTuple):
+    """A pool after an observed transaction: SOL as exact decimal text, `reserves` as its column."""
+
+    mint: str
+    decimals: int
+    price_sol: str
+    pool_sol: str
+    venue: str | None
+    reserves: str
+
+
+def store_reserves(found: Iterable[SeenReserves], taken_at: int) -> None:
+    """Store a snapshot for each of these pools, of a known token. In the caller's transaction."""
+    for one in found:
+        token = Token.get(Token.mint == one.mint)
+        if token.decimals is None:
+            Token.update(decimals=one.decimals).where(Token.id == token.id).execute()
+        Snapshot.create(
+            token=token,
+            taken_at=taken_at,
+            expires_at=keep_until(taken_at, None, taken_at),
+            source="wallets",
+            price_sol=one.price_sol,
+            pool_sol=one.pool_sol,
+            venue=one.venue,
+            reserves=one.reserves,
+        )
+
+
 def _show_check(check: FallCheck | None) -> str | None:
     return orjson.dumps(check._asdict()).decode() if check else None
 

@@ -89,7 +89,8 @@ class Snapshot(Quote):
     forever: a decision or a fill names it. Ids rise with `taken_at`.
 
     `fall_check`: JSON of market.rules.FallCheck where the price of a held token fell far, else
-    null.
+    null. `reserves`: JSON of chain.reading.pools.PoolReading, of a snapshot that an observed
+    transaction showed (`source`: wallets), else null.
     """
 
     id = AutoField()
@@ -97,6 +98,7 @@ class Snapshot(Quote):
     taken_at = BigIntegerField()
     expires_at = BigIntegerField(null=True, index=True)
     fall_check = TextField(null=True)
+    reserves = TextField(null=True)
 
     class Meta:
         indexes = ((("token", "taken_at"), False),)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from accounts import hooks
+from accounts import following, hooks
 from accounts.hooks import OFF
 from accounts.tables import Hook
 from config import Config
@@ -54,8 +54,8 @@ Start = Callable[[Callable[[], None]], None]
 
 
 class Target(NamedTuple):
-    """A hook as it is stored, but for its progress. `bots`: None for all there are, which only the
-    operator's are told of.
+    """A hook as it is stored, but for its progress. `bots`: its owner's, None for all there are,
+    which only the operator's are told of; `followed`: those of others.
     """
 
     row_id: int
@@ -63,6 +63,7 @@ class Target(NamedTuple):
     events: frozenset[str]
     bots: frozenset[str] | None
     created_at: int
+    followed: frozenset[str] = frozenset()
 
     @property
     def is_operators(self) -> bool:
@@ -174,7 +175,11 @@ class Outbox:
             Bot.owner.in_({row.owner_id for row in rows})
         ):
             bots.setdefault(bot.owner_id, set()).add(bot.uid)
-        targets = [(row, _read_target(row, bots.get(row.owner_id, set()), urls)) for row in rows]
+        followed = hooks.find_followed(rows)
+        targets = [
+            (row, _read_target(row, bots.get(row.owner_id, set()), followed.get(row.id), urls))
+            for row in rows
+        ]
         self._targets = {row.id: target for row, target in targets if target}
         for row in (row for row in rows if row.id in self._targets):
             self._merge(row.id, _read_progress(row))
@@ -265,7 +270,7 @@ class Outbox:
             after = progress.delivered
             if after not in read:
                 read[after] = self._read_events(after, size)
-            found = next((one for one in read[after] if concerns(target, one)), None)
+            found = next(filter(None, (choose(target, one) for one in read[after])), None)
             if not found and not read[after]:
                 self._looked[target.row_id] = self._seen
             if found or not read[after]:
@@ -339,7 +344,9 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
     return urls
 
 
-def _read_target(row: Hook, own: set[str], urls: Mapping[str, str]) -> Target | None:
+def _read_target(
+    row: Hook, own: set[str], followed: frozenset[str] | None, urls: Mapping[str, str]
+) -> Target | None:
     """Read a hook, or None if its events or bots can't be read: only that hook waits. `own`: the
     uids of its owner's bots; `urls`: as in keep_operator_hooks.
     """
@@ -355,6 +362,7 @@ def _read_target(row: Hook, own: set[str], urls: Mapping[str, str]) -> Target | 
         frozenset(events),
         bots,
         row.created_at,
+        followed or frozenset(),
     )
 
 
@@ -368,17 +376,23 @@ def is_news(progress: Progress, stored: Progress, far: int) -> bool:
     return moved >= far or progress._replace(delivered=0) != stored._replace(delivered=0)
 
 
-def concerns(target: Target, event: Event) -> bool:
-    """Is a hook to be told of this event? Of trades only those since it was made: an older
-    history may still be arriving.
+def choose(target: Target, event: Event) -> Event | None:
+    """Return the event as a hook is to be told of it, or None. Of trades only those since it was
+    made: an older history may still be arriving.
     """
-    shown = event.shown
-    if shown is None or event.kind not in target.events:
-        return False
-    if target.bots is not None and shown["botId"] not in target.bots:
-        return False
-    seconds = shown.get("blockTime")
-    return event.kind != "trade" or (seconds is not None and seconds * 1000 >= target.created_at)
+    if event.shown is None:
+        return None
+    told, bot = event, event.shown["botId"]
+    if target.bots is not None and bot not in target.bots:
+        shared = following.share(event.kind, event.shown) if bot in target.followed else None
+        if shared is None:
+            return None
+        told = event._replace(kind=shared.kind, shown=shared.shown)
+    if told.kind not in target.events:
+        return None
+    seconds = event.shown.get("blockTime")
+    is_news = seconds is not None and seconds * 1000 >= target.created_at
+    return told if told.kind != "trade" or is_news else None
 
 
 def host_of(target: Target) -> str:

@@ -28,6 +28,7 @@ from storage.files import sync
 from storage.sqlite import SQLite
 
 BUSY_MS = 5000
+PG_DUMP = "pg_dump --format=custom"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def _refusing() -> Iterator[None]:
         raise Refused(f"the database cannot be copied: {error}") from None
 
 
-def _need_file(config: Config, instead: str) -> None:
+def need_file(config: Config, instead: str) -> None:
     """Refuse if the data is on a PostgreSQL server; `instead` says what to use there."""
     if config.database_url:
         raise Refused(
@@ -85,7 +86,7 @@ def store_backup(config: Config, target: Path) -> Holding:
 
     An existing file is replaced.
     """
-    _need_file(config, "pg_dump --format=custom")
+    need_file(config, PG_DUMP)
     if not config.database_path.exists():
         raise Refused(f"there is no database in {config.data_dir}: nothing to back up")
     if not target.parent.is_dir():
@@ -261,7 +262,7 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
     `now` in ms. The new file is complete and synced before it gets its name, and the current one
     gets its second name before that: a crash at any moment leaves one of them as the database.
     """
-    _need_file(config, "pg_restore")
+    need_file(config, "pg_restore")
     with instance.alone(config.data_dir):
         _check_source(config, source)
         held = any(
@@ -279,8 +280,7 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
         _remove_links(config)
         store_copy(source, restored)
         holding = _update(restored)
-        _skip_arrivals(restored, now)
-        _log_operator_out(restored)
+        _prepare(restored, now)
         open_after_restore(restored, config.database_path, now)
         aside = _put_aside(config, now) if held else None
         os.replace(restored, config.database_path)
@@ -316,19 +316,14 @@ def _update(restored: Path) -> Holding:
         database.close_all()
 
 
-def _skip_arrivals(path: Path, now: int) -> None:
-    """Number new arrivals above every number that the replaced database issued.
+def _prepare(path: Path, now: int) -> None:
+    """Number new arrivals above every number that the replaced database issued, so that followers
+    miss nothing, and delete the operator's sign-in links and sessions: some may have ended since.
 
-    Followers then miss nothing. `now`, in ms, is higher: there were fewer arrivals than
-    milliseconds.
+    `now`, in ms, is high enough: there were fewer arrivals than milliseconds.
     """
     with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
-
-
-def _log_operator_out(path: Path) -> None:
-    """Delete the operator's sign-in links and sessions: some may have ended since the backup."""
-    with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         db.execute("DELETE FROM admin_login; DELETE FROM admin_session")
 
 

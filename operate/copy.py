@@ -6,12 +6,11 @@ later writes to the file would be lost.
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import apsw
-import orjson
 from peewee import BooleanField, PeeweeException
 
 import storage
@@ -20,10 +19,6 @@ from operate import backups, instance, schema
 from operate.instance import Refused
 
 ROWS_AT_ONCE = 2_000
-LEDGER = """
-SELECT w.address, w.results, w.positions, w.coverage, w.reconciliation, t.uid, t.digest
-FROM wallet w LEFT JOIN trade t ON t.wallet_id = w.id
-ORDER BY w.address, t.slot, t.place, t.signature"""
 
 
 class CopiedTable(NamedTuple):
@@ -34,14 +29,7 @@ class CopiedTable(NamedTuple):
     digest: str
 
 
-class Copied(NamedTuple):
-    """The copied tables, and {wallet address: SHA-256 of its ledger}."""
-
-    tables: list[CopiedTable]
-    ledgers: dict[str, str]
-
-
-def move(config: Config, url: str) -> Copied:
+def move(config: Config, url: str) -> list[CopiedTable]:
     """Copy the instance of `config` into the empty database at `url`.
 
     If it raises Refused, nothing was stored there.
@@ -77,7 +65,7 @@ def move(config: Config, url: str) -> Copied:
             target.close_all()
 
 
-def _move(source: apsw.Connection, target: Any) -> Copied:
+def _move(source: apsw.Connection, target: Any) -> list[CopiedTable]:
     if target.get_tables():
         raise Refused("the target holds tables already: name an empty database")
     # The transaction is idle while the file is read.
@@ -86,8 +74,7 @@ def _move(source: apsw.Connection, target: Any) -> Copied:
     for table in schema.TABLES:
         _copy(source, target, table)
     target.execute_sql("ANALYZE")
-    tables = [_compare(source, target, table) for table in schema.TABLES]
-    return Copied(tables, _compare_ledgers(source, target))
+    return [_compare(source, target, table) for table in schema.TABLES]
 
 
 # ---- copying -------------------------------------------------------------------------------------
@@ -133,21 +120,3 @@ def _compare(source: apsw.Connection, target: Any, table: Any) -> CopiedTable:
         count += 1
         digest.update(repr(found).encode())
     return CopiedTable(name, count, digest.hexdigest())
-
-
-def _compare_ledgers(source: apsw.Connection, target: Any) -> dict[str, str]:
-    """Return {address: SHA-256 of its ledger}, sorted by each database; Refused if they differ."""
-    before, after = (
-        _digest_ledgers(source.execute(LEDGER)),
-        _digest_ledgers(target.stream(LEDGER, ROWS_AT_ONCE)),
-    )
-    if before != after:
-        raise Refused("the ledgers differ: nothing was stored")
-    return before
-
-
-def _digest_ledgers(rows: Iterable[Any]) -> dict[str, str]:
-    found: dict[str, Any] = {}
-    for address, *rest in rows:
-        found.setdefault(address, hashlib.sha256()).update(orjson.dumps(rest))
-    return {address: digest.hexdigest() for address, digest in found.items()}

@@ -34,8 +34,8 @@ NOT_DAMAGED = (
 )
 DERIVED = "`app.py rebuild` recomputes it from the stored receipts; check the disk"
 WRITTEN = (
-    "somebody changed the database, or its disk is failing: find out which; a backup from"
-    " before has what was there"
+    "someone changed the database, or its disk is failing: find out which. An older backup has"
+    " the original"
 )
 ADVICE = {
     **dict.fromkeys(("log", "log_leaf", "log_node", "logged_wallet"), WRITTEN),
@@ -57,7 +57,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
     if not path.exists() and _was_used(config):
         return [
             wrong(
-                f"{path} is gone: {config.data_dir} was an instance",
+                f"{path} is missing, and {config.data_dir} was in use",
                 "put it back, or restore a backup with `app.py restore FILE`",
             )
         ]
@@ -80,7 +80,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
     except (apsw.NotADBError, apsw.CorruptError) as error:
         return [wrong(f"{path} cannot be read: {error}", RESTORE)]
     except apsw.Error as error:
-        return [wrong(f"{path} cannot be read just now: {error}", NOT_DAMAGED)]
+        return [wrong(f"{path} cannot be read right now: {error}", NOT_DAMAGED)]
 
 
 def _was_used(config: Config) -> bool:
@@ -191,8 +191,8 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
     for sentence in foreign_schema.list_foreign(db):
         yield wrong(
             f"{path}: {sentence}",
-            "find out who put it there; `restore` refuses such a file. Restore a backup from"
-            " before, or drop what is foreign",
+            "find out who added it: `restore` refuses this file. Restore an older backup, or drop"
+            " what isn't Candor's",
         )
 
 
@@ -320,13 +320,13 @@ def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
         if one["day"] == now // DAY_MS
     ]
     for name, one in budgets:
-        used = f"{name} got {one['requests']:,} of the {one['allowed']:,} requests of a day"
+        used = f"{name} used {one['requests']:,} of {one['allowed']:,} daily requests"
         if one.get("heldBack"):
             yield look(
                 f"{used}; its limits made others wait (today: {one['heldBack']:,}, the last at"
                 f" {show_time(one['heldBackAt'])}), so prices are older than they should be",
-                "a longer SCOUT_INTERVAL_SECONDS asks less; nothing else on this address should ask"
-                " the same service",
+                "raise SCOUT_INTERVAL_SECONDS; nothing else on this IP address should use the same"
+                " service",
             )
         else:
             yield fine(used)
@@ -339,8 +339,8 @@ def check_job(
         return look(f"the job {name} has not run yet")
     if running and now - (row.heartbeat_at or 0) > max(LATE_MS, LATE_INTERVALS * 1000 * seconds):
         return wrong(
-            f"the job {name} has shown no sign of life since {show_time(row.heartbeat_at)}",
-            "check the server's log, and restart the server",
+            f"the job {name} has not run since {show_time(row.heartbeat_at)}",
+            "check the server's log, then restart the server",
         )
     if row.state != "failing":
         if row.last_success_at is None:
@@ -370,7 +370,7 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
         yield look(
             f"{count} receipts are listed and no endpoint gives a usable"
             f" one{f' ({problem})' if problem else ''}: their wallets stay `partial`",
-            "name another endpoint in SOLANA_RPC_URLS; they are asked for again by themselves",
+            "name another endpoint in SOLANA_RPC_URLS; the observer keeps retrying",
         )
     else:
         yield fine("no receipt is stuck")
@@ -400,7 +400,7 @@ def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
     for address, coverage, *texts in execute(DERIVED):
         if damaged := list_damaged(coverage, texts):
             yield wrong(
-                f"{', '.join(damaged)} of wallet {address} can't be read, so nobody is shown them",
+                f"{', '.join(damaged)} of wallet {address} can't be read, so pages leave them out",
                 "the observer's next poll rebuilds them, and so does `app.py rebuild`; check the"
                 " disk",
             )
@@ -431,7 +431,7 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
         if missing:
             yield wrong(
                 f"the books of {row.address} do not balance: {' and '.join(missing)} are missing",
-                "this is a defect of Candor: run `app.py rebuild`, and report it if it stays",
+                "this is a bug in Candor: run `app.py rebuild`, and report it if it stays",
             )
     if not rows:
         yield fine("the books of every wallet balance to the lamport and to the raw unit")

@@ -33,24 +33,11 @@ from operate.stored_backups import LEAST_FREE
 from storage import counters, files, key_files
 
 OWN_FILES = {
-    "app.db",
-    "app.db-wal",
-    "app.db-shm",
-    "app.db-journal",
-    "ratelimit.db",
-    "ratelimit.db-wal",
-    "ratelimit.db-shm",
-    "ratelimit.db-journal",
-    "secret_key",
-    "log_key",
-    "programs.csv",
-    "about.txt",
+    *(name + side for name in ("app.db", "ratelimit.db") for side in SIDE_FILES),
+    *("secret_key", "log_key", "programs.csv", "about.txt"),
     # Written by `app.py demo`, which also prints its path.
     "server.log",
-    "jobs.lock",
-    "work.lock",
-    "migrating.lock",
-    files.DATA_DIR_LOCK,
+    *("jobs.lock", "work.lock", "migrating.lock", files.DATA_DIR_LOCK),
 }
 LEFTOVERS = {
     "app.db.before-": "the database before a migration",
@@ -145,7 +132,7 @@ def check_programs(config: Config) -> Iterator[Finding]:
     try:
         programs = table(config.extra_swap_programs, config.added_programs)
     except BadPrograms as refusal:
-        yield wrong(str(refusal), "correct that row: nothing starts or observes until then")
+        yield wrong(str(refusal), "correct that row: the server does not start until then")
         return
     if programs.added:
         yield fine(f"DATA_DIR/programs.csv adds {len(programs.added)} to the table of programs")
@@ -318,7 +305,7 @@ def check_providers(config: Config) -> Iterator[Finding]:
         except FetchError as error:
             yield look(
                 f"{name} {error}",
-                "the market keeps what it had, marked stale; it is asked again by itself",
+                "the market keeps its last prices, marked stale, and the scout retries",
             )
 
 

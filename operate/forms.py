@@ -32,6 +32,7 @@ FORMS = {
         "last4": "[0-9A-Za-z]{4}",
     },
     "session": {"hash": HASH},
+    "registration": {"wallet": ADDRESS, "source": "|[0-9a-f]{12}", "claim_hash": HASH},
     "admin_login": {"hash": HASH},
     "admin_session": {"uid": "admin_[0-9a-f]{24}", "hash": HASH},
     "admin_act": {"who": "command line|admin_[0-9a-f]{24}", "what": "|".join(ACTS)},
@@ -69,7 +70,7 @@ PARTS = {
 }
 JSON = {
     **{name: part.shape for name, part in PARTS.items()},
-    **dict.fromkeys(("checks", "reasons"), LIST),
+    **dict.fromkeys(("checks", "reasons", "reserves"), LIST),
     **dict.fromkeys(("voice", "coverage", "scan_cursor", "details", "fall_check"), OBJECT),
     **dict.fromkeys(("challenge", "settings", "phase", "facts", "asked"), OBJECT),
 }
@@ -88,7 +89,7 @@ EVERYWHERE = {
     **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
 }
 # Planned times may be in the future.
-AHEAD = {"due_at", "repair_at", "expires_at", "auto_post_since"}
+AHEAD = {"due_at", "repair_at", "expires_at", "claim_ends_at", "auto_post_since"}
 # In ms: only trading pairs can be older.
 FIRST_MS = 1_500_000_000_000
 DAY_MS = 86_400_000

@@ -16,6 +16,7 @@ from chain.reading.programs import table
 from chain.reading.receipts import digest_receipt, parse_stored, unpack_text
 from chain.stored import store
 from config import Config
+from evidence.claimed import SUMS
 from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
 from operate.ledgers import check_delays, check_ledger, check_posts, check_standings
@@ -24,21 +25,7 @@ from operate.readers import Reader, open_reader
 
 # An observed wallet's transactions are stored a moment before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
-WALLET = (
-    "address",
-    "backfilled",
-    "rules",
-    "results",
-    "positions",
-    "reconciliation",
-    "average_cost",
-    "by_quote",
-    "imbalance",
-    "quote_imbalance",
-    "forward_realized",
-    "last_trade_at",
-    "coverage",
-)
+WALLET = ("address", "backfilled", "rules", *SUMS, "coverage")
 
 
 class ListedReceipt(NamedTuple):

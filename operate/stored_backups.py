@@ -58,11 +58,7 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
     Another thread calls `tell(name, problem)` when it is done (None) or failed. Raises Refused if a
     backup is running, there is no room, or the data is on PostgreSQL.
     """
-    if config.database_url:
-        raise Refused(
-            "a PostgreSQL server keeps the data: use its own pg_dump --format=custom"
-            " (docs/scale.md)"
-        )
+    backups.need_file(config, backups.PG_DUMP)
     _check_room(config)
     folder = find_folder(config)
     make_folder(folder)

@@ -29,22 +29,22 @@ STARTING_CASH = 10 * 10**9
 # Changes with the strategies, the engine or the fill model; results are compared within one only.
 PIPELINE = f"paper/5 {MODEL}"
 
-# Of a venue whose real fills were not measured, or are too far from the model's.
+# Of a venue whose real fills weren't measured or are too far from the model's.
 UNPROVEN = "venue_unproven"
 # Prices that were missing or impossible while a position was open.
 GAPS = ("missing_snapshot", "missing_price", "non_positive_price", STALE_PRICE)
-# Marks of a position that keep its close from being compared, the first one named. The last two are
-# of accounts that no operator reviews.
+# Marks of a position that exclude its close; the first is named as the reason. The last two occur
+# only in accounts that no operator reviews.
 EXCLUDING = (*GAPS, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN, "price_jump", "clock_skew")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a trader holds, or held, of one mint, with all it cost and brought in so far, in
-    lamports. Once nothing is left of it, it is a close.
+    """A trader's holdings of one mint with all costs and proceeds so far, in lamports. Once
+    nothing is left, it is a close.
     """
 
-    # Of this trader, over all its account periods.
+    # Numbered per trader, across account periods.
     number: int
     mint: str
     symbol: str
@@ -52,7 +52,7 @@ class Position:
     opened_at: int
     # At entry, in USD cents.
     liquidity: int | None
-    # The mark: the last believable price,
+    # The mark: the last plausible price,
     price: int
     # ... when it was taken,
     marked_at: int
@@ -71,16 +71,15 @@ class Position:
     slippage: int = 0
     fees: int = 0
     rent: int = 0
-    # What its fills did to the cash.
+    # The sum of its fills' cash flows.
     cash: int = 0
     # Lamports that went into buys, without rent.
     spent: int = 0
     # The longest of its fills.
     latency_ms: int = 0
-    # What the pool would pay for all of it at the mark, in lamports; None before the first mark of
-    # this model.
+    # Lamports that the pool would pay for all of it at the mark; None before the first mark.
     worth: int | None = None
-    # First characters of the address of the pair it is traded in, where that is told.
+    # First characters of the pair's address, if known.
     pair: str | None = None
     # Of EXCLUDING.
     marks: tuple[str, ...] = ()
@@ -91,13 +90,13 @@ class Position:
 
     @property
     def entry_price(self) -> int:
-        """Mean snapshot price of the buys; at least 1, since moves are measured against it."""
+        """Mean snapshot price of the purchases; at least 1, because returns are relative to it."""
         return max(1, price_of(self.mid_bought, self.bought_raw, self.decimals))
 
     @property
     def value(self) -> int:
-        """Lamports that the pool would pay at the mark; at the snapshot's own price where that is
-        not known.
+        """Lamports that the pool would pay at the mark, or the value at the mark's price if
+        unknown.
         """
         if self.worth is not None:
             return self.worth
@@ -105,16 +104,15 @@ class Position:
 
     @property
     def gross(self) -> int:
-        """Lamports gained at middle prices, before slippage, fees and rent."""
         return self.mid_sold - self.mid_bought
 
     def marked(
         self, snapshot: Snapshot, horizon_ms: int, worth: int | None = None, interval_ms: int = 0
     ) -> "Position":
-        """Return the position with a new mark, noting one that comes too long after the last.
+        """Return the position at a new mark. A mark too long after the last one is noted as stale.
 
-        `worth`: what its pool would pay. `held` counts scout intervals, however often a held token
-        is asked for; without an interval each mark.
+        `worth`: what its pool would pay. `held` counts scout intervals, no matter how often prices
+        of held tokens are requested; without an interval it counts marks.
         """
         marks = (
             self.marks
@@ -138,7 +136,6 @@ class Position:
         )
 
     def with_fill(self, fill: Fill) -> "Position":
-        """Return the position after a fill, or after a failed attempt."""
         if fill.side == "buy":
             traded: dict[str, Any] = {
                 "raw": self.raw + fill.raw,
@@ -181,7 +178,7 @@ class Close:
     # Gross less all costs.
     net: int
     spent: int
-    # Why it is not eligible.
+    # Why it isn't eligible.
     excluded: str | None = None
 
 
@@ -190,7 +187,7 @@ ENTRY_WINDOW_MS = 3_600_000
 
 
 def cluster(closes: Iterable[Close]) -> list[list[Close]]:
-    """Put closes into clusters: of one token, entered within an hour of the first of them."""
+    """Group closes of one token that were entered within an hour of the first of them."""
     clusters: list[list[Close]] = []
     newest: dict[str, list[Close]] = {}
     for close in sorted(closes, key=lambda one: (one.opened_at, one.mint)):
@@ -205,10 +202,9 @@ def cluster(closes: Iterable[Close]) -> list[list[Close]]:
 def find_exclusion(
     pipeline: str, marks: Collection[str], reason: str, *, reviewed: bool
 ) -> str | None:
-    """Return why a close is not eligible for any comparison, or None: the one place that decides.
+    """Return why a close doesn't count in any comparison, or None.
 
-    A token that lost its price for good counts as a total loss, since leaving it out would leave
-    out the losses.
+    A token that lost its price for good counts as a total loss: leaving it out would hide losses.
     """
     if reviewed:
         return "under_review"
@@ -222,8 +218,8 @@ _read_columns = attrgetter(*[one.name for one in fields(Close)[1:-1]])
 
 
 def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) -> Close:
-    """Return the close that a row stores: a NamedTuple with a `pipeline` and the fields of Close
-    from `mint` to `spent`. `marks`: the row's, parsed; `reviewed`: its account is under review.
+    """Return a Close from a row that has its columns and a `pipeline`. `marks`: parsed; `reviewed`:
+    the account is under review.
     """
     excluded = find_exclusion(row.pipeline, marks, row.reason, reviewed=reviewed)
     values = ident, *_read_columns(row), excluded
@@ -231,7 +227,7 @@ def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) 
 
 
 def public_id(handle: str, noun: str, number: int | str) -> str:
-    """Make an id from the handle, so that a replay makes the same one."""
+    """Derive an id from the handle, so that a replay derives the same one."""
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
 
@@ -243,7 +239,7 @@ class Applied(NamedTuple):
 
 
 class Account:
-    """The money of one account period. It knows no market and decides nothing."""
+    """The money of one account period, independent of the market."""
 
     def __init__(
         self,
@@ -262,17 +258,16 @@ class Account:
 
     @property
     def equity(self) -> int:
-        """Lamports of cash and of all positions at their marks."""
         return self.cash + sum(position.value for position in self.positions.values())
 
     @property
     def free_cash(self) -> int:
-        """Cash that no open order can use, even in the worst case of each."""
+        """Cash left in the worst case of all open orders."""
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
     def _worst_case(self, order: Order) -> int:
-        """Return the lamports an open order may still cost: all its attempts, and for a buy its
-        price and rent.
+        """Return the lamports that an open order may still cost: its attempts, and the price and
+        rent of a purchase.
         """
         fees = MAX_NETWORK_FEE * max(0, MAX_ATTEMPTS - order.attempts)
         if order.side == "sell":
@@ -280,11 +275,10 @@ class Account:
         return fees + order.remaining + (0 if order.mint in self.positions else RENT)
 
     def order_for(self, mint: str) -> Order | None:
-        """Return the open order for a token, if there is one."""
         return next((order for order in self.orders.values() if order.mint == mint), None)
 
     def place(self, **fields: Any) -> Order:
-        """Open an order with the next number. `fields`: the other fields of Order."""
+        """Open an order with the next number."""
         order = Order(number=self.next_order, **fields)
         self.orders[order.number] = order
         self.next_order += 1
@@ -333,9 +327,7 @@ class Account:
         )
 
     def doubt(self, mint: str, mark: str = UNPROVEN) -> Position:
-        """Mark an open position, by default as one at a venue whose real fills are not known, and
-        return it.
-        """
+        """Add a mark to an open position and return it."""
         position = self.positions[mint]
         marks = tuple(sorted({*position.marks, mark}))
         self.positions[mint] = replace(position, marks=marks)
@@ -347,6 +339,6 @@ class Account:
         return self.positions[mint]
 
     def settle(self, order: Order, state: str) -> Order:
-        """Close an order and return it; `state` says how it ended."""
+        """Close an order with this final state and return it."""
         self.orders.pop(order.number, None)
         return replace(order, state=state)

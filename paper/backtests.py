@@ -1,8 +1,8 @@
 """Play a recording through the engine that live traders use. Pure.
 
-Each set of settings is played by a trader in a market of its own, all of them moment by moment
-beside each other. Some play only the beginning of the recording: what they decided must be what was
-decided with the rest to come (the look-ahead check).
+Each set of settings has its own trader and market; all are played together, moment by moment. Some
+play only the beginning of the recording: their decisions must be those of the whole recording (the
+look-ahead check).
 """
 
 from bisect import bisect_right
@@ -15,28 +15,26 @@ from chain.amounts import sol
 from chain.stored.summary import show_time
 from paper import engine, results
 from paper.account import PIPELINE, STARTING_CASH, Account, Close
-from paper.adaptive import run_heartbeat, summarize
-from paper.diary import format_line
+from paper.brain import format_line
+from paper.engine import TWINS, Market, name_twin, run_heartbeat, summarize
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
-from paper.guard import Phase
 from paper.market import Flow, Snapshot, Token, percent
 from paper.measured import RECORDED_RECEIPTS, CostsFrom, VenueError, list_eligible
-from paper.recent import Market
+from paper.rules import Phase
 from paper.strategies import Strategy, show_settings
 from paper.trader import DiaryLine, Trader
-from paper.twins import TWINS, name_twin
 
-# Parts of a recording, each judged by settings chosen on those before it.
+# Parts of a recording, each judged by settings chosen on the parts before it.
 FOLDS = 4
 # Shares of the recording, in percent, after which a look-ahead check ends.
 CUTS = (25, 50, 75)
-# Eligible closes before settings may be chosen for what they brought.
+# Eligible closes needed before settings may be chosen by their result.
 MIN_CHOSEN = 3
 MAX_POINTS = 400
 # In a SOL invested.
 MILLION = 10**6
 HANDLE = "backtest"
-# Told how much of the recording is played, in percent.
+# Called with the progress in percent.
 Note = Callable[[int], None]
 
 
@@ -52,9 +50,9 @@ class Recording:
     tokens: Mapping[str, Token]
     flows: Mapping[str, tuple[Flow, ...]]
     snapshots: Iterable[Snapshot]
-    # Oldest first; before the first of them what was recorded with the model counts.
+    # Oldest first. Before the first one, the recorded costs apply.
     costs: tuple[CostsFrom, ...] = ()
-    # How far off the model is at each venue; None: closes at all venues that it fits count.
+    # The model's error by venue; None: closes at all venues that it fits count.
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
@@ -80,18 +78,18 @@ class Player:
     find_costs: Callable[[int], NetworkCosts]
     curve: list[Point] = field(default_factory=list)
     peak: int = 0
-    # The deepest fall below a peak, in basis points of that.
+    # The deepest fall below a peak, in basis points.
     drawdown_bps: int = 0
     spacing_ms: int = 0
-    # What a SOL cost when it began, in USD cents.
+    # The first SOL price in USD cents.
     sol_cents_first: int | None = None
 
     @classmethod
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
     ) -> "Player":
-        """Make a player with an account and twins of its own that knows nothing of `until` and
-        later. Nobody reviews it: a doubtful price excludes the position.
+        """Create a player with its own account and twins that knows nothing from `until` on. Nobody
+        reviews it: a doubtful price excludes the position.
         """
         flows = {
             mint: tuple(flow for flow in told if flow.at < until)
@@ -110,7 +108,6 @@ class Player:
         return cls(market, trader, until, recording.find_costs, spacing_ms=spacing)
 
     def play(self, at: int, snapshots: Sequence[Snapshot]) -> None:
-        """Play the snapshots of one moment, seen as they were taken."""
         if at >= self.until:
             return
         self.market.costs = self.find_costs(at)
@@ -125,15 +122,12 @@ class Player:
 
     @property
     def lines(self) -> list[DiaryLine]:
-        """Its diary."""
         return self.trader.journal.entries
 
     def list_closes(self) -> list[Close]:
-        """List its closes, oldest first."""
         return _list_closes(self.trader)
 
     def list_random(self) -> list[Close]:
-        """List the closes of random entries, oldest first."""
         closes = [close for twin in self.trader.twins for close in _list_closes(twin)]
         return sorted(closes, key=lambda close: close.closed_at)
 
@@ -145,8 +139,8 @@ def _list_closes(trader: Trader) -> list[Close]:
 
 
 class Fold(NamedTuple):
-    """A part of the recording, from `start` to before `end` (ms): what `chosen` (the place of a
-    candidate) brought before it, and what in it, beside its random entries.
+    """A part of the recording, from `start` to before `end` (ms): the results of `chosen` (a
+    candidate's index) before it and in it, with its random entries.
     """
 
     start: int
@@ -166,9 +160,7 @@ class Difference(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """What came of a recording: a player for each candidate, the folds, and what the look-ahead
-    check found.
-    """
+    """The result of a recording: a player per candidate, the folds, and the look-ahead check."""
 
     recording: Recording
     players: list[Player]
@@ -179,7 +171,7 @@ class Backtest(NamedTuple):
 
     @property
     def shown(self) -> Player:
-        """The candidate that the last fold was played with, chosen without having seen it."""
+        """The candidate of the last fold, which didn't choose it."""
         return self.players[self.folds[-1].chosen]
 
 
@@ -189,11 +181,11 @@ def run_backtest(
     start_mode: str = "standard",
     note: Note = lambda percent: None,
 ) -> Backtest:
-    """Play a recording with each of the candidates, at least one, and judge what came of it."""
+    """Play a recording with each candidate (at least one) and judge the results."""
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
     players = [Player.prepare(recording, one, start_mode, recording.end) for one in candidates]
-    # Beside the first candidate: whether a strategy looks ahead does not depend on its settings.
+    # With the first candidate: whether a strategy looks ahead doesn't depend on its settings.
     ended = [Player.prepare(recording, candidates[0], start_mode, cut) for cut in cuts]
     count, lengths = 0, dict[int, int]()
     for at, group in groupby(recording.snapshots, lambda one: one.at):
@@ -213,9 +205,8 @@ def run_backtest(
 def find_difference(
     whole: Sequence[DiaryLine], ended: Sequence[Player], lengths: Mapping[int, int]
 ) -> Difference | None:
-    """Return where a diary differs from those that ended early, None where it does not.
-
-    `lengths`: how many lines it had at each end.
+    """Return the first difference between a diary and those of runs that ended early, or None.
+    `lengths`: the diary's number of lines at each end.
     """
     for player in ended:
         had = list(whole[: lengths.get(player.until, len(whole))])
@@ -233,7 +224,7 @@ def _fill(lines: Sequence[DiaryLine], width: int) -> list[DiaryLine | None]:
 
 # ---- walk-forward --------------------------------------------------------------------------------
 def find_fold(number: int, recording: Recording, players: Sequence[Player]) -> Fold:
-    """Return a part of the recording with the candidate that brought most before it."""
+    """Return a part of the recording with the candidate that did best before it."""
     span = recording.end - recording.start
     start = recording.start + span * number // FOLDS
     end = recording.start + span * (number + 1) // FOLDS
@@ -247,8 +238,8 @@ def find_fold(number: int, recording: Recording, players: Sequence[Player]) -> F
 
 
 def choose(before: Sequence[Sequence[Close]]) -> int:
-    """Return the place of the candidate with the highest mean return; the first one where none has
-    enough closes, or two have the same.
+    """Return the index of the candidate with the highest mean return: the first one if none has
+    enough closes, or of equals.
     """
     means = [find_mean(closes) for closes in before]
     known = [mean for mean in means if mean is not None]
@@ -287,7 +278,6 @@ STRATEGY, RANDOM = "strategy", "random"
 
 
 def show_backtest(tested: Backtest, family: str, start_mode: str) -> Json:
-    """Return a backtest as JSON. `settings` are those that the last fold was played with."""
     recording, shown = tested.recording, tested.shown
     return {
         "simulated": True,

@@ -1,27 +1,152 @@
-"""What a trader's closes have in common: patterns, and lessons that random entries don't teach.
-Pure.
+"""A trader's diary in words, and what its closes have in common: patterns, and lessons that
+random entries don't teach. Pure.
 
 All of it describes the past and forecasts nothing. Closes are grouped by what was known at entry,
 never by how they ended: stops lose by definition.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chain.amounts import sol
 from paper.account import Close, cluster
-from paper.diary import quote_symbol
-from paper.guard import DAY_MS, HOUR_MS, LOOK_BACK_MS, is_first_within
 from paper.market import percent
 from paper.results import compare_ratios, count_excluded, describe_rates, find_ratio, find_return
+from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, is_first_within
 
-# Closes of one kind that are worth a sentence.
+# ---- the diary -----------------------------------------------------------------------------------
+# Facts that the voice doesn't get.
+UNPOSTED_FACTS = {
+    "code",
+    "marks",
+    "id",
+    "ends",
+    "key",
+    "windowMs",
+    "closeIds",
+    "evidence",
+    "expiresAt",
+    "until",
+    "n",
+    "side",
+    "slippageSol",
+    "feesSol",
+}
+# Subkinds of lines that are posted.
+NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
+
+TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
+# Instead of a symbol, if a whole trader is put off.
+EVERY_TRADE = "every trade"
+
+# For every effect: positions opened during the pause and closed by now.
+MEANWHILE = "{n} positions opened meanwhile have closed since, together {resultSol} SOL."
+LINES = {
+    "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
+    "decision sell": "Decided to sell {amount} {symbol}: {detail}.",
+    "fill bought": (
+        "Bought {amount} {symbol} for {sol} SOL, fees {feesSol}, slippage {slippageSol}."
+    ),
+    "fill reduced": "Sold {amount} {symbol} for {sol} SOL, fees {feesSol}, slippage {slippageSol}.",
+    "fill closed": "Closed {symbol} for {sol} SOL ({reason}): {resultSol} SOL net, {returnPct}%.",
+    "fill failed": "An attempt in {symbol} failed and cost {feesSol} SOL.",
+    "fill slipped": (
+        "An attempt in {symbol} would have filled far worse than quoted: it failed and cost"
+        " {feesSol} SOL."
+    ),
+    "fill not_filled": "The order in {symbol} was not filled: {why}.",
+    "refusal": "Refused {symbol}: {detail}.",
+    "pause begun": "Paused ({rule}, {effect}): {numbers}; {n} closes counted.",
+    "pause begun half_size": "Entries at half the size ({rule}): {numbers}; {n} closes counted.",
+    "pause begun long_cooldown": (
+        "Four times the cool-down after a close ({rule}): {numbers}; {n} closes counted."
+    ),
+    "pause observed": "Would have paused ({rule}, {effect}): {numbers}; {n} closes counted.",
+    "pause ended": (
+        "The pause ({rule}, {effect}) is over; {n} positions opened in it were closed, together"
+        " {resultSol} SOL."
+    ),
+    "pause would_have pause_family": (
+        "The pause that was not applied ({rule}) would have stopped all entries; " + MEANWHILE
+    ),
+    "pause would_have pause_mint": (
+        "The pause that was not applied ({rule}) would have stopped entries in one token; there, "
+        + MEANWHILE
+    ),
+    "pause would_have half_size": (
+        "The pause that was not applied ({rule}) would have halved the size of entries; "
+        + MEANWHILE
+        + " At the size they had."
+    ),
+    "pause would_have long_cooldown": (
+        "The pause that was not applied ({rule}) would have made the cool-down after a close four"
+        " times as long; " + MEANWHILE
+    ),
+    "lesson lesson": "{text}",
+    "review under_review": "Under review: {detail}.",
+    "review cleared": "The review was cleared: {detail}.",
+    "review upheld": "The review was upheld: {detail}.",
+    "phase guarded": "Back to Guarded Start: {why}.",
+    "phase standard": "Guarded Start is over: {why}.",
+    "unreadable": "A line whose details cannot be read.",
+    "phase reset": "A new account period begins: {why}.",
+}
+
+
+def quote_symbol(symbol: str) -> str:
+    """Return a token's name for a sentence, in quotation marks unless it is a plain word: its
+    creator chose it, and it mustn't read as a fact.
+    """
+    is_plain = TICKER.fullmatch(symbol) and symbol.upper() != "SOL"
+    return symbol if is_plain else f"“{re.sub('[“”]', '', symbol)}”"
+
+
+def format_line(kind: str, facts: Mapping[str, Any]) -> str:
+    """Return the sentence of a diary line; if its facts are damaged, a sentence that names only its
+    kind.
+    """
+    try:
+        return _line_of(kind, facts).format(
+            **{name: _plain(name, value) for name, value in facts.items()}
+        )
+    except (KeyError, IndexError):
+        return f"A {kind} whose details cannot be read."
+
+
+def _line_of(kind: str, facts: Mapping[str, Any]) -> str:
+    what = f"{kind} {facts.get('what')}"
+    keys = f"{what} {facts.get('effect')}", what, kind
+    return next(LINES[key] for key in (*keys, "unreadable") if key in LINES)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return codes as words and token names quoted; other facts are unchanged."""
+    if name == "symbol" and isinstance(value, str) and value != EVERY_TRADE:
+        return quote_symbol(value)
+    return (
+        value.replace("_", " ")
+        if name in ("reason", "rule", "effect", "why") and isinstance(value, str)
+        else value
+    )
+
+
+def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a line's facts for the voice, or None if it isn't worth a post."""
+    if facts.get("what") not in NEWS:
+        return None
+    told = {name: value for name, value in facts.items() if name not in UNPOSTED_FACTS}
+    return {**told, "kind": "close" if facts["what"] == "closed" else kind}
+
+
+# ---- lessons -------------------------------------------------------------------------------------
+# Closes that make a pattern.
 MIN_PATTERN = 3
-# Lessons are looked for at the first close of each week and last a week.
+# The brain looks for lessons at each week's first close; they last a week.
 LOOK_MS = LESSON_LIFE_MS = 7 * DAY_MS
-# By chance alone, one account in a hundred gets a lesson at a look, regardless of the number of
-# keys: at most one in twenty over the five looks of thirty days.
+# By chance, one account in a hundred gets a lesson at a look, regardless of the number of keys:
+# at most one in twenty over the five looks of thirty days.
 MAX_CHANCE = 0.01
 NOTE = "Descriptive. Coverage is not proof of profitability."
 ALL = "all"
@@ -45,7 +170,7 @@ class Lesson:
 
 
 def list_keys(close: Close) -> tuple[str, ...]:
-    """Return the kinds that a close is of: all, its token, and the part of the UTC day it was
+    """Return the groups that a close belongs to: all, its token, and the part of the UTC day it was
     entered in.
     """
     part = close.opened_at % DAY_MS // PART_MS
@@ -55,9 +180,8 @@ def list_keys(close: Close) -> tuple[str, ...]:
 def find_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return what the eligible closes of the look-back have in common by kind, sorted by key.
-
-    control: closes of the trader's twins; None if there are none to compare with.
+    """Return what eligible closes of the look-back have in common, sorted by key. control: closes
+    of the trader's twins, or None.
     """
     groups, random = _group(closes, now), _group(control or (), now)
     tested = {
@@ -66,7 +190,7 @@ def find_lessons(
         if (chance := find_chance(group, random.get(key, ()))) is not None
     }
     return [
-        # The chance of any of the kinds that were looked at.
+        # Corrected for the number of keys.
         _describe(key, group, random.get(key, ()), now, tested.get(key, 1.0) * max(1, len(tested)))
         for key, group in sorted(groups.items())
         if len(group) >= MIN_PATTERN
@@ -83,8 +207,8 @@ def _group(closes: Sequence[Close], now: int) -> dict[str, list[Close]]:
 
 
 def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
-    """Return how likely chance alone puts the mean return of closes this far from that of random
-    entries of the same kind; None for too few days or clusters on either side.
+    """Return the probability that chance alone separates the mean return of closes this far from
+    random entries of the same kind; None for too few days or clusters on either side.
     """
     ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
     return compare_ratios(ours, theirs).chance if ours and theirs else None
@@ -123,7 +247,7 @@ def _name(key: str, group: Sequence[Close]) -> str:
 def find_new_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return the lessons of a week's look, patterns aside; see find_lessons."""
+    """Return the lessons of a week's look, without patterns; see find_lessons."""
     if not is_first_within(closes, LOOK_MS):
         return []
     return [one for one in find_lessons(closes, now, control) if not one.is_pattern]

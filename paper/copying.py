@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chain.ledger.inventory import share
-from chain.reading.pools import ONE, PoolReading, State, find_fee
-from paper.pools import Pool, shift
+from chain.reading.pools import ONE, PoolReading, State
+from paper.fills import add_raw, add_sol, buy, sell
 
 MODEL = "copy/1"
 # lamports per purchase
@@ -23,56 +23,6 @@ SHOWN_SIZE = 10**9
 NETWORK_COST = 25_000
 # Below these, no return is shown.
 MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
-
-
-# ---- one fill ------------------------------------------------------------------------------------
-class Bought(NamedTuple):
-    """`net`: lamports that reached the pool."""
-
-    raw: int
-    net: int
-
-
-class Sold(NamedTuple):
-    """Lamports that the follower received, and lamports that left the pool."""
-
-    received: int
-    left: int
-
-
-def buy(pool: PoolReading, state: State, lamports: int) -> Bought | None:
-    """Return None if the pool doesn't have that much left to buy."""
-    if pool.fee_kind == "on_top":
-        net = lamports * ONE // (ONE + pool.fee_bps)
-    else:
-        net = lamports - find_fee(lamports, pool.fee_bps)
-    paid = net - pool.is_curve
-    raw = paid * state.raw // (state.sol + paid) if paid > 0 else 0
-    return Bought(raw, net) if 0 < raw <= state.buyable else None
-
-
-def sell(pool: PoolReading, state: State, raw: int) -> Sold:
-    if pool.fee_kind == "input":
-        raw -= find_fee(raw, pool.fee_bps)
-    gross = min(state.payable, raw * state.sol // (state.raw + raw)) if raw > 0 else 0
-    fee = 0 if pool.fee_kind == "input" else find_fee(gross, pool.fee_bps)
-    return Sold(gross - fee, gross)
-
-
-def add_sol(state: State, more: int, side: str) -> State:
-    """Return the pool with this many more lamports in it, moved along its own curve."""
-    moved = shift(Pool(state.sol, state.raw, state.payable, state.buyable), more, side)
-    return State(*moved[:4])
-
-
-def add_raw(state: State, more: int) -> State:
-    """Return the pool after this many raw units arrived (negative: left)."""
-    raw = state.raw + more
-    if raw <= 0:
-        return State(0, 0, 0, 0)
-    sol = state.sol * state.raw // raw
-    payable = max(0, state.payable - state.sol + sol)
-    return State(sol, raw, payable, max(0, state.buyable + more))
 
 
 # ---- a bot's trades ------------------------------------------------------------------------------
@@ -255,18 +205,15 @@ class Follower:
 
     @property
     def covered_percent(self) -> int:
-        """How much of the known cost of the bot's sales is included."""
         return self.cost * 100 // self.all_cost if self.all_cost else 0
 
     @property
     def top_token_percent(self) -> int | None:
-        """The largest gain of one token, in percent of all gains."""
         gains = [gain for gain in self.gains.values() if gain > 0]
         return max(gains) * 100 // sum(gains) if gains else None
 
     @property
     def missing(self) -> str | None:
-        """Why no return is shown, or None."""
         if self.used < MIN_SALES:
             return "too_few_sales"
         if len(self.gains) < MIN_TOKENS:

@@ -12,14 +12,14 @@ import orjson
 import storage
 from chain.ledger.sales import UNEXPLAINED
 from chain.ledger.views import ALL_HISTORY
-from chain.reading.entries import READING, Entry
+from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.pools import unpack_pool
 from chain.reading.quotes import MINTS
-from chain.stored.attachments import UNREADABLE, write_last
+from chain.stored.attachments import HELD, UNREADABLE, write_last
 from paper import copying
 from paper.copying import Follower, Followers, Outcome
-from paper.rows import STORED_TRADES, StoredTrade
+from paper.store import STORED_TRADES, StoredTrade
 from paper.tables import CopyTotal
 from storage.rows import select, write_marks
 
@@ -42,10 +42,13 @@ class WalletRow(NamedTuple):
     unmatched: int
     cost: int
     proceeds: int
+    # Of the entries, see models.Wallet: pools are read again if a program is added.
+    rules: str
 
 
 WALLETS = f"""
-SELECT a.bot_id AS bot, a.wallet_id AS wallet, t.matched, t.partial, t.unmatched, t.cost, t.proceeds
+SELECT a.bot_id AS bot, a.wallet_id AS wallet, t.matched, t.partial, t.unmatched, t.cost,
+       t.proceeds, w.rules
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 JOIN running_total t ON {write_last("t", str(ALL_HISTORY))}
 WHERE a.detached_at IS NULL AND w.bot_since IS NULL AND t.matched + t.partial > 0
@@ -100,7 +103,7 @@ def _is_due(rows: list[WalletRow], last: DoneRow | None, now: int) -> bool:
 
 def _make_mark(rows: list[WalletRow]) -> str:
     sums = "; ".join(",".join(map(str, row[1:])) for row in rows)
-    return f"{copying.MODEL} {READING}: {sums}"
+    return f"{copying.MODEL}: {sums}"
 
 
 def _work_out(bot: int, wallets: list[WalletRow], now: int) -> None:
@@ -211,12 +214,15 @@ def _read_trade(row: StoredTrade, entry: Entry, own: str | None) -> copying.Copi
 OUTCOMES = """
 SELECT c.trade_id, c.lamports, c.reason FROM copied_trade c JOIN trade t ON t.id = c.trade_id
 WHERE t.wallet_id IN """
-# The trade may have been deleted since.
-STORE = """
+# The trade may have been deleted since, and the wallet disconnected.
+STORE = f"""
 INSERT INTO copied_trade (trade_id, lamports, reason)
-SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ?
+SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ? AND wallet_id IN {HELD}
 ON CONFLICT (trade_id) DO UPDATE SET lamports = excluded.lamports, reason = excluded.reason"""
 DROP = "DELETE FROM copied_trade WHERE trade_id = ?"
+DROP_WALLET = (
+    "DELETE FROM copied_trade WHERE trade_id IN (SELECT id FROM trade WHERE wallet_id = ?)"
+)
 
 
 def _read_outcomes(wallets: list[int]) -> dict[int, Outcome]:
@@ -236,3 +242,8 @@ def _write(sql: str, values: Iterable[tuple[Any, ...]]) -> None:
         with storage.writing():
             for one in part:
                 storage.database.execute_sql(sql, one)
+
+
+def forget_outcomes(wallet: int) -> None:
+    """Delete the outcomes of a wallet that no bot has any more. In the caller's transaction."""
+    storage.database.execute_sql(DROP_WALLET, (wallet,))

@@ -1,23 +1,1163 @@
-"""Play one round of paper mode: the snapshots of one moment through all traders. Pure.
+"""One round of paper mode: the snapshots of one moment, played through all traders. Pure.
 
-Orders expire, positions are marked or written off, due orders are filled, then positions are left
-and entered. What a round brings about is collected in each trader's journal, in order; the caller
-stores it. The same snapshots in the same order give the same journal, byte for byte.
+Orders expire, positions are marked or written off, due orders are filled, then traders leave and
+enter positions, and their random entries (twins) play the same round. Each trader's journal
+collects the results in order; the caller stores it. The same snapshots in the same order give the
+same journal, byte for byte.
 """
 
-from collections.abc import Sequence
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from paper.adaptive import check_drawdown
-from paper.decisions import enter, leave
-from paper.faults import Faults
-from paper.market import SKEW_MS, CheckedSnapshot, Snapshot
-from paper.orders import expire_orders, settle_orders
-from paper.positions import update_positions
-from paper.recent import Market
-from paper.trader import Trader
-from paper.twins import play_twins
+from chain.amounts import exact, sol
+from paper import rules
+from paper.account import STARTING_CASH, Close, Position, find_exclusion, public_id
+from paper.brain import find_new_lessons
+from paper.fills import (
+    MAX_ATTEMPTS,
+    MAX_NETWORK_FEE,
+    NEVER_TRADED,
+    ONE,
+    RECORDED_COSTS,
+    RENT,
+    SLIPPED,
+    WAIT_INTERVALS,
+    WRITE_OFFS,
+    Fill,
+    Memory,
+    Order,
+    Terms,
+    carry,
+    close_at_nothing,
+    fill,
+    find_pool,
+    is_gone,
+    liquidate,
+    pool_key,
+    quote,
+    remember,
+    write_off,
+)
+from paper.market import (
+    MISSING_INTERVALS,
+    MOVES,
+    SILENCE_MS,
+    SKEW_MS,
+    WINDOW,
+    WINDOW_INTERVALS,
+    CheckedSnapshot,
+    Flow,
+    Snapshot,
+    Token,
+    View,
+    find_flaw,
+    percent,
+)
+from paper.rules import DAY_MS, Pause
+from paper.strategies import STOPS, Copy, Decision, Enter, Exit, Refusal, Strategy, decide
+from paper.trader import Faults, JournalFill, Leg, Ticket, Trader, refuse
+
+# ---- the market ----------------------------------------------------------------------------------
+# A pool forgets simulated trades after this long without one.
+FORGOTTEN_MS = 86_400_000
+# A silence that ended longer ago is forgotten.
+SILENCES_KEPT_MS = 30 * 86_400_000
 
 
+class Silence(NamedTuple):
+    """A time without a snapshot of any token, in ms."""
+
+    start: int
+    end: int
+
+
+class Market:
+    """The recent past of every token. `push` adds the next snapshot; `view` shows a token's usable
+    window.
+
+    `awake_since`: start of the last stretch of snapshots without a pause, over all tokens. A token
+    without an earlier snapshot isn't missing: the scout was silent.
+    """
+
+    def __init__(
+        self,
+        interval_ms: int,
+        tokens: Iterable[Token] = (),
+        flows: Mapping[str, tuple[Flow, ...]] | None = None,
+    ) -> None:
+        self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
+        self.windows: dict[str, tuple[Snapshot, ...]] = {}
+        # By mint, the last snapshot that had a price.
+        self.before: dict[str, Snapshot] = {}
+        # What traders did to each pool, by paper.fills.pool_key,
+        self.memories: dict[str, Memory] = {}
+        # ... and, by handle, what each twin did to its own.
+        self.apart_memories: dict[str, dict[str, Memory]] = {}
+        # The SOL price in USD cents.
+        self.sol_cents: int | None = None
+        self.costs = RECORDED_COSTS
+        # Venues whose closes may be compared; None: all that the model fits.
+        self.eligible: frozenset[str] | None = None
+        # When each token's present quote was first served.
+        self.quoted_at: dict[str, int] = {}
+        self.awake_since = self.newest_at = 0
+        # Oldest first.
+        self.silences: list[Silence] = []
+        self.follow(tokens, flows or {})
+
+    def follow(self, tokens: Iterable[Token], flows: Mapping[str, tuple[Flow, ...]]) -> None:
+        """Give a twin a ticket for a position that its trader opened, or note the trader's sale."""
+        self.tokens, self.flows = {token.mint: token for token in tokens}, flows
+        self.windows = {
+            mint: window for mint, window in self.windows.items() if mint in self.tokens
+        }
+        self.before = {
+            mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens
+        }
+
+    def copy(self) -> "Market":
+        other = Market(self.interval_ms, self.tokens.values(), self.flows)
+        other.windows, other.before = dict(self.windows), dict(self.before)
+        other.memories, other.costs = dict(self.memories), self.costs
+        other.apart_memories = {who: dict(known) for who, known in self.apart_memories.items()}
+        other.eligible, other.sol_cents = self.eligible, self.sol_cents
+        other.quoted_at = dict(self.quoted_at)
+        other.awake_since, other.newest_at = self.awake_since, self.newest_at
+        other.silences = list(self.silences)
+        return other
+
+    def copy_at(self, now: int) -> "Market | None":
+        """Return a copy to play at `now` (ms), or None if this market has seen a later snapshot:
+        the clock was set back, and every new snapshot would count as out of date.
+        """
+        return None if self.newest_at > now + SKEW_MS else self.copy()
+
+    def apart(self, handle: str) -> "Market":
+        # Five times as fast as copy.copy; each twin needs one per round.
+        other = Market.__new__(Market)
+        memories = self.apart_memories.setdefault(handle, {})
+        other.__dict__ = {**self.__dict__, "memories": memories}
+        return other
+
+    def push(self, snapshot: Snapshot, now: int) -> CheckedSnapshot:
+        """Check a snapshot; without a flaw it enters its token's window."""
+        flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
+        if flaw != "clock_skew":
+            self._note_time(snapshot.at)
+        if flaw in (None, *MOVES):
+            last = self.before.get(snapshot.mint)
+            if last is None or last.quote != snapshot.quote or last.pair != snapshot.pair:
+                self.quoted_at[snapshot.mint] = snapshot.at
+            self.before[snapshot.mint] = snapshot
+        if flaw == "pair_changed":
+            self.windows.pop(snapshot.mint, None)
+        if flaw is None:
+            self._extend(snapshot)
+        return CheckedSnapshot(snapshot, flaw)
+
+    def _extend(self, snapshot: Snapshot) -> None:
+        """Add a snapshot to its token's window. Windows count intervals, so a snapshot less than an
+        interval after the last one, like those of held tokens, replaces it.
+        """
+        kept = self.windows.get(snapshot.mint, ())
+        if len(kept) > 1 and (kept[-1].at - kept[-2].at) * 4 < self.interval_ms * 3:
+            kept = kept[:-1]
+        recent = [one for one in kept[1 - WINDOW :] if one.at >= snapshot.at - self.horizon_ms]
+        self.windows[snapshot.mint] = (*recent, snapshot)
+
+    def note_sol(self, seen: Iterable[Snapshot]) -> None:
+        """Note the SOL price: the median of this moment's snapshots."""
+        prices = sorted(one.sol_cents for one in seen if one.sol_cents)
+        if prices:
+            self.sol_cents = prices[len(prices) // 2]
+
+    def begin(self, at: int, silences: Sequence[Silence]) -> None:
+        """Start at a time (ms), after these silences."""
+        self.awake_since = self.newest_at = at
+        self.silences = list(silences)
+
+    def count_awake_ms(self, since: int, until: int) -> int:
+        """Return the time outside known silences."""
+        silent = (min(one.end, until) - max(one.start, since) for one in self.silences)
+        return until - since - sum(one for one in silent if one > 0)
+
+    def _note_time(self, at: int) -> None:
+        if at - self.newest_at > max(self.patience_ms, SILENCE_MS):
+            self.awake_since = at
+            if self.newest_at:
+                kept = [one for one in self.silences if one.end > at - SILENCES_KEPT_MS]
+                self.silences = [*kept, Silence(self.newest_at, at)]
+        self.newest_at = max(self.newest_at, at)
+
+    @property
+    def patience_ms(self) -> int:
+        """How long a held token may lack a usable price before its position is doubted."""
+        return MISSING_INTERVALS * self.interval_ms
+
+    def view(self, mint: str) -> View:
+        """Return a token with a window as strategies see it, without anything that wasn't known
+        then.
+        """
+        window = self.windows[mint]
+        last = window[-1]
+        flows = tuple(
+            flow
+            for flow in self.flows.get(mint, ())
+            if flow.at <= last.at and flow.first_snapshot <= last.id
+        )
+        return View(self.tokens[mint], window, flows)
+
+    def is_unproven(self, snapshot: Snapshot) -> bool:
+        if snapshot.pool:
+            # It reproduced the fill of the transaction that showed it.
+            return False
+        return self.eligible is not None and (snapshot.venue or "") not in self.eligible
+
+    def list_observed(self, at: int) -> dict[str, CheckedSnapshot]:
+        """Return the snapshots from observed transactions that no newer price replaced, by mint, as
+        of `at` (ms).
+        """
+        return {
+            mint: CheckedSnapshot(replace(one, at=at), None)
+            for mint, one in self.before.items()
+            if one.pool and mint in self.tokens
+        }
+
+    # ---- what simulated trades did ---------------------------------------------------------------
+    def recall(self, snapshot: Snapshot) -> Memory:
+        """Return a pool's memory; nothing from more than a day ago."""
+        memory = self.memories.get(pool_key(snapshot), NEVER_TRADED)
+        is_old = memory.last is not None and snapshot.at - memory.last.at > FORGOTTEN_MS
+        return NEVER_TRADED if is_old else memory
+
+    def remember(self, fill: Fill, snapshot: Snapshot) -> None:
+        self.memories[pool_key(snapshot)] = remember(self.recall(snapshot), fill, snapshot)
+
+
+# ---- after closes and days -----------------------------------------------------------------------
+def record_close(trader: Trader, position: Position) -> None:
+    close = summarize(position, public_id(trader.handle, "close", position.number), trader.reviewed)
+    at = close.closed_at
+    recent = [one for one in trader.closes if one.closed_at > at - 2 * rules.LOOK_BACK_MS]
+    trader.closes = [*recent, close]
+    if close.excluded is None:
+        trader.phase = replace(trader.phase, closes=trader.phase.closes + 1)
+    if trader.adaptive != "off":
+        add_pauses(trader, at)
+    # Without random entries to compare with, every lesson is a pattern.
+    control = [close for twin in trader.twins for close in twin.closes]
+    for lesson in find_new_lessons(trader.closes, at, control) if trader.twins else ():
+        trader.add_line(
+            "lesson",
+            at,
+            what="lesson",
+            key=lesson.key,
+            text=lesson.text,
+            n=lesson.n,
+            windowMs=lesson.window_ms,
+            closeIds=list(lesson.close_ids),
+            expiresAt=lesson.expires_at,
+            evidence=lesson.evidence,
+        )
+
+
+def summarize(position: Position, ident: str, reviewed: bool = False) -> Close:
+    """Return a closed position as a Close."""
+    assert position.closed_at is not None and position.reason is not None
+    return Close(
+        ident,
+        position.mint,
+        position.symbol,
+        position.opened_at,
+        position.closed_at,
+        position.reason,
+        position.gross,
+        position.cash,
+        position.spent,
+        find_exclusion(position.pipeline, position.marks, position.reason, reviewed=reviewed),
+    )
+
+
+def add_pauses(trader: Trader, at: int) -> None:
+    """Start the pauses that the newest close triggers, and note them in the diary."""
+    number = len(trader.journal.entries)
+    found = rules.find_pauses(
+        trader.closes,
+        trader.pauses,
+        at,
+        applied=trader.adaptive == "on",
+        ident=lambda rule: public_id(trader.handle, "pause", f"{rule}|{at}|{number}"),
+    )
+    for pause in found:
+        trader.pauses.append(pause)
+        trader.add_line(
+            "pause",
+            at,
+            pause.mint,
+            what="begun" if pause.applied else "observed",
+            id=pause.id,
+            rule=pause.rule,
+            effect=pause.effect,
+            n=pause.n,
+            windowMs=pause.window_ms,
+            numbers=pause.numbers,
+            until=pause.until,
+        )
+
+
+def run_heartbeat(trader: Trader, now: int) -> None:
+    """Note a new day's first equity, count the phase's days, and end expired pauses and Guarded
+    Start.
+    """
+    if rules.is_another_day(trader.day, now):
+        trader.day, trader.day_equity = now // DAY_MS, trader.account.equity
+    trader.phase = trader.phase.on_day(now)
+    for pause in [one for one in trader.pauses if one.until <= now]:
+        end_pause(trader, pause, now)
+    if trader.phase.is_over and not trader.reviewed:
+        change_phase(
+            trader,
+            "standard",
+            now,
+            f"{trader.phase.closes} eligible closes on {trader.phase.days} days: evidence of"
+            " volume, not of profit",
+        )
+
+
+def end_pause(trader: Trader, pause: Pause, now: int) -> None:
+    trader.pauses.remove(pause)
+    covered = rules.list_covered(pause, trader.closes)
+    trader.add_line(
+        "pause",
+        now,
+        pause.mint,
+        what="ended" if pause.applied else "would_have",
+        ends=pause.id,
+        rule=pause.rule,
+        effect=pause.effect,
+        n=len(covered),
+        windowMs=pause.until - pause.since,
+        resultSol=sol(sum(close.net for close in covered)),
+    )
+
+
+def check_drawdown(trader: Trader, at: int) -> None:
+    """Return to Guarded Start if the equity is far below its peak."""
+    equity = trader.account.equity
+    trader.peak = max(trader.peak, equity)
+    if rules.is_locked(equity, trader.peak, trader.phase):
+        change_phase(
+            trader,
+            "guarded",
+            at,
+            f"drawdown lock: equity {percent(equity - trader.peak, trader.peak)}% from its peak",
+        )
+
+
+def change_phase(trader: Trader, name: str, at: int, why: str) -> None:
+    """Start a phase with a new peak."""
+    trader.phase = rules.Phase(name, since=at, last_day=trader.phase.last_day)
+    trader.peak = trader.account.equity
+    trader.add_line("phase", at, what=name, why=why)
+
+
+def check_account(trader: Trader, at: int) -> None:
+    """Open a review if the starting cash changed, or a position was marked by a clock ahead of this
+    one.
+    """
+    if trader.starting_cash != STARTING_CASH:
+        trader.open_review(
+            "starting_cash_changed", STARTING_CASH, "the starting cash has changed", at
+        )
+    for position in trader.account.positions.values():
+        if position.marked_at > at + SKEW_MS:
+            trader.open_review(
+                "clock_skew",
+                position.marked_on,
+                "a position's mark is ahead of the clock, which was set back",
+                at,
+                position.symbol,
+                f"position {position.number}",
+            )
+
+
+# ---- open orders ---------------------------------------------------------------------------------
+NO_FEES = "no_cash_for_fees"
+
+
+class DueOrder(NamedTuple):
+    """An open order that can be filled from this snapshot."""
+
+    trader: Trader
+    order: Order
+
+
+def expire_orders(trader: Trader, at: int) -> None:
+    for order in list(trader.account.orders.values()):
+        if at > order.expires_at:
+            end_order(trader, order, "part_filled" if order.done else "expired", at)
+
+
+def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
+    """End an order, and note in the diary if nothing of it was filled."""
+    trader.journal.orders[order.number] = trader.account.settle(order, state)
+    if not order.done:
+        trader.add_line(
+            "fill",
+            at,
+            order.mint,
+            order.number,
+            what="not_filled",
+            side=order.side,
+            symbol=order.symbol,
+            why=state,
+        )
+
+
+def drop_orders(trader: Trader, at: int, *, all_of_them: bool = True) -> None:
+    """End all open orders after a restart. With all_of_them=False: only orders decided by a clock
+    ahead of this one.
+    """
+    for order in list(trader.account.orders.values()):
+        if all_of_them:
+            end_order(trader, order, "restart", at)
+        elif order.decided_at > at + SKEW_MS:
+            end_order(trader, order, "cancelled", at)
+
+
+def settle_orders(
+    traders: Sequence[Trader],
+    seen: Mapping[str, CheckedSnapshot],
+    market: Market,
+    at: int,
+    faults: Faults,
+) -> None:
+    """Fill the orders that are due. The oldest decision takes from the pool first.
+
+    A token that only observed transactions price has no next quote: its orders fill on the last
+    reserves.
+    """
+    seen = {**seen, **market.list_observed(at)}
+    due = [
+        DueOrder(trader, order)
+        for trader in traders
+        for order in trader.account.orders.values()
+        if order.mint in seen and order.due_at <= at and order.mint not in trader.put_off
+    ]
+    for trader, order in sorted(
+        due, key=lambda one: (one.order.decided_at, one.trader.id, one.order.number)
+    ):
+        if faults.has(trader.id):
+            continue
+        with faults.isolate(trader.id):
+            faults.mint = order.mint
+            settle_due(trader, order, *seen[order.mint], market, at)
+
+
+# Flaws on which an order waits for the next snapshot.
+WAITING = ("missing_price", "price_fall")
+
+
+def settle_due(
+    trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None, market: Market, at: int
+) -> None:
+    """Fill or refuse a due order on a snapshot of its token.
+
+    It waits for a price, for the confirmation of a fall, and for a quote first served after it was
+    due.
+    """
+    is_same = not snapshot.pool and not flaw and market.quoted_at[order.mint] < order.due_at
+    if flaw in WAITING or is_same:
+        return
+    refusal = find_refusal(trader, order, snapshot, flaw)
+    if refusal:
+        refuse_fill(trader, order, refusal, at)
+    else:
+        settle(trader, order, snapshot, market)
+
+
+def refuse_fill(trader: Trader, order: Order, reason: str, at: int) -> None:
+    trader.add_line(
+        "refusal",
+        at,
+        order.mint,
+        order.number,
+        reason=reason,
+        detail=f"the fill was refused: {reason.replace('_', ' ')}",
+        symbol=order.symbol,
+    )
+    end_order(trader, order, "refused", at)
+
+
+def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None) -> str | None:
+    if order.side == "sell" and order.mint not in trader.account.positions:
+        trader.open_review(
+            "double_exit",
+            order.number,
+            "a sale was due for a position that was closed",
+            snapshot.at,
+            order.symbol,
+        )
+        return "double_exit"
+    return "liquidity_gone" if order.side == "buy" and is_gone(snapshot, None) else flaw
+
+
+def settle(trader: Trader, order: Order, snapshot: Snapshot, market: Market) -> None:
+    """Try to fill an order. If the pool has nothing left, it waits; beyond its slippage limit it
+    ends, and the strategy decides again.
+    """
+    position = trader.account.positions.get(order.mint)
+    done = fill(
+        order,
+        snapshot,
+        market.recall(snapshot),
+        first=position is None,
+        last_raw=position.raw if position else None,
+        costs=market.costs,
+    )
+    if done is None:
+        return
+    if trader.account.cash + done.cash < 0:
+        refuse_fill(trader, order, NO_FEES, snapshot.at)
+        return
+    order = book_fill(trader, order, done, snapshot, market)
+    if SLIPPED in done.marks:
+        end_order(trader, order, "failed", snapshot.at)
+    elif order.remaining <= 0:
+        end_order(trader, order, "filled", snapshot.at)
+    elif order.attempts >= MAX_ATTEMPTS:
+        end_order(trader, order, "part_filled" if order.done else "failed", snapshot.at)
+
+
+def book_fill(
+    trader: Trader, order: Order, done: Fill, snapshot: Snapshot, market: Market
+) -> Order:
+    """Book a fill in the account, the pool's memory and the journal; return the order after it."""
+    order, position = trader.account.apply(order, done, snapshot)
+    market.remember(done, snapshot)
+    if position is not None and position.closed_at is None and market.is_unproven(snapshot):
+        position = trader.account.doubt(position.mint)
+    if position is not None and position.closed_at is None:
+        terms = Terms(position.decimals, market.tokens[position.mint].transfer_fee_bps)
+        worth = liquidate(position.raw, snapshot, terms, market.recall(snapshot))
+        position = trader.account.revalue(position.mint, worth)
+    trader.journal.fills.append(JournalFill(done, position.number if position else None))
+    trader.journal.orders[order.number] = order
+    if position is not None:
+        trader.journal.positions[position.number] = position
+    facts = describe_fill(order, done, position)
+    if facts["what"] == "bought" and order.detail:
+        facts |= describe_plan(trader, order, done)
+    trader.add_line("fill", done.at, done.mint, order.number, **facts)
+    if position is not None and position.closed_at is not None:
+        record_close(trader, position)
+    return order
+
+
+def describe_plan(trader: Trader, order: Order, done: Fill) -> dict[str, str]:
+    return {
+        "detail": order.detail,
+        "stopPct": exact(trader.strategy.stop_bps, 2),
+        "sharePct": exact(done.gross * 1_000 // max(1, trader.account.equity), 1),
+    }
+
+
+def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:
+    """Return a fill's facts for the diary, as display text."""
+    facts: dict[str, Any] = {
+        "side": done.side,
+        "symbol": order.symbol,
+        "feesSol": sol(done.fees),
+        "reason": done.reason,
+    }
+    if done.failed or position is None:
+        return {"what": "slipped" if SLIPPED in done.marks else "failed", **facts}
+    moved = done.gross if done.side == "buy" else done.mid - done.slippage - done.pool_fee
+    facts |= {
+        "amount": exact(done.raw, order.decimals),
+        "sol": sol(moved),
+        "slippageSol": sol(done.slippage),
+        "marks": list(done.marks),
+    }
+    if position.closed_at is None:
+        return {"what": "bought" if done.side == "buy" else "reduced", **facts}
+    return {
+        "what": "closed",
+        **facts,
+        "resultSol": sol(position.cash),
+        "returnPct": percent(position.cash, position.spent),
+        "heldMinutes": str((position.closed_at - position.opened_at) // 60_000),
+    }
+
+
+# ---- open positions ------------------------------------------------------------------------------
+# After this long without a usable price, not counting the scout's pauses, a position is closed at
+# nothing.
+MAX_UNPRICED_MS = DAY_MS
+REVIEWED_FLAWS = {
+    "price_jump": "the price moved beyond the bound between neighbouring snapshots",
+    "clock_skew": "a snapshot's time did not fit the clock or its neighbour",
+}
+
+
+def update_positions(
+    trader: Trader,
+    market: Market,
+    seen: Mapping[str, CheckedSnapshot],
+    at: int,
+    faults: Faults,
+) -> None:
+    """Write off positions that lost liquidity or price, mark the others, and open reviews."""
+    for position in trader.held:
+        faults.mint = position.mint
+        snapshot, flaw = seen.get(position.mint, (None, "unseen"))
+        update_position(trader, position, snapshot, flaw, market, at)
+    for order in trader.account.orders.values():
+        faults.mint = order.mint
+        if (
+            order.mint in seen
+            and order.mint not in trader.account.positions
+            and order.mint not in trader.put_off
+        ):
+            raise_flaw(
+                trader, *seen[order.mint], order.symbol, f"order {order.number}", order.number
+            )
+
+
+def update_position(
+    trader: Trader,
+    position: Position,
+    snapshot: Snapshot | None,
+    flaw: str | None,
+    market: Market,
+    at: int,
+) -> None:
+    if snapshot is not None and flaw != "clock_skew":
+        if position.pair and snapshot.pair and snapshot.pair != position.pair:
+            moved = move_position(trader, position, snapshot)
+            # Two pools that alternate as the deepest don't make a price.
+            handle_missing_price(trader, moved, snapshot, market, at)
+            return
+        if is_gone(snapshot, position.liquidity):
+            write_off_position(trader, position, snapshot, market)
+            return
+    if snapshot is not None and flaw is None:
+        mark_position(trader, position, snapshot, market)
+        return
+    if snapshot is not None:
+        # The way back from a jump is a separate reason: the first may have been cleared.
+        direction = (
+            f"{position.marked_on}{'' if (snapshot.price or 0) <= position.price else ' up'}"
+        )
+        raise_flaw(
+            trader, snapshot, flaw, position.symbol, f"position {position.number}", direction
+        )
+        if flaw == "non_positive_price":
+            doubt(trader, position.mint, flaw)
+    handle_missing_price(trader, position, snapshot, market, at)
+
+
+def move_position(trader: Trader, position: Position, snapshot: Snapshot) -> Position:
+    moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
+    trader.account.positions[position.mint] = moved
+    trader.journal.positions[moved.number] = moved
+    return moved
+
+
+def mark_position(trader: Trader, position: Position, snapshot: Snapshot, market: Market) -> None:
+    terms = Terms(position.decimals, market.tokens[position.mint].transfer_fee_bps)
+    worth = liquidate(position.raw, snapshot, terms, market.recall(snapshot))
+    marked = position.marked(snapshot, market.horizon_ms, worth, market.interval_ms)
+    trader.account.positions[position.mint] = marked
+    trader.journal.positions[marked.number] = marked
+
+
+def raise_flaw(
+    trader: Trader,
+    snapshot: Snapshot,
+    flaw: str | None,
+    symbol: str,
+    about: str,
+    subject: int | str,
+) -> None:
+    """Open a review of an implausible snapshot, once until its price is plausible again. Without an
+    operator to review the account, exclude the position.
+    """
+    if flaw not in REVIEWED_FLAWS:
+        return
+    if trader.reviewable:
+        trader.open_review(flaw, subject, REVIEWED_FLAWS[flaw], snapshot.at, symbol, about)
+    elif snapshot.mint in trader.account.positions:
+        doubt(trader, snapshot.mint, flaw)
+
+
+def doubt(trader: Trader, mint: str, mark: str) -> None:
+    """Exclude the close of an open position from comparisons, and nothing else of its account."""
+    if mark not in trader.account.positions[mint].marks:
+        position = trader.account.doubt(mint, mark)
+        trader.journal.positions[position.number] = position
+
+
+def handle_missing_price(
+    trader: Trader,
+    position: Position,
+    snapshot: Snapshot | None,
+    market: Market,
+    at: int,
+) -> None:
+    """Doubt a position without a usable price for three intervals; after a day close it at nothing.
+
+    Time without a snapshot of any token doesn't count: the scout was silent, not the token.
+    """
+    if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
+        return
+    doubt(trader, position.mint, "missing_snapshot" if snapshot is None else "missing_price")
+    if market.count_awake_ms(position.marked_at, at) > MAX_UNPRICED_MS:
+        last = Snapshot(position.marked_on, position.mint, at, position.price)
+        write_off_position(trader, position, last, market, "price_gone")
+
+
+def write_off_position(
+    trader: Trader,
+    position: Position,
+    snapshot: Snapshot,
+    market: Market,
+    reason: str = "liquidity_gone",
+) -> None:
+    """Write a position off immediately, before any other rule; cancels its open order."""
+    order = trader.account.order_for(position.mint)
+    if order:
+        end_order(trader, order, "cancelled", snapshot.at)
+    order = trader.account.place(
+        handle=trader.handle,
+        mint=position.mint,
+        symbol=position.symbol,
+        decimals=position.decimals,
+        side="sell",
+        amount=position.raw,
+        reason=reason,
+        decided_on=snapshot.id,
+        decided_at=snapshot.at,
+        due_at=snapshot.at,
+        expires_at=snapshot.at,
+        transfer_bps=market.tokens[position.mint].transfer_fee_bps,
+    )
+    if reason == "price_gone":
+        done = close_at_nothing(order, snapshot, position.price, market.costs)
+    else:
+        done = write_off(order, snapshot, position.price, market.recall(snapshot), market.costs)
+    order = book_fill(trader, order, done, snapshot, market)
+    end_order(trader, order, "filled", snapshot.at)
+
+
+# ---- decisions -----------------------------------------------------------------------------------
+# Lamports that no entry may use, since leaving costs fees too.
+RESERVED_CASH = 20_000_000
+# Worst-case lamports of a new position in addition to its price.
+ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
+# In lamports.
+MIN_ENTRY = 10_000_000
+# The largest share of a pool's SOL side that an entry takes.
+MAX_POOL_SHARE_BPS = 200
+
+
+def leave(
+    trader: Trader, market: Market, seen: Mapping[str, CheckedSnapshot], now: int, faults: Faults
+) -> None:
+    """Place the sales that strategies want."""
+    for position in trader.held:
+        faults.mint = position.mint
+        snapshot, flaw = seen.get(position.mint, (None, "unseen"))
+        if snapshot is None or flaw is not None:
+            continue
+        leave_position(trader, market, position, snapshot, now)
+
+
+def leave_position(
+    trader: Trader, market: Market, position: Position, snapshot: Snapshot, now: int
+) -> None:
+    """Place the sale that the strategy wants for a position. It replaces an open purchase; a stop
+    also replaces a sale with a limit.
+    """
+    found = decide(market.view(position.mint), position, trader.strategy, now)
+    order = trader.account.order_for(position.mint)
+    if not isinstance(found, Exit) or (order and not gives_way(order, found)):
+        return
+    if trader.account.cash < market.costs.p50:
+        refuse(
+            trader,
+            market.tokens[position.mint],
+            Refusal(NO_FEES, "not enough cash for one network fee: it cannot be sold"),
+            snapshot.at,
+        )
+        return
+    if order:
+        end_order(trader, order, "cancelled", snapshot.at)
+    amount = position.raw * found.share // ONE or position.raw
+    place(
+        trader,
+        market,
+        snapshot,
+        "sell",
+        amount,
+        found.reason,
+        found.reason.replace("_", " "),
+        exact(amount, position.decimals),
+    )
+
+
+def gives_way(order: Order, found: Exit) -> bool:
+    """Return whether the strategy's sale replaces an open order."""
+    return order.side == "buy" or (found.reason in STOPS and order.reason not in STOPS)
+
+
+def place(
+    trader: Trader,
+    market: Market,
+    snapshot: Snapshot,
+    side: str,
+    amount: int,
+    reason: str,
+    detail: str,
+    shown: str,
+) -> None:
+    """Place an order and note the decision. `shown`: the amount as display text."""
+    token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
+    limit_bps = ONE if reason in STOPS else trader.strategy.slippage_limit_bps
+    least = find_least(market, snapshot, side, amount, limit_bps)
+    order = trader.account.place(
+        handle=trader.handle,
+        mint=token.mint,
+        symbol=token.symbol,
+        decimals=token.decimals,
+        side=side,
+        amount=amount,
+        reason=reason,
+        decided_on=snapshot.id,
+        decided_at=snapshot.at,
+        due_at=snapshot.at + latency,
+        expires_at=snapshot.at + latency + WAIT_INTERVALS * market.interval_ms,
+        least=least,
+        transfer_bps=token.transfer_fee_bps,
+        detail=detail if side == "buy" else "",
+    )
+    trader.journal.orders[order.number] = order
+    trader.add_line(
+        "decision",
+        snapshot.at,
+        token.mint,
+        order.number,
+        what=side,
+        symbol=token.symbol,
+        reason=reason,
+        detail=detail,
+        **({"sol": shown} if side == "buy" else {"amount": shown}),
+    )
+
+
+def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit_bps: int) -> int:
+    """Return the least that an order may bring: what its pool would give now, less the limit. If
+    the pool would fill only a part now, that part's rate applies.
+    """
+    token, memory = market.tokens[snapshot.mint], market.recall(snapshot)
+    assert token.decimals is not None
+    terms = Terms(token.decimals, token.transfer_fee_bps)
+    flow = carry(memory, snapshot, token.decimals)
+    found = quote(side, amount, snapshot, terms, memory._replace(blind=None), flow)
+    if found is None:
+        return 0
+    taken = found.raw if side == "sell" else found.mid + found.slippage + found.pool_fee
+    return found.brings(side) * amount * (ONE - limit_bps) // (max(1, taken) * ONE)
+
+
+def enter(
+    traders: Sequence[Trader],
+    market: Market,
+    seen: Mapping[str, CheckedSnapshot],
+    at: int,
+    now: int,
+    faults: Faults,
+) -> None:
+    """Evaluate each distinct strategy once, then place each trader's entries.
+
+    Each trader considers tokens in its own order, so that all compete for pools fairly.
+    """
+    views = [market.view(mint) for mint, (_, flaw) in seen.items() if flaw is None]
+    by_strategy: dict[Strategy, list[Signal]] = {}
+    for trader in traders:
+        with faults.isolate(trader.id):
+            if trader.strategy not in by_strategy:
+                trader.strategy.prepare(views)
+                by_strategy[trader.strategy] = find_signals(views, trader.strategy, now)
+            for view, found in sorted(
+                by_strategy[trader.strategy],
+                key=lambda signal: rank(trader, signal.view.token.mint),
+            ):
+                faults.mint = view.token.mint
+                if faults.mint not in trader.put_off:
+                    consider(trader, market, view, found, at)
+            if isinstance(trader.strategy, Copy) and views:
+                refuse_uncached(trader, trader.strategy, market, views[0].last, at)
+
+
+def refuse_uncached(
+    trader: Trader, strategy: Copy, market: Market, last: Snapshot, at: int
+) -> None:
+    """Note that the bot bought a token without a price. `last`: of this round."""
+    for mint, flows in market.flows.items():
+        seen = [one for one in flows if one.first_snapshot <= last.id]
+        if mint not in market.windows and strategy.is_fresh(seen, at):
+            missing = Refusal("not_cached", "no price is cached, nor does its transaction show any")
+            refuse(trader, Token(mint, mint[:6]), missing, at)
+
+
+class Signal(NamedTuple):
+    """What a strategy decides about a token, or the exception it raised."""
+
+    view: View
+    found: Decision | Exception
+
+
+def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
+    """List a strategy's decisions about tokens at `now` (ms). An exception is kept, and raised
+    again for each trader with this strategy.
+    """
+    signals, found = list[Signal](), None
+    for view in views:
+        try:
+            found = decide(view, None, strategy, now)
+        except Exception as error:
+            # Not swallowed: it is raised again for each trader with this strategy.
+            signals.append(Signal(view, error))
+            continue
+        if found:
+            signals.append(Signal(view, found))
+    return signals
+
+
+def rank(trader: Trader, mint: str) -> bytes:
+    """Return a sort key of the token that differs by trader and is the same in a replay."""
+    return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
+
+
+def consider(
+    trader: Trader, market: Market, view: View, found: Decision | Exception, at: int
+) -> None:
+    """Place an order for a signal, or note in the diary why not."""
+    mint = view.token.mint
+    if isinstance(found, Exception):
+        raise found
+    if mint in trader.account.positions or trader.account.order_for(mint):
+        return
+    if isinstance(found, Enter):
+        found = find_limit(trader, view.token, at) or found
+    if isinstance(found, Refusal):
+        refuse(trader, view.token, found, at)
+    if not isinstance(found, Enter):
+        return
+    lamports = size_entry(trader, view, at)
+    if lamports < MIN_ENTRY:
+        refuse(trader, view.token, Refusal("no_cash", "not enough cash for an entry"), at)
+        return
+    place(trader, market, view.last, "buy", lamports, found.reason, found.detail, sol(lamports))
+
+
+def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
+    account = trader.account
+    base_ms = trader.strategy.cooldown_seconds * 1000
+    cooldown = rules.cooldown_for(base_ms, trader.pauses, token.mint, at)
+    if token.decimals is None:
+        return Refusal("decimals_unknown", "its mint account has not been read yet")
+    if rules.in_force(trader.pauses, "pause_family", token.mint, at) or rules.in_force(
+        trader.pauses, "pause_mint", token.mint, at
+    ):
+        return Refusal("paused", "entries are paused for now")
+    if any(close.mint == token.mint and close.closed_at > at - cooldown for close in trader.closes):
+        return Refusal("cooldown", "a position in this token was closed only recently")
+    if rules.lost_too_much(account.equity, trader.day_equity, trader.phase):
+        return Refusal("daily_loss", "the daily loss stop of Guarded Start")
+    waiting = sum(
+        order.side == "buy" and order.mint not in account.positions
+        for order in account.orders.values()
+    )
+    count = len(account.positions) + waiting
+    if count >= rules.positions_for(trader.strategy.max_positions, trader.phase):
+        told = "1 position is" if count == 1 else f"{count} positions are"
+        return Refusal("position_limit", f"{told} open already")
+    return None
+
+
+def size_entry(trader: Trader, view: View, at: int) -> int:
+    mint = view.token.mint
+    share = rules.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
+    return cap_entry(trader, view, trader.account.equity * share // ONE)
+
+
+def cap_entry(trader: Trader, view: View, wanted: int) -> int:
+    """Limit the size of an entry to the free cash and a share of the pool."""
+    token = view.token
+    pool = find_pool(view.last, token.decimals) if token.decimals is not None else None
+    most = pool.sol * MAX_POOL_SHARE_BPS // ONE if pool else wanted
+    return min(wanted, most, trader.account.free_cash - ENTRY_COSTS - RESERVED_CASH)
+
+
+# ---- random entries ------------------------------------------------------------------------------
+TWINS = 3
+REASON = "random"
+
+
+def name_twin(handle: str, number: int) -> str:
+    return f"{handle}|random{number}"
+
+
+def play_twins(
+    trader: Trader,
+    market: Market,
+    seen: Mapping[str, CheckedSnapshot],
+    at: int,
+    now: int,
+    faults: Faults,
+) -> None:
+    """Play a round of a trader's twins, after the trader's own."""
+    journal = trader.journal
+    news, journal.followed = journal.fills[journal.followed :], len(journal.fills)
+    # The same for all twins, and needed only if a ticket is due.
+    usable = [mint for mint, checked in seen.items() if checked.flaw is None]
+    views = functools.cache(lambda: [market.view(mint) for mint in usable])
+    for twin in trader.twins:
+        twin.put_off = trader.put_off
+        apart = market.apart(twin.handle)
+        expire_orders(twin, at)
+        if twin.account.positions or twin.account.orders:
+            update_positions(twin, apart, seen, at, faults)
+        settle_orders([twin], seen, apart, at, faults)
+        for one in news:
+            follow(twin, trader, one, market.interval_ms)
+        twin.tickets = [one for one in twin.tickets if not is_over(twin, one, at)]
+        twin.tickets = [sell(twin, apart, seen, one, at) for one in twin.tickets]
+        twin.tickets = [buy(twin, apart, seen, views, one, at, now) for one in twin.tickets]
+        twin.journal.entries = [one for one in twin.journal.entries if one.kind == "pause"]
+
+
+def follow(twin: Trader, trader: Trader, done: JournalFill, interval_ms: int) -> None:
+    """Give a twin a ticket for a position that its trader opened, or note the trader's sale."""
+    fill, number = done
+    if fill.failed or number is None or not fill.raw:
+        return
+    held = trader.journal.positions[number]
+    if fill.side == "buy":
+        if held.bought_raw == fill.raw:
+            due = fill.at + draw_delay(twin.handle, number) * interval_ms
+            lamports = trader.journal.orders[fill.order].amount
+            expires = due + WINDOW_INTERVALS * interval_ms
+            twin.tickets.append(Ticket(number, lamports, due, expires))
+        return
+    share = fill.raw * ONE // (held.raw + fill.raw) if held.raw else ONE
+    reason = "stop" if fill.reason in WRITE_OFFS else fill.reason
+    leg = Leg(fill.at - held.opened_at, share, reason)
+    twin.tickets = [
+        replace(one, legs=(*one.legs, leg)) if one.position == number else one
+        for one in twin.tickets
+    ]
+
+
+def draw_delay(handle: str, number: int) -> int:
+    """Return the delay of a ticket in scout intervals: 0 to WINDOW."""
+    return int.from_bytes(_draw(handle, number, "delay")[:8]) % (WINDOW + 1)
+
+
+def _draw(handle: str, number: int, about: str) -> bytes:
+    return hashlib.sha256(f"{handle}|ticket|{number}|{about}".encode()).digest()
+
+
+def is_over(twin: Trader, ticket: Ticket, at: int) -> bool:
+    """Return whether a ticket has expired or its position is closed."""
+    if ticket.mint is None or has_missed(twin, ticket):
+        return at > ticket.expires_at
+    return is_closed(twin, ticket)
+
+
+def is_closed(twin: Trader, ticket: Ticket) -> bool:
+    return any(one.mint == ticket.mint and one.opened_at > ticket.ordered_at for one in twin.closes)
+
+
+def has_missed(twin: Trader, ticket: Ticket) -> bool:
+    """Return whether a ticket's order ended without a fill, so that it may order again."""
+    return not (
+        ticket.mint is None
+        or ticket.mint in twin.account.positions
+        or twin.account.order_for(ticket.mint)
+        or is_closed(twin, ticket)
+    )
+
+
+def sell(
+    twin: Trader, market: Market, seen: Mapping[str, CheckedSnapshot], ticket: Ticket, at: int
+) -> Ticket:
+    """Order a ticket's due sale and return the remaining ticket.
+
+    Decided an interval early, since an order fills on the next quote.
+    """
+    position = twin.account.positions.get(ticket.mint or "")
+    snapshot, flaw = seen.get(ticket.mint or "", (None, None))
+    if position is None or snapshot is None or flaw or not ticket.legs:
+        return ticket
+    leg, *rest = ticket.legs
+    early = at - position.opened_at + market.interval_ms < leg.after_ms
+    if early or twin.account.order_for(position.mint) or position.mint in twin.put_off:
+        return ticket
+    amount = position.raw * leg.share // ONE or position.raw
+    shown = exact(amount, position.decimals)
+    place(twin, market, snapshot, "sell", amount, leg.reason, "as its trader sold", shown)
+    # A sale of the rest is tried until the position is closed.
+    return replace(ticket, legs=tuple(rest)) if rest or leg.share < ONE else ticket
+
+
+def buy(
+    twin: Trader,
+    market: Market,
+    seen: Mapping[str, CheckedSnapshot],
+    find_views: Callable[[], list[View]],
+    ticket: Ticket,
+    at: int,
+    now: int,
+) -> Ticket:
+    """Order a random token for a due ticket, at the ticket's size if a pool allows it; return the
+    ticket.
+    """
+    if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
+        return ticket
+    may = [view for view in find_views() if may_enter(twin, view, at, now)]
+    sizes = {view.token.mint: cap_entry(twin, view, ticket.lamports) for view in may}
+    most = max(sizes.values(), default=0)
+    if most < MIN_ENTRY:
+        return ticket
+    mint = min(
+        (mint for mint, lamports in sizes.items() if lamports == most),
+        key=lambda one: _draw(twin.handle, ticket.position, one),
+    )
+    detail = "a random entry, to compare with"
+    snapshot = seen[mint].snapshot
+    place(twin, market, snapshot, "buy", most, REASON, detail, sol(most))
+    return replace(ticket, mint=mint, ordered_at=at)
+
+
+def may_enter(twin: Trader, view: View, at: int, now: int) -> bool:
+    mint, cooldown = view.token.mint, twin.strategy.cooldown_seconds * 1000
+    return not (
+        view.token.decimals is None
+        or mint in twin.put_off
+        or mint in twin.account.positions
+        or twin.account.order_for(mint) is not None
+        or twin.strategy.refuse(view, now) is not None
+        or any(one.mint == mint and one.closed_at > at - cooldown for one in twin.closes)
+    )
+
+
+# ---- a round -------------------------------------------------------------------------------------
 def play(
     market: Market,
     traders: Sequence[Trader],
@@ -25,15 +1165,13 @@ def play(
     now: int,
     faults: Faults | None = None,
 ) -> None:
-    """Play one round. `snapshots` are of one moment; `now` is when the engine sees them, and
-    decides only whether they are stale or ahead of the clock.
+    """Play one round. `snapshots`: of one moment; `now`: when the engine sees them, which only
+    decides whether they are stale or ahead of the clock.
 
-    faults: collects what goes wrong with one trader or token; without it such an exception ends
-    the round.
+    faults: collects exceptions by trader and token; without it they propagate.
     """
     faults = faults or Faults(raising=True)
-    # A snapshot from the future does not move the time, or positions would look unpriced until
-    # then.
+    # A snapshot from the future doesn't move the time; otherwise positions would look unpriced.
     at = min(snapshots[0].at, now + SKEW_MS)
     seen = check_snapshots(market, snapshots, now, faults)
     for trader in faults.skip_faulty(traders):
@@ -46,6 +1184,8 @@ def play(
         with faults.isolate(trader.id):
             leave(trader, market, seen, now, faults)
     enter(faults.skip_faulty(traders), market, seen, at, now, faults)
+    # A copy without delay is filled right behind the transaction.
+    settle_orders(faults.skip_faulty(traders), {}, market, at, faults)
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
             check_drawdown(trader, at)
@@ -55,8 +1195,8 @@ def play(
 def check_snapshots(
     market: Market, snapshots: Sequence[Snapshot], now: int, faults: Faults
 ) -> dict[str, CheckedSnapshot]:
-    """Push the snapshots into the market; return those of its tokens by mint. A snapshot that
-    raises is left out.
+    """Push snapshots into the market and return those of its tokens by mint, without any that
+    raised.
     """
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:

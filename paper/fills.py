@@ -1,18 +1,262 @@
-"""The fill model `amm-cp/3`: what an order would get from the pool it names, to the lamport. Pure.
+"""The fill model `amm-cp/3`: what an order gets from its pool, to the lamport. Pure.
 
-All arithmetic is on integers and rounds against the trader. `paper.pools` says what a pool is and
-what it remembers, `paper.venues` what each venue takes; `paper.fill_model` says what the model
-assumes.
+All arithmetic is on integers and rounds against the trader. A pool remembers simulated trades: what
+they put in less what they took out (its flow) moves the price along the pool's curve and fades as
+observed volume passes. The token side is rounded up for a sale and down for a purchase, so no fill
+gets more than the exact formula pays.
+
+Fees are in basis points, read on 2026-11-22. Pump: solana.pump.fun/docs/fees; its steps from 44,210
+to 98,240 SOL weren't read, so the fee before them applies. Raydium:
+docs.raydium.io/reference/fee-comparison; CPMM pools don't show which of three fees they charge, so
+the highest applies.
 """
 
 import hashlib
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Any, NamedTuple
 
-from paper import pools
+from chain.amounts import sol
+from chain.reading.pools import PoolReading, State, find_fee
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
-from paper.pools import NEVER_TRADED, Memory, Pool
 
+# ---- venues --------------------------------------------------------------------------------------
+# Of venues with unknown fees.
+UNKNOWN_FEE_BPS = 100
+
+
+class Step(NamedTuple):
+    """A fee in basis points, from a market capitalization in SOL on."""
+
+    cap_sol: int
+    fee_bps: int
+
+
+class Venue(NamedTuple):
+    """How pools of a venue pay. `kind`: curve | product | uncalibrated; fees by rising cap."""
+
+    kind: str
+    steps: tuple[Step, ...]
+    # Whether virtual SOL is added to the vault.
+    has_virtual: bool = False
+
+    def fee_bps(self, market_cap: int | None) -> int:
+        """Return the fee at a market capitalization in lamports; the highest without one."""
+        if market_cap is None:
+            return max(step.fee_bps for step in self.steps)
+        return next(
+            step.fee_bps for step in reversed(self.steps) if market_cap >= step.cap_sol * LAMPORTS
+        )
+
+
+PUMP_STEPS = (
+    Step(0, 125),
+    Step(420, 120),
+    Step(1_470, 115),
+    Step(2_460, 110),
+    Step(3_440, 105),
+    Step(4_420, 100),
+    Step(9_820, 95),
+    Step(14_740, 90),
+    Step(19_650, 85),
+    Step(24_560, 80),
+    Step(29_470, 75),
+    Step(34_380, 70),
+    Step(39_300, 65),
+    Step(98_240, 30),
+)
+# By the provider's id.
+VENUES = {
+    "pumpfun": Venue("curve", (Step(0, 125),)),
+    "pumpswap": Venue("product", PUMP_STEPS, has_virtual=True),
+    "raydium": Venue("product", (Step(0, 25),)),
+    "raydium/cpmm": Venue("product", (Step(0, 100),)),
+}
+# Concentrated and dynamic pools, and any venue that isn't in the table.
+OTHER_VENUE = Venue("uncalibrated", (Step(0, UNKNOWN_FEE_BPS),))
+
+
+def find_venue(name: str | None) -> Venue:
+    return VENUES.get(name or "", OTHER_VENUE)
+
+
+# ---- pools ---------------------------------------------------------------------------------------
+# Launch curves follow from the price alone: virtual lamports times virtual raw units,
+CURVE = 30 * LAMPORTS * 1_073_000_000 * 10**6
+# ... starting with this many lamports, which can't be taken out,
+CURVE_VIRTUAL_SOL = 30 * LAMPORTS
+# ... and this many raw units, which can't be bought.
+CURVE_KEPT_RAW = 279_900_000 * 10**6
+CURVE_DECIMALS = 6
+MINUTE_MS = 60_000
+# A minute counts as passed from its 31st second on, when no usual poll happens: a few milliseconds
+# more or less between polls change no fill.
+EARLY_MS = 29_000
+FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
+
+
+class Memory(NamedTuple):
+    """The effect of simulated trades on a pool, up to the last one."""
+
+    # Net lamports put in; negative if more was taken out.
+    flow: int = 0
+    # The snapshot of the last trade, None before the first.
+    last: Snapshot | None = None
+    # How many there were.
+    turns: int = 0
+    # Id of the last snapshot of unknown liquidity that was traded on.
+    blind: int | None = None
+
+
+NEVER_TRADED = Memory()
+
+
+class Pool(NamedTuple):
+    """A pool's reserves as they price the next trade."""
+
+    sol: int
+    tokens: int
+    # The most it can pay out, in lamports,
+    payable: int
+    # ... and give, in raw units.
+    buyable: int
+    # Whether the formula of its kind fits.
+    fits: bool = True
+
+
+def pool_key(snapshot: Snapshot) -> str:
+    """Return the pair, or the mint if the provider names no pair."""
+    return snapshot.pair or snapshot.mint
+
+
+def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> Pool | None:
+    """Return a priced snapshot's pool as a purchase or sale sees it; None if its reserves are
+    unknown.
+    """
+    if snapshot.pool:
+        return Pool(*snapshot.pool.after)
+    venue = find_venue(snapshot.venue)
+    if venue.kind == "curve":
+        return _find_curve(snapshot, decimals, side)
+    if snapshot.reserve is None:
+        return None
+    sol = snapshot.reserve + (find_virtual(snapshot) if venue.has_virtual else 0)
+    tokens = _divide(sol * 10**decimals * SCALE, snapshot.known_price * LAMPORTS, side)
+    return Pool(sol, tokens, snapshot.reserve, tokens, venue.kind == "product")
+
+
+def find_virtual(snapshot: Snapshot) -> int:
+    """Return the lamports that PumpSwap prices in addition to the vault: what the tokens are worth
+    beyond it, at most as much again.
+    """
+    if snapshot.liquidity is None or not snapshot.sol_cents or snapshot.reserve is None:
+        return 0
+    both_sides = snapshot.liquidity * LAMPORTS // snapshot.sol_cents
+    return max(0, min(snapshot.reserve, both_sides - 2 * snapshot.reserve))
+
+
+def _divide(above: int, below: int, side: str) -> int:
+    return -(-above // below) if side == "sell" else above // below
+
+
+def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> Pool | None:
+    """Return the launch curve at a snapshot's price; None if no curve has that price."""
+    if decimals != CURVE_DECIMALS or not snapshot.price:
+        return None
+    tokens = isqrt(CURVE * 10**CURVE_DECIMALS * SCALE // (snapshot.price * LAMPORTS))
+    tokens += side == "sell"
+    # A rounded price may lie just outside either end.
+    if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL * 101 // 100:
+        return None
+    sol = CURVE // tokens
+    return Pool(sol, tokens, max(0, sol - CURVE_VIRTUAL_SOL), max(0, tokens - CURVE_KEPT_RAW))
+
+
+def shift(pool: Pool, flow: int, side: str = "sell") -> Pool:
+    """Move a pool along its own curve by a net flow of lamports."""
+    sol = pool.sol + flow
+    if sol <= 0:
+        return pool._replace(sol=0, tokens=0, payable=0, buyable=0)
+    tokens = _divide(pool.sol * pool.tokens, sol, side)
+    moved = tokens - pool.tokens
+    return pool._replace(
+        sol=sol,
+        tokens=tokens,
+        payable=max(0, pool.payable + flow),
+        buyable=max(0, pool.buyable + moved),
+    )
+
+
+def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
+    """Return what is left of a pool's flow at a snapshot.
+
+    It fades with the share of the pool that observed volume turned over. If the pool was drained
+    since, the flow shrank with it.
+    """
+    last = memory.last
+    if last is None or last.id == snapshot.id or not memory.flow:
+        return memory.flow
+    flow = _drain(memory.flow, last, snapshot, decimals)
+    turned = turnover(last, snapshot)
+    if turned is None:
+        return flow
+    whole, volume = turned
+    left = abs(flow) * whole // (whole + volume)
+    return left if flow > 0 else -left
+
+
+def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
+    before, now = find_pool(last, decimals), find_pool(snapshot, decimals)
+    if before is None or now is None or now.sol >= before.sol or not before.sol:
+        return flow
+    left = abs(flow) * now.sol // before.sol
+    return left if flow > 0 else -left
+
+
+class Turnover(NamedTuple):
+    """A pool's side in SOL and the volume that passed, both in USD cents."""
+
+    pool: int
+    volume: int
+
+
+def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
+    """Return the volume that passed through a pool between two snapshots, or None if unknown.
+
+    Uses the shortest of the provider's windows that covers the time: five minutes, an hour or a
+    day.
+    """
+    side = find_side_cents(snapshot)
+    if not side:
+        return None
+    passed = max(0, snapshot.at - last.at + EARLY_MS) // MINUTE_MS * MINUTE_MS
+    windows = (
+        (snapshot.volume5m, FIVE_MINUTES_MS),
+        (snapshot.volume1h, HOUR_MS),
+        (snapshot.volume, DAY_MS),
+    )
+    known = [(volume, length) for volume, length in windows if volume is not None]
+    if not known:
+        return None
+    volume, length = next((one for one in known if passed <= one[1]), known[-1])
+    return Turnover(side, volume * passed // length)
+
+
+def find_side_cents(snapshot: Snapshot) -> int | None:
+    """Return the value of a pool's SOL side in USD cents, or None if unknown."""
+    if snapshot.liquidity is not None:
+        return snapshot.liquidity // 2
+    if find_venue(snapshot.venue).kind == "curve" and snapshot.sol_cents is not None:
+        curve = _find_curve(snapshot, CURVE_DECIMALS, "buy")
+        return curve and curve.sol * snapshot.sol_cents // LAMPORTS
+    return None
+
+
+def venue_of(snapshot: Snapshot) -> Venue:
+    return find_venue(snapshot.venue)
+
+
+# ---- fills ---------------------------------------------------------------------------------------
 MODEL = "amm-cp/3"
 # Basis points in a whole.
 ONE = 10_000
@@ -20,15 +264,15 @@ ONE = 10_000
 RENT = 2_039_280
 # Seeded chance that an attempt fails and pays its network fee only.
 FAILURE_BPS = 500
-# On top of the price, where nobody knows how the pool pays.
+# On top of the price, if the pool's pricing is unknown.
 WIDE_BPS = 500
-# Lamports that may move there per snapshot, in one fill, where liquidity is unknown, too.
+# Lamports that one fill per snapshot may move if liquidity is unknown too.
 UNKNOWN_MAX = 10**9
-# Of one order, partial fills included.
+# Of one order, including partial fills.
 MAX_ATTEMPTS = 8
 # Scout intervals after the latency in which an order may fill.
 WAIT_INTERVALS = 3
-# How much worse than quoted at the decision an order may fill, where its strategy says nothing.
+# How much worse than quoted an order may fill, unless its strategy says otherwise.
 SLIPPAGE_LIMIT_BPS = 500
 # Liquidity is gone below a twentieth of what it was at entry,
 GONE_SHARE = 20
@@ -54,8 +298,10 @@ UNKNOWN_LIQUIDITY = "liquidity_unknown"
 UNCALIBRATED = "uncalibrated"
 STALE_PRICE = "stale_price"
 SLIPPED = "slippage_exceeded"
-# Of a fill on a fall that a second provider saw, too.
+# Of a fill on a fall that a second provider confirmed.
 SEEN_TWICE = "fall_seen_twice"
+# Of a fill from the reserves in an observed transaction.
+OBSERVED = "observed_reserves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +311,7 @@ class Order:
     """
 
     handle: str
-    # Of this trader, over all its account periods.
+    # Numbered per trader, across account periods.
     number: int
     mint: str
     symbol: str
@@ -80,9 +326,9 @@ class Order:
     # Its earliest fill.
     due_at: int
     expires_at: int
-    # The least that all of `amount` must bring: raw units of a buy, lamports of a sale.
+    # Minimum result of all of `amount`: raw units of a purchase, lamports of a sale.
     least: int = 0
-    # What the token itself keeps of a transfer.
+    # The token's transfer fee.
     transfer_bps: int = 0
     # Why it was decided, in words.
     detail: str = ""
@@ -114,17 +360,18 @@ class Fill:
     decided_at: int
     raw: int = 0
     mid: int = 0
-    # Negative where a pool that simulated trades had moved paid more than the snapshot's price.
+    # Negative if simulated trades had moved the pool in the trader's favor.
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = 0
-    # Negative where it is returned.
+    # Negative when it is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""
-    # liquidity_unknown | uncalibrated | slippage_exceeded | fall_seen_twice
+    # liquidity_unknown | uncalibrated | slippage_exceeded | fall_seen_twice |
+    # observed_reserves
     marks: tuple[str, ...] = ()
-    # What the pool remembered: the flow before it in lamports, and how many trades came before.
+    # The pool's memory: the flow before it in lamports, and its number among simulated trades.
     flow: int = 0
     turn: int = 0
     # What its network fee was drawn from; None if no fee was drawn.
@@ -142,7 +389,7 @@ class Fill:
 
     @property
     def moved(self) -> int:
-        """Lamports it put into the pool, negative where it took them out; without fees."""
+        """Lamports it put into the pool, negative if it took them out, without fees."""
         return self.mid + self.slippage if self.side == "buy" else self.slippage - self.mid
 
     @property
@@ -174,13 +421,13 @@ def fill(
     last_raw: int | None = None,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill | None:
-    """Return the fill of an order on a snapshot, or None where the pool has nothing left for it.
+    """Return an order's fill on a snapshot, or None if the pool has nothing left for it.
 
     memory: what the order's pool remembers. first: there is no position yet, so rent is due.
     last_raw: the position's raw amount; selling all of it returns the rent. The caller has checked
-    that the order is due and the snapshot believable.
+    that the order is due and the snapshot plausible.
     """
-    flow = pools.carry(memory, snapshot, order.decimals)
+    flow = carry(memory, snapshot, order.decimals)
     taken = quote(order.side, order.remaining, snapshot, order, memory, flow)
     if taken is None:
         return None
@@ -206,12 +453,14 @@ def quote(
     memory: Memory,
     flow: int,
 ) -> Amounts | None:
-    """Return what a pool would give now for at most `amount`; None where it has nothing."""
-    pool = pools.find_pool(snapshot, order.decimals, side)
-    fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)
+    """Return what a pool would give now for at most `amount`; None if it has nothing left."""
+    if snapshot.pool:
+        return _quote_observed(side, amount, snapshot, snapshot.pool, order.decimals, flow)
+    pool = find_pool(snapshot, order.decimals, side)
+    fee_bps = venue_of(snapshot).fee_bps(snapshot.market_cap)
     if pool is None and memory.blind == snapshot.id:
         return None
-    shifted = pool and pools.shift(pool, _felt(side, flow), side)
+    shifted = pool and shift(pool, _felt(side, flow), side)
     return quote_pool(side, amount, snapshot, order, shifted, fee_bps)
 
 
@@ -223,22 +472,40 @@ def quote_pool(
     pool: Pool | None,
     fee_bps: int,
 ) -> Amounts | None:
-    """The same for a pool whose sides are known. `snapshot`: for its price."""
+    """Quote a pool with known reserves. `snapshot`: for its price."""
     trade = _buy if side == "buy" else _sell
     return trade(amount, snapshot, order, pool, fee_bps)
 
 
+def _quote_observed(
+    side: str, amount: int, snapshot: Snapshot, pool: PoolReading, decimals: int, flow: int
+) -> Amounts | None:
+    """Quote the reserves that an observed transaction left, at the fee that it paid."""
+    state = add_sol(pool.after, _felt(side, flow), side)
+    if side == "buy":
+        bought = buy(pool, state, amount)
+        if bought is None:
+            return None
+        mid = value_of(bought.raw, snapshot.known_price, decimals)
+        return Amounts(bought.raw, mid, bought.net - mid, amount - bought.net) if mid else None
+    if state.sol <= 0 or state.raw <= 0:
+        return None
+    sold = sell(pool, state, amount)
+    mid = min(ALL_SOL, value_of(amount, snapshot.known_price, decimals))
+    return Amounts(amount, mid, mid - sold.left, sold.left - sold.received)
+
+
 class Terms(NamedTuple):
-    """What a quote depends on beside the pool."""
+    """Properties of a token that a quote depends on."""
 
     decimals: int
-    # Basis points that the token keeps of a transfer.
+    # The token's transfer fee in basis points.
     transfer_bps: int
 
 
 def _felt(side: str, flow: int) -> int:
-    """Return the flow that a trade is priced with. What others sold makes nobody's purchase
-    cheaper than the market.
+    """Return the flow that prices a trade. Sales by other traders make no purchase cheaper than the
+    market.
     """
     return max(0, flow) if side == "buy" else flow
 
@@ -271,21 +538,23 @@ def _attempt(
 
 
 def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return what a fill rests on: why it does not count (nobody knows how much is in the pool, or
-    how it pays), and whether a second provider saw the fall it was made on.
+    """Return what a fill rests on: unknown reserves or pricing, which exclude it; observed
+    reserves; a fall that a second provider confirmed.
     """
     if not snapshot.price:
         return ()
+    if snapshot.pool:
+        return (OBSERVED,)
     twice = (SEEN_TWICE,) if snapshot.is_confirmed else ()
-    pool = pools.find_pool(snapshot, order.decimals)
+    pool = find_pool(snapshot, order.decimals)
     if pool is None:
         return (UNKNOWN_LIQUIDITY, *twice)
     return twice if pool.fits else (UNCALIBRATED, *twice)
 
 
 def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
-    """Return what a pool remembers after a fill; a failed one moved nothing, and neither did one
-    for which there was no pool any more.
+    """Return a pool's memory after a fill. Failed attempts and write-offs without a pool move
+    nothing.
     """
     if not fill.turn:
         return memory
@@ -296,15 +565,15 @@ def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
 
 
 def is_failing(order: Order) -> bool:
-    """Tell whether this attempt of the order fails. The chance is seeded by handle, order number,
-    model and attempt, so that it is the same in every replay.
+    """Return whether this attempt fails, by chance seeded with handle, order number, model and
+    attempt: the same in every replay.
     """
     return _chance(order, "") % ONE < FAILURE_BPS
 
 
 def draw_network_fee(order: Order, costs: NetworkCosts) -> int:
-    """Return the lamports that this attempt pays the network, between the 50th and the 90th
-    percentile of what swaps paid, on straight lines between the known ones.
+    """Return the lamports that this attempt pays the network: linear between the 50th and 90th
+    percentile of real swaps.
     """
     place = 5_000 + _chance(order, "|fee") % 4_001
     low, high, start, width = (
@@ -328,7 +597,7 @@ def _fee(lamports: int, bps: int) -> int:
 def _buy(
     lamports: int, snapshot: Snapshot, terms: "Order | Terms", pool: Pool | None, fee_bps: int
 ) -> Amounts | None:
-    """Return what at most `lamports` buy, fees included; None where nothing is left to buy."""
+    """Return what at most `lamports` buy, including fees; None if nothing is left to buy."""
     net = lamports - _fee(lamports, fee_bps)
     if pool is None:
         paid = min(net, UNKNOWN_MAX)
@@ -342,12 +611,11 @@ def _buy(
     raw = _keep(_widen(raw, pool), terms.transfer_bps)
     fee = _fee(lamports, fee_bps) if paid == net else -(-paid * fee_bps // (ONE - fee_bps))
     mid = value_of(raw, snapshot.known_price, terms.decimals)
-    # Worth less than a lamport, the purchase would have no price.
+    # A purchase worth less than a lamport has no price.
     return Amounts(raw, mid, paid - mid, fee) if mid > 0 else None
 
 
 def _room(pool: Pool) -> int:
-    """Return the lamports that buy all a pool can give; an ordinary pool's end is never reached."""
     if pool.buyable >= pool.tokens:
         return ALL_SOL
     return pool.sol * pool.buyable // (pool.tokens - pool.buyable)
@@ -356,7 +624,7 @@ def _room(pool: Pool) -> int:
 def _sell(
     raw: int, snapshot: Snapshot, terms: "Order | Terms", pool: Pool | None, fee_bps: int
 ) -> Amounts | None:
-    """Return what a sale of at most `raw` units moves; None where there is nobody to sell to."""
+    """Return what a sale of at most `raw` units moves; None if the pool is empty."""
     price = snapshot.known_price
     if pool is None:
         raw = min(raw, UNKNOWN_MAX * 10**terms.decimals * SCALE // (price * LAMPORTS))
@@ -369,12 +637,12 @@ def _sell(
 
 
 def _keep(raw: int, bps: int) -> int:
-    """Return what arrives of raw units after the token's own fee."""
+    """Return the amount left after the token's transfer fee."""
     return raw - _fee(raw, bps)
 
 
 def _widen(got: int, pool: Pool | None) -> int:
-    """Make what is got worse where nobody knows how the pool pays."""
+    """Reduce the result if the pool's pricing is unknown."""
     return got if pool is not None and pool.fits else got * (ONE - WIDE_BPS) // ONE
 
 
@@ -385,29 +653,29 @@ def _pay(pool: Pool, raw: int) -> int:
 
 
 def _sold(raw: int, received: int, price: int, decimals: int, fee_bps: int) -> Amounts:
-    # The value of a position that rose beyond all SOL there is would not fit its column.
+    # A value beyond all SOL doesn't fit its column.
     mid = min(ALL_SOL, value_of(raw, price, decimals))
     return Amounts(raw, mid, mid - received, _fee(received, fee_bps))
 
 
 # ---- what is held --------------------------------------------------------------------------------
 def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int:
-    """Return the lamports that a pool would pay now for all of a position, after its fee."""
+    """Return the lamports that a pool would pay now for a whole position, after its fee."""
     if raw <= 0 or not snapshot.price:
         return 0
-    flow = pools.carry(memory, snapshot, terms.decimals)
+    flow = carry(memory, snapshot, terms.decimals)
     seen = memory._replace(blind=None)
     found = quote("sell", raw, snapshot, terms, seen, flow)
     if found is None:
         return 0
     paid = found.brings("sell")
-    # Where liquidity is unknown a quote covers a part: the rest is worth no more.
+    # With unknown liquidity the quote covers a part; the rest is worth no more.
     return paid * raw // found.raw if found.raw < raw else paid
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
-    """Tell whether the pool's known liquidity is next to nothing, or next to nothing of what it
-    was.
+    """Return whether the pool's known liquidity is close to nothing, or close to nothing of that at
+    entry.
     """
     liquidity = snapshot.liquidity
     return snapshot.reserve == 0 or (
@@ -423,18 +691,17 @@ def write_off(
     memory: Memory,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill:
-    """Return the fill that closes a position whose liquidity is gone: all of it, at once, at what
-    the pool would pay, possibly nothing.
+    """Return the fill that closes a position without liquidity: all of it, at once, for what the
+    pool would pay.
 
-    mark: the last believable price; what is gone is worth no more. memory: what the pool remembers;
-    it pays from what is left.
+    mark: the last plausible price, an upper limit. memory: what the pool remembers.
     """
-    flow = pools.carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
+    flow = carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
     price, received = min(snapshot.price or 0, mark), 0
-    pool = price and pools.find_pool(replace(snapshot, price=price), order.decimals, "sell")
+    pool = price and find_pool(replace(snapshot, price=price), order.decimals, "sell")
     if pool:
-        received = _pay(pools.shift(pool, flow), _keep(order.amount, order.transfer_bps))
-    fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)
+        received = _pay(shift(pool, flow), _keep(order.amount, order.transfer_bps))
+    fee_bps = venue_of(snapshot).fee_bps(snapshot.market_cap)
     sold = _sold(order.amount, received, price, order.decimals, fee_bps)
     return _attempt(order, snapshot, memory, flow, costs, **sold._asdict(), rent=-RENT)
 
@@ -442,9 +709,109 @@ def write_off(
 def close_at_nothing(
     order: Order, snapshot: Snapshot, mark: int, costs: NetworkCosts = RECORDED_COSTS
 ) -> Fill:
-    """Return the fill that closes a position without a price for a day. `snapshot`: of the mark,
-    with the time of the close; no pool is asked.
+    """Return the fill that closes a position after a day without a price. `snapshot`: of the mark,
+    at the time of the close; it asks no pool.
     """
     sold = _sold(order.amount, 0, mark, order.decimals, 0)
     done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)
     return replace(done, turn=0, marks=())
+
+
+# ---- observed pools ------------------------------------------------------------------------------
+class Bought(NamedTuple):
+    """`net`: lamports that reached the pool."""
+
+    raw: int
+    net: int
+
+
+class Sold(NamedTuple):
+    """Lamports that the follower received, and lamports that left the pool."""
+
+    received: int
+    left: int
+
+
+def buy(pool: PoolReading, state: State, lamports: int) -> Bought | None:
+    """Return None if the pool doesn't have that much left to buy."""
+    if pool.fee_kind == "on_top":
+        net = lamports * ONE // (ONE + pool.fee_bps)
+    else:
+        net = lamports - find_fee(lamports, pool.fee_bps)
+    paid = net - pool.is_curve
+    raw = paid * state.raw // (state.sol + paid) if paid > 0 else 0
+    return Bought(raw, net) if 0 < raw <= state.buyable else None
+
+
+def sell(pool: PoolReading, state: State, raw: int) -> Sold:
+    if pool.fee_kind == "input":
+        raw -= find_fee(raw, pool.fee_bps)
+    gross = min(state.payable, raw * state.sol // (state.raw + raw)) if raw > 0 else 0
+    fee = 0 if pool.fee_kind == "input" else find_fee(gross, pool.fee_bps)
+    return Sold(gross - fee, gross)
+
+
+def add_sol(state: State, more: int, side: str) -> State:
+    """Return the pool with this many more lamports in it, moved along its own curve."""
+    moved = shift(Pool(state.sol, state.raw, state.payable, state.buyable), more, side)
+    return State(*moved[:4])
+
+
+def add_raw(state: State, more: int) -> State:
+    """Return the pool after this many raw units arrived (negative: left)."""
+    raw = state.raw + more
+    if raw <= 0:
+        return State(0, 0, 0, 0)
+    sol = state.sol * state.raw // raw
+    payable = max(0, state.payable - state.sol + sol)
+    return State(sol, raw, payable, max(0, state.buyable + more))
+
+
+# ---- assumptions ---------------------------------------------------------------------------------
+# Numbers that decide what a fill pays, by module.
+OF_FILLS = (
+    *("ONE", "RENT", "WIDE_BPS", "UNKNOWN_MAX", "MAX_ATTEMPTS", "WAIT_INTERVALS"),
+    *("SLIPPAGE_LIMIT_BPS", "GONE_SHARE", "GONE_USD_CENTS", "MAX_NETWORK_FEE"),
+)
+OF_POOLS = ("CURVE", "CURVE_VIRTUAL_SOL", "CURVE_KEPT_RAW", "CURVE_DECIMALS")
+
+
+def list_constants() -> list[tuple[object, ...]]:
+    table = {**VENUES, "": OTHER_VENUE}
+    return [
+        *((name, globals()[name]) for name in OF_FILLS),
+        ("costs", tuple(RECORDED_COSTS)),
+        ("failing", FAILURE_BPS),
+        *((name, globals()[name]) for name in OF_POOLS),
+        *(
+            (name, one.kind, [tuple(step) for step in one.steps], one.has_virtual)
+            for name, one in table.items()
+        ),
+    ]
+
+
+# Sixteen digits of SHA-256.
+MODEL_HASH = hashlib.sha256(repr(list_constants()).encode()).hexdigest()[:16]
+
+
+ASSUMPTIONS = (
+    "decided on one snapshot, filled on the first one after the stated latency that brings another"
+    " quote; an order whose quote never changes expires",
+    "pool fee by venue and market capitalization, from a dated table; of an unknown venue 1%",
+    "launch curves priced from the price alone, constant product from the pool's side in SOL, on"
+    f" PumpSwap with its virtual reserves; any other pool is filled {WIDE_BPS // 100}% wide and"
+    " does not count",
+    "the pool remembers what simulated traders put in and took out, all of them together, and"
+    " forgets it as observed volume passes through; it never pays more than it holds",
+    "network fee and tip of each attempt drawn from what real swaps paid, 50th to 90th percentile;"
+    f" one attempt in {ONE // FAILURE_BPS} fails and pays it all the same",
+    f"an attempt that would fill more than {SLIPPAGE_LIMIT_BPS // 100}% (or what the strategy"
+    " allows) worse than quoted at the decision fails",
+    "a token's own transfer fee is taken on the way in and on the way out",
+    f"rent of {sol(RENT)} SOL paid on the first buy and returned on the close",
+    "a price under a twentieth of the last one is believed where a second provider, or the next"
+    " snapshot, says so",
+    "open positions are valued at what the pool would pay for them",
+    "every token can be sold: a token that blocks its sellers is bought and sold like any other",
+    "nobody sandwiches an order or trades ahead of it",
+)

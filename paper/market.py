@@ -1,5 +1,4 @@
-"""What the simulation sees of the market: tokens, their snapshots, and whether a snapshot is
-believable. Pure.
+"""The market as the simulation sees it: tokens, snapshots, and which ones are plausible. Pure.
 
 Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored (providers
 write at most 18 decimals); `reserve` is the SOL side of the pool in lamports; USD are cents.
@@ -11,28 +10,30 @@ from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from chain.amounts import exact
+from chain.reading.pools import PoolReading
 
+PRICE_DECIMALS = 24
 # Of prices.
-SCALE = 10**24
+SCALE = 10**PRICE_DECIMALS
 # In a SOL.
 LAMPORTS = 10**9
 # Usable snapshots of a token kept for the strategies,
 WINDOW = 14
-# ... none older than this many scout intervals: a return over N snapshots must not span a night.
+# ... none older than this many scout intervals: a return over N snapshots mustn't span a night.
 WINDOW_INTERVALS = 28
-# Scout intervals without a usable price, or without any snapshot, that open no review.
+# Scout intervals that a held token may lack a usable price.
 MISSING_INTERVALS = 3
-# Without a snapshot of any token the scout pauses, however short its interval.
+# After this long without a snapshot of any token, the scout counts as paused.
 SILENCE_MS = 60_000
 # The most that a price may rise or fall between neighboring snapshots, as a factor.
 JUMP_BOUND = 20
-# Flaws of a snapshot whose price the next one is compared with.
+# Flawed snapshots with one of these are still compared with the next one.
 MOVES = ("price_jump", "price_fall", "pair_changed")
 # In lamports: more than exists.
 ALL_SOL = 6 * 10**8 * 10**9
 # A liquidity or volume beyond it counts as unknown.
 MAX_CENTS = 10**17
-# A snapshot further ahead of our clock was not taken by it.
+# Snapshots further ahead of the clock are a sign that it was set back.
 SKEW_MS = 60_000
 
 
@@ -45,17 +46,17 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token that the scout tracks, or that somebody holds."""
+    """A tracked or held token."""
 
     mint: str
     symbol: str
     # None until the mint account was read.
     decimals: int | None = None
-    # When its pair was created, where the provider tells it.
+    # When its pair was created, if the provider says.
     pair_created_at: int | None = None
     discovered_at: int = 0
     checks: tuple[Check, ...] = ()
-    # Basis points that the token itself keeps of every transfer.
+    # The token's transfer fee.
     transfer_fee_bps: int = 0
 
     def age_ms(self, now: int) -> int:
@@ -63,20 +64,19 @@ class Token:
         return now - (self.discovered_at if self.pair_created_at is None else self.pair_created_at)
 
     def has_check(self, status: str) -> bool:
-        """Tell whether one of its checks has this status."""
         return any(check.status == status for check in self.checks)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the scout saw of a token at a moment."""
+    """A token's price and pool at a moment."""
 
     id: int
     mint: str
     at: int
-    # None where the provider gave none, 0 where it gave no finite positive number.
+    # None if the provider gave none, 0 if it wasn't a finite positive number.
     price: int | None
-    # None where liquidity is unknown.
+    # None if unknown.
     reserve: int | None = None
     # Of both sides, in USD cents.
     liquidity: int | None = None
@@ -90,35 +90,36 @@ class Snapshot:
     pair: str | None = None
     # All of its tokens at this price, in lamports.
     market_cap: int | None = None
-    # What a SOL costs, in USD cents.
+    # The SOL price in USD cents.
     sol_cents: int | None = None
-    # Where the price of a held token fell far: the one before, as the provider told it, and what a
-    # second provider said at the same time, None where it told none.
+    # If the price of a held token fell far: the provider's price before, and a second provider's
+    # price now, if any.
     fell_from: int | None = None
     second_price: int | None = None
+    # The pool itself, if an observed transaction showed it and no price was cached.
+    pool: PoolReading | None = None
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether a second provider saw the same fall."""
         before, second = self.fell_from or 0, self.second_price or 0
         return 0 < second * JUMP_BOUND < before
 
     @property
     def quote(self) -> tuple[int | None, int | None, int | None]:
-        """What changes with a new quote: providers send no time, so one with the same price,
-        liquidity and volume is the same quote again.
+        """What a new quote changes. Providers send no time, so equal price, liquidity and volume
+        are the same quote.
         """
         return self.price, self.liquidity, self.volume
 
     @property
     def known_price(self) -> int:
-        """The price of a snapshot that has one, as each without a flaw does."""
+        """The price of a snapshot without a flaw."""
         assert self.price is not None
         return self.price
 
 
 class CheckedSnapshot(NamedTuple):
-    """A snapshot and its flaw, None where it is believable; see find_flaw."""
+    """A snapshot and its flaw, None if it is plausible; see find_flaw."""
 
     snapshot: Snapshot
     flaw: str | None
@@ -133,16 +134,16 @@ class Flow:
     # buy | sell
     side: str
     at: int
-    # Id of the snapshot with which it could be seen first.
+    # Id of the first snapshot from which it could be seen.
     first_snapshot: int = 0
     # Public id of its bot.
     bot: str = ""
-    # Of a sale: how much of what the wallet held was sold, in basis points.
+    # Of a sale: the sold share of the wallet's holdings, in basis points.
     share_bps: int = 10_000
 
 
 class KnownSum(NamedTuple):
-    """A sum of what is known, and of how many snapshots."""
+    """A sum of known values and their number."""
 
     total: int
     known: int
@@ -150,7 +151,7 @@ class KnownSum(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowSums:
-    """Sums over the snapshots of a window, whose `count` is how many there are."""
+    """Sums over a window of `count` snapshots."""
 
     count: int
     # The newest price, and the highest.
@@ -158,7 +159,7 @@ class WindowSums:
     top_price: int | None
     price_sum: int
     price_square_sum: int
-    # How many snapshots know a volume or a liquidity is counted beside the sums.
+    # Each sum counts the snapshots that know the value.
     volume5m: "KnownSum"
     volume1h: "KnownSum"
     liquidity_sum: int
@@ -166,7 +167,7 @@ class WindowSums:
 
 
 def sum_window(snapshots: Sequence[Snapshot]) -> WindowSums:
-    """Sum up snapshots of one token, oldest first, as strategies compare with."""
+    """Sum up snapshots of one token, oldest first."""
     prices = [one.known_price for one in snapshots]
     liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
     return WindowSums(
@@ -201,13 +202,11 @@ class View:
 
     @property
     def last(self) -> Snapshot:
-        """The newest snapshot of the token."""
         return self.window[-1]
 
     def sums(self, span: int) -> WindowSums:
-        """Return the sums of the `span` snapshots before the last, fewer where there are no more.
-
-        Computed once for all strategies that ask.
+        """Return the sums of up to `span` snapshots before the last, computed once for all
+        strategies.
         """
         if span not in self.summed:
             self.summed[span] = sum_window(self.window[-1 - span : -1])
@@ -230,9 +229,10 @@ def parse_snapshot(
     price_usd: str | None = None,
     fell_from_sol: str | None = None,
     second_price_sol: str | None = None,
+    pool: PoolReading | None = None,
 ) -> Snapshot:
-    """Read a snapshot from the decimal texts (or None) that the scout stored. `pool_sol` is the SOL
-    side of the pool; the last two are of a fall that a second provider was asked about.
+    """Parse a stored snapshot's decimal texts (or None). `pool_sol` is the SOL side of the pool;
+    `fell_from_sol` and `second_price_sol` describe a fall that a second provider was asked about.
     """
     sol_cents = _divide(_scaled(price_usd, 100 * SCALE, MAX_CENTS * SCALE), price_sol)
     cap = _scaled(market_cap_usd, 100, MAX_CENTS)
@@ -252,18 +252,21 @@ def parse_snapshot(
         sol_cents,
         _scaled(fell_from_sol, SCALE, ALL_SOL * SCALE),
         _scaled(second_price_sol, SCALE, ALL_SOL * SCALE),
+        pool,
     )
 
 
 def _divide(cents: int | None, price_sol: str | None) -> int | None:
-    """Return a price in USD cents (times SCALE) by the same one in SOL; None without either."""
+    """Return the SOL price in USD cents from a token's price in USD cents (times SCALE) and in SOL;
+    None without either.
+    """
     price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
     return cents // price if cents is not None and price else None
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
-    """Read a decimal text as a whole number of 1/scale, floored; None for any other text, and for
-    what is negative, not finite or beyond `maximum`.
+    """Parse a decimal text as a whole number of 1/scale, rounded down; None if it isn't a finite
+    number from 0 to `maximum`.
     """
     try:
         # None is a TypeError here.
@@ -278,24 +281,24 @@ def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
 
 
 def value_of(raw: int, price: int, decimals: int) -> int:
-    """Return the lamports that `raw` units are worth at a price, floored."""
+    """Return the value of `raw` units at a price in lamports, rounded down."""
     value: int = raw * price * LAMPORTS // (10**decimals * SCALE)
     return value
 
 
 def price_of(lamports: int, raw: int, decimals: int) -> int:
-    """Return the price at which `raw` units are worth so many lamports."""
+    """Return the price at which `raw` units are worth this many lamports."""
     price: int = lamports * 10**decimals * SCALE // (raw * LAMPORTS)
     return price
 
 
 def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms: int) -> str | None:
-    """Return why a snapshot is not believable, or None. `before` is the token's last one that had a
-    price, believable or not.
+    """Return why a snapshot isn't plausible, or None. `before`: the token's last snapshot with a
+    price, plausible or not.
 
-    A fall is believed where a second provider saw it, too, else once the next snapshot confirms it;
-    if that takes it back, it is a jump. Another pair is another market: the snapshot that brings it
-    is not compared with the last.
+    A fall is believed if a second provider or the next snapshot confirms it; if the next snapshot
+    takes it back, it is a jump. Another pair is another market, so its first snapshot isn't
+    compared.
     """
     if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):
         return "clock_skew"
@@ -314,7 +317,7 @@ def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms:
 
 
 def percent(part: int, whole: int) -> str:
-    """Format 100 * part / whole with two decimals, cut toward zero."""
+    """Format 100 * part / whole with two decimals, rounded toward zero."""
     hundredths = abs(part) * 10_000 // abs(whole)
     shown: str = exact(hundredths if (part < 0) == (whole < 0) else -hundredths, 2)
     return shown

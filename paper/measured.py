@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chain.reading.pools import PoolReading
-from paper.fills import NetworkCosts, Terms, quote, quote_pool
+from paper.fills import NEVER_TRADED, NetworkCosts, Pool, Terms, find_venue, quote, quote_pool
 from paper.market import Snapshot, price_of
-from paper.pools import NEVER_TRADED, Pool
-from paper.venues import find_venue
 
 # The provider's id of a venue, by its name in our table of programs.
 VENUE_IDS = {
@@ -29,7 +27,7 @@ MAX_ERROR_BPS = 300
 MAX_AGE_MS = 90_000
 # Larger errors count as this.
 WORST_BPS = 1_000_000
-# The least swaps for computing network costs.
+# Minimum number of swaps for computing network costs.
 MIN_PAID = 30
 ONE = 10_000
 
@@ -76,12 +74,11 @@ class VenueError(NamedTuple):
     p90_bps: int | None
     source: str
     since: int | None = None
-    # Of snapshots against the swaps after them.
+    # Of snapshots, against the swaps after them.
     drift_p90_bps: int | None = None
 
     @property
     def is_eligible(self) -> bool:
-        """Whether closes at this venue may be compared."""
         known = self.p90_bps is not None and self.p90_bps <= MAX_ERROR_BPS
         return known and self.receipts >= MIN_RECEIPTS
 
@@ -113,7 +110,6 @@ def measure(swap: RealSwap, pool: PoolReading | str, snapshot: Snapshot | None) 
 
 
 def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
-    """Whether nothing else in the transaction traded with the pool."""
     change = pool.before.raw - pool.after.raw
     return VENUE_IDS.get(pool.venue) == swap.venue and change == (
         swap.raw if swap.side == "buy" else -swap.raw
@@ -122,7 +118,7 @@ def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
 
 def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | None) -> int:
     """Return what the model pays for lamports or raw units from the reserves before the swap, at
-    the model's fee; 0 if that depends on an unknown market capitalization (lamports).
+    its own fee; 0 if that fee depends on an unknown market capitalization (lamports).
     """
     venue = find_venue(swap.venue)
     if market_cap is None and len(venue.steps) > 1:
@@ -136,8 +132,8 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
 
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
-    """Return the model's result for a swap on a snapshot; 0 if it has none: another venue, no pool,
-    or more than the pool would have taken.
+    """Return the model's result for a swap on a snapshot; 0 if the venue differs or the pool can't
+    fill it.
     """
     if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
         return 0
@@ -147,7 +143,7 @@ def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
 
 
 def find_error(predicted: int, real: int) -> int | None:
-    """Return how much less than predicted a swap got, in basis points; None without a
+    """Return the shortfall of a swap against the prediction in basis points; None without a
     prediction.
     """
     if predicted <= 0:
@@ -163,7 +159,6 @@ def find_quantile(sorted_values: Sequence[int], percent: int) -> int:
 
 
 def find_place(count: int, percent: int) -> int:
-    """Return the index of this quantile among `count` sorted values."""
     return max(0, -(-count * percent // 100) - 1)
 
 
@@ -189,5 +184,4 @@ def choose(own: Sequence[VenueError]) -> list[VenueError]:
 
 
 def list_eligible(errors: Sequence[VenueError]) -> frozenset[str]:
-    """Return the venues whose closes may be compared."""
     return frozenset(one.venue for one in errors if one.is_eligible)

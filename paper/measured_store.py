@@ -9,14 +9,13 @@ from chain.reading.pools import unpack_pool
 from chain.stored.attachments import UNREADABLE
 from paper import measured
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
-from paper.guard import DAY_MS, HOUR_MS
-from paper.load import read_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
-from paper.rows import NAMED_SNAPSHOT, SWAPS, Columns, NamedSnapshotRow, StoredTrade
+from paper.rules import DAY_MS, HOUR_MS
+from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, NamedSnapshotRow, StoredTrade, read_snapshot
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select
 
-# A swap seen later than this has lost its snapshot.
+# After this long, a swap's snapshot is deleted.
 LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
 # Measurements count for this long.
@@ -74,8 +73,8 @@ COSTS = f"{ALL_COSTS} DESC LIMIT 1"
 
 
 def measure_swaps(now: int) -> int:
-    """Measure the model with the swaps of the last hours and store the errors. Return how many
-    could be measured, by their own reserves or by an earlier snapshot. `now`: ms.
+    """Measure the model on the swaps of the last hours and store the errors. Return how many could
+    be measured. `now`: ms.
     """
     values = ((now - LATE_MS) // 1000, *measured.VENUE_IDS, MAX_SWAPS)
     swaps = [(StoredTrade._make(trade), fee) for *trade, fee in storage.read_rows(SWAPS, values)]
@@ -87,7 +86,6 @@ def measure_swaps(now: int) -> int:
 
 
 def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
-    """Return the row of a swap, or None if it can't be measured."""
     try:
         entry = row.read_entry()
         swap, pool = _read_swap(row, fee_bps, entry), unpack_pool(entry.pool)
@@ -132,7 +130,7 @@ def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
 
 
 def list_errors(now: int) -> list[VenueError]:
-    """Return the model's error at each venue, from the receipts that count at `now` (ms)."""
+    """Return the model's error by venue, from the receipts that count at `now` (ms)."""
     found: defaultdict[str, list[ErrorRow]] = defaultdict(list)
     for row in select(ErrorRow, ERRORS, (now - KEPT_MS, MODEL)):
         found[row.venue].append(row)
@@ -149,8 +147,8 @@ def list_errors(now: int) -> list[VenueError]:
 
 
 def refresh_costs(now: int) -> NetworkCosts:
-    """Return the network costs at `now` (ms). They are recomputed once a day from the swaps of the
-    last thirty days; too few of those, and the recorded costs apply.
+    """Return the network costs at `now` (ms), recomputed once a day from thirty days of swaps; with
+    too few of those, the recorded costs.
     """
     last = find_costs()
     if last is None or last.at // DAY_MS < now // DAY_MS:
@@ -161,12 +159,10 @@ def refresh_costs(now: int) -> NetworkCosts:
 
 
 def find_costs() -> CostRow | None:
-    """Return the current network costs from this instance's own receipts."""
     return next(iter(select(CostRow, COSTS)), None)
 
 
 def list_costs() -> list[CostsFrom]:
-    """List all past and current network costs, oldest first."""
     return [
         CostsFrom(row.at, NetworkCosts(row.p50, row.p75, row.p90), row.receipts)
         for row in select(CostRow, ALL_COSTS)

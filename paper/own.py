@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 from market.providers import parse_text
 from paper.account import Position
-from paper.faults import OwnFault
 from paper.market import Flow, Snapshot, View
 from paper.strategies import (
     ONE,
@@ -29,6 +28,7 @@ from paper.strategies import (
     parse_settings,
     public_name,
 )
+from paper.trader import OwnFault
 from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"
@@ -49,18 +49,17 @@ class OwnFile:
         self.path = path
         self._child: Child | None = None
         self._changed_at = 0
-        # Why it failed in this tick: it is not asked again before the next one.
+        # Why it failed in this tick; it is retried in the next one.
         self._failed: str | None = None
         self._bounds: dict[str, list[int]] | None = None
 
     def begin(self) -> None:
-        """Begin a tick: what failed is tried again, and a file that was changed is read again."""
+        """Start a tick: retry failed files and reread changed ones."""
         self._failed = None
         if self._child and self._changed_at != self._find_change():
             self.stop()
 
     def stop(self) -> None:
-        """End its process."""
         child, self._child, self._bounds = self._child, None, None
         if child:
             child.end()
@@ -77,7 +76,7 @@ class OwnFile:
         return self._bounds
 
     def ask(self, question: Mapping[str, Any]) -> Any:
-        """Return the answer of its process. OwnFault where it fails or takes too long."""
+        """Return the process's answer. Raises OwnFault if it fails or takes too long."""
         if self._failed:
             raise OwnFault(self._failed)
         text = json.dumps(question).encode() + b"\n"
@@ -106,7 +105,7 @@ class OwnFile:
         self.fail("its process wrote something else than answers")
 
     def fail(self, why: str) -> NoReturn:
-        """Stop its process, remember why, and raise OwnFault."""
+        """Stop its process, keep the reason, and raise OwnFault."""
         self.stop()
         self._failed = f"its strategy file {self.path.name} failed ({_clean(why)})"
         raise OwnFault(self._failed)
@@ -128,7 +127,6 @@ class OwnFile:
         return self._child
 
     def _check_file(self) -> None:
-        """Refuse a file that somebody else could have written."""
         for path in (self.path, self.path.parent):
             try:
                 known = path.lstat()
@@ -154,7 +152,7 @@ def _parse(line: bytes) -> Any:
 
 
 def _clean(text: str) -> str:
-    """Return what a file says as the diary may show it: plain text on one line."""
+    """Return a file's text for the diary: plain, on one line."""
     return parse_text(text, MAX_DETAIL) or ""
 
 
@@ -170,7 +168,6 @@ class OwnStrategy(Strategy):
     answers: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def prepare(self, views: Sequence[View]) -> None:
-        """Ask about all tokens of a round at once."""
         shown = [show_view(view) for view in views]
         found = self._ask("enter", views=shown)
         if not isinstance(found, list) or len(found) != len(views):
@@ -179,13 +176,11 @@ class OwnStrategy(Strategy):
         self.answers.update(zip((view.token.mint for view in views), found, strict=True))
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        """Return what it decided about a token."""
         if view.token.mint not in self.answers:
             self.prepare([view])
         return self._read_entry(self.answers[view.token.mint])
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        """Ask whether to leave a position."""
         found = self._ask("leave", view=show_view(view), position=asdict(position))
         match found:
             case None:
@@ -234,19 +229,17 @@ class OwnFiles:
         self.files: dict[str, OwnFile] = {}
 
     def begin(self) -> None:
-        """Begin a tick; see OwnFile.begin."""
+        """Start a tick: retry failed files and reread changed ones."""
         for file in self.files.values():
             file.begin()
 
     def close(self) -> None:
-        """End all processes."""
         for file in self.files.values():
             file.stop()
 
     def read_strategy(self, family: str, given: Mapping[str, Any]) -> Strategy:
-        """Return the strategy of a family, or of a file by `own:NAME`, with these settings.
-
-        BadSetting for a setting it does not have, OwnFault where the file fails.
+        """Return the strategy of a family, or of a file as `own:NAME`. Raises BadSetting for an
+        unknown setting and OwnFault if the file fails.
         """
         found = NAME.fullmatch(family)
         if not found:
@@ -258,7 +251,7 @@ class OwnFiles:
 
 
 def make_strategy(family: str, file: OwnFile, given: Mapping[str, Any]) -> OwnStrategy:
-    """Return a file's strategy, its settings checked by the bounds it tells."""
+    """Return a file's strategy, with settings checked against its own bounds."""
     bounds = file.bounds
     for name, value in given.items():
         if name not in bounds:

@@ -47,8 +47,8 @@ class NotAStrategy(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer each line of standard input until it ends; the one argument is the file's path. What
-    the file prints goes nowhere.
+    """Answer each line of standard input until it ends. The argument is the file's path. Output of
+    the file is discarded.
     """
     (path,) = arguments
     forbid_processes()
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def forbid_processes() -> None:
     """Keep this process from starting others, which could outlive it and the server. Threads end
-    with it, so a filter of system calls allows them.
+    with it, so the system call filter allows them.
     """
     # A 32-bit Python uses another ABI than its kernel.
     knows = sys.platform == "linux" and sys.maxsize > 2**32
@@ -135,8 +135,8 @@ def load_strategy(path: str) -> type[Strategy]:
 
 
 def describe_error(error: BaseException, path: str) -> str:
-    """Return the kind of an exception and the line of the file it came from. Its text may hold
-    anything, so it is left out.
+    """Return an exception's class and its line in the file, without its text, which may contain
+    anything.
     """
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == path]
     where = f" in line {frames[-1].lineno}" if frames else ""
@@ -160,7 +160,7 @@ def _show_bounds(one: Any) -> list[int]:
 
 
 def show_found(found: object) -> Any:
-    """Return a decision as JSON; anything that is no decision as the name of its type."""
+    """Return a decision as JSON; for anything else, the name of its type."""
     if found is None:
         return None
     if isinstance(found, Enter | Refusal):
@@ -171,7 +171,7 @@ def show_found(found: object) -> Any:
 
 
 def read_view(shown: Mapping[str, Any]) -> View:
-    """Return the view that paper.own shows a strategy."""
+    """Return the view that paper.own sent."""
     token = dict(shown["token"])
     token["checks"] = tuple(Check(*one) for one in token["checks"])
     window = tuple(Snapshot(*one) for one in shown["window"])

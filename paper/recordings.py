@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from paper import flows, measured_store, rows
+from paper import measured_store, store
 from paper.backtests import Recording
-from paper.faults import Faults
-from paper.guard import DAY_MS, HOUR_MS
-from paper.load import find_tokens, read_snapshot
 from paper.market import Snapshot, Token
+from paper.rules import DAY_MS, HOUR_MS
+from paper.store import find_tokens, read_snapshot
+from paper.trader import Faults
 from storage.rows import select
 
 MINUTE_MS = 60_000
-# How old snapshots are that are kept at this distance (market.rules.keep_until).
+# (maximum age, distance) of kept snapshots; see market.rules.keep_until.
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
@@ -35,7 +35,7 @@ class TakenRow(NamedTuple):
 
 
 FIRST_AFTER = "SELECT taken_at FROM snapshot WHERE id >= ? ORDER BY id LIMIT 1"
-PAGE_OF_SNAPSHOTS = f"{rows.NAMED_SNAPSHOT} WHERE s.id >= ? ORDER BY s.id LIMIT {PAGE}"
+PAGE_OF_SNAPSHOTS = f"{store.NAMED_SNAPSHOT} WHERE s.id >= ? ORDER BY s.id LIMIT {PAGE}"
 
 
 class Span(NamedTuple):
@@ -46,14 +46,14 @@ class Span(NamedTuple):
 
 
 def read_recording(span: Span, interval_ms: int, now: int) -> Recording:
-    """Return the recording of a time, at the distance at which all of it is kept.
+    """Return the recording of a time at the distance at which all of it is kept.
 
-    `interval_ms`: the scout's. Tokens are what is known of them now.
+    `interval_ms`: the scout's. Tokens are as they are known now.
     """
     grain = find_grain(span.start, interval_ms, now)
-    found = find_tokens(Faults(), rows.RECORDED_TOKENS)
+    found = find_tokens(Faults(), store.RECORDED_TOKENS)
     tokens = {token.mint: token for token in found.values()}
-    known = flows.list_flows(span.start - DAY_MS, span.end)
+    known = store.list_flows(span.start - DAY_MS, span.end)
     return Recording(
         grain,
         span.start,
@@ -92,7 +92,7 @@ def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
 def _list_snapshots(span: Span, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
     ident = _find_first_id(span.start)
     while True:
-        page = select(rows.NamedSnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
+        page = select(store.NamedSnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
         for row in page:
             if row.taken_at >= span.end:
                 return

@@ -1,50 +1,50 @@
-"""What closes add up to: rates with their intervals, results at other costs, and the test against
-random entries. Pure.
+"""What closes and equity add up to: rates with intervals, the test against random entries, and
+figures of an account. Pure.
 
-Closes are not independent. Those of one token that were entered within an hour are one cluster, and
-clusters that began on one UTC day share the market of that day. So the error of a ratio is taken
-over days: Student's t on the linearized ratio of day sums. Under MIN_DAYS days or MIN_CLUSTERS
-clusters there is no interval, and `intervalReason` says so. Nothing here is money: ratios are exact
-until they are rounded for display.
+Closes aren't independent. Closes of one token that were entered within an hour are one cluster, and
+clusters that began on one UTC day share that day's market. So the error of a ratio is taken over
+days: Student's t on the linearized ratio of day sums. Below MIN_DAYS days or MIN_CLUSTERS clusters
+there is no interval, and `intervalReason` says why. Ratios are exact until they are rounded for
+display; money stays whole lamports.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from itertools import accumulate
-from math import atan, pi, sqrt
+from itertools import accumulate, groupby
+from math import atan, exp, log, pi, sqrt
 from operator import sub, truediv
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
 from paper.account import Close, cluster
-from paper.guard import DAY_MS
+from paper.rules import DAY_MS
 
+# ---- rates ---------------------------------------------------------------------------------------
 COMPARED_DAYS = 30
 MIN_DAYS, MIN_CLUSTERS = 5, 10
 LEVEL = 95
 # Names of sample sizes, each for up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
-# How many times each cost counts where results are shown at other costs.
+# Multiples of the costs that results are shown at.
 COST_FACTORS = (1, 2, 3)
 
 
 class Interval(NamedTuple):
-    """Where a ratio lies; both bounds belong to it."""
+    """An interval of a ratio, including both bounds."""
 
     low: float
     high: float
 
 
 class Share(NamedTuple):
-    """What a cluster or a day adds to both sides of a ratio."""
+    """The contribution of a cluster or day to a ratio."""
 
     part: float
     whole: float
 
     def plus(self, other: "Share") -> "Share":
-        """Return the sum of both."""
         return Share(self.part + other.part, self.whole + other.whole)
 
 
@@ -59,14 +59,13 @@ class Ratio(NamedTuple):
     days: int
 
     def interval(self, level: float = LEVEL / 100) -> Interval:
-        """Return the two-sided interval of this level."""
         reach = find_student(1 - (1 - level) / 2, self.days - 1) * self.error
         return Interval(self.value - reach, self.value + reach)
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of eligible closes. start: lamports in the accounts they were made in,
-    which their drawdown is measured by.
+    """Return the figures of eligible closes. start: lamports of their accounts, the base of the
+    drawdown.
     """
     eligible = [close for close in closes if close.excluded is None]
     return {
@@ -101,7 +100,7 @@ def find_win_interval(groups: Sequence[Sequence[Close]]) -> list[float] | None:
 
 
 def explain_missing(clusters: int, days: int) -> str | None:
-    """Return why closes have no interval; None where they have one."""
+    """Return why closes have no interval, or None."""
     if days < MIN_DAYS:
         return f"{days} of the {MIN_DAYS} days an interval needs"
     if clusters < MIN_CLUSTERS:
@@ -110,28 +109,25 @@ def explain_missing(clusters: int, days: int) -> str | None:
 
 
 def count_days(groups: Sequence[Sequence[Close]]) -> int:
-    """Count the UTC days on which clusters began."""
     return len({group[0].opened_at // DAY_MS for group in groups})
 
 
 def find_return(close: Close) -> float:
-    """Return what a close earned, as a share of what was spent on it."""
     return close.net / max(1, close.spent)
 
 
 def find_win(close: Close) -> float:
-    """Return 1 for a close that won, else 0."""
     return float(close.net > 0)
 
 
 def find_ratio(
     groups: Sequence[Sequence[Close]], measure: Callable[[Close], float], *, pseudo: bool = False
 ) -> Ratio | None:
-    """Return the mean of a measure over the closes of these clusters with its error over days; None
-    for too few days or clusters.
+    """Return the mean of a measure over clustered closes with its error over days; None for too few
+    days or clusters.
 
-    pseudo: count one more close at 0 and one at 1, each on a day of its own, since closes that all
-    won would have no error (Agresti and Coull 1998).
+    pseudo: count one more close at 0 and one at 1, each on its own day, since closes that all won
+    would have no error (Agresti and Coull 1998).
     """
     days = count_days(groups)
     if explain_missing(len(groups), days):
@@ -172,8 +168,8 @@ def find_student(p: float, freedom: int) -> float:
 
 
 def student_tail(t: float, freedom: int) -> float:
-    """Return how likely Student's t is above t >= 0: exact for a whole number of degrees of
-    freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
+    """Return the probability that Student's t exceeds t >= 0, exact for integer degrees of freedom
+    (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
     theta = atan(t / sqrt(freedom))
     cosine, sine = sqrt(freedom / (freedom + t * t)), t / sqrt(freedom + t * t)
@@ -211,7 +207,7 @@ def compare_ratios(one: Ratio, other: Ratio) -> Difference:
 
 
 def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
-    """Return the largest fall of what closes add up to, in percent of its highest so far."""
+    """Return the largest fall of the sum of closes, in percent of its peak."""
     if not eligible or start <= 0:
         return None
     moves = [close.net for close in sorted(eligible, key=lambda one: one.closed_at)]
@@ -222,8 +218,8 @@ def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
 
 
 def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of one family from its closes of the last COMPARED_DAYS. start: lamports
-    in all accounts of the family together.
+    """Return a family's figures from its closes of the last COMPARED_DAYS. start: lamports of all
+    its accounts.
     """
     eligible = [close for close in closes if close.excluded is None]
     returns = list_returns(eligible)
@@ -238,17 +234,16 @@ def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 def count_excluded(closes: Sequence[Close]) -> dict[str, int]:
-    """Count the closes that are not eligible, by reason."""
     return dict(sorted(Counter(close.excluded for close in closes if close.excluded).items()))
 
 
 def list_returns(closes: Sequence[Close]) -> list[Decimal]:
-    """Return what each close earned, in percent of what was spent on it."""
+    """Return each close's return in percent."""
     return [Decimal(close.net) * 100 / close.spent for close in closes if close.spent]
 
 
 def find_mean(returns: Sequence[Decimal]) -> float | None:
-    """Return the mean of percentages with two decimals; None without any."""
+    """Return the mean of percentages with two decimals, or None."""
     return _round(sum(returns, Decimal(0)) / len(returns), 2) if returns else None
 
 
@@ -257,8 +252,8 @@ def _show(ratio: Ratio | None, times: float, digits: int) -> list[float] | None:
 
 
 def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
-    """Return the mean return and the win rate with every cost one, two and three times as high, for
-    the same trades at the same prices.
+    """Return mean return and win rate at one, two and three times the costs, for the same trades at
+    the same prices.
     """
     spent = [close for close in eligible if close.spent]
     found = []
@@ -272,16 +267,191 @@ def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
 
 
 def cost_share(closes: Sequence[Close]) -> float | None:
-    """Return costs as a share of the price moves, up or down; None where no price moved."""
     moved = sum(abs(close.gross) for close in closes)
     costs = sum(close.gross - close.net for close in closes)
     return _round(Decimal(costs) / moved, 4) if moved else None
 
 
 def name_sample(count: int) -> str:
-    """Name how meaningful a number of clusters is: the first of SAMPLES whose limit it fits."""
     return next((name for limit, name in SAMPLES if count <= limit), "enough")
 
 
 def _round(number: Decimal, digits: int) -> float:
     return float(round(number, digits))
+
+
+# ---- figures of an account -----------------------------------------------------------------------
+# Fewer days say nothing about how returns vary.
+MIN_RATIO_DAYS = 20
+# Log of the yearly factor beyond which growth is meaningless.
+MAX_LOG_GROWTH = 50
+
+
+class Mark(NamedTuple):
+    """What an account was worth. `at`: ms; `equity`, `held`: lamports of all and of positions;
+    `sol_cents`: what a SOL cost then, in USD cents.
+    """
+
+    at: int
+    equity: int
+    held: int
+    sol_cents: int | None = None
+
+
+def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int) -> dict[str, Any]:
+    """Return the figures of an account that started with `start` lamports. Marks are in order."""
+    returns = list_daily_returns(marks, start)
+    drawdown, growth = find_drawdown(marks, start), find_growth(marks, start, len(returns))
+    percentage = drawdown and round(100 * drawdown.share, 2)
+    return {
+        "maxDrawdownPct": percentage,
+        "drawdownFrom": drawdown and drawdown.since,
+        "drawdownTo": drawdown and drawdown.until,
+        "days": len(returns),
+        "cagrPct": growth,
+        "calmar": round(growth / percentage, 2) if growth is not None and percentage else None,
+        "sharpePerDay": find_sharpe(returns),
+        "sortinoPerDay": find_sortino(returns),
+        "exposure": find_exposure(marks),
+        "solUsdChangePct": find_market_change(marks),
+        **describe_closes(closes, start),
+        **describe_runs(closes),
+    }
+
+
+def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
+    """Return best and worst close, turnover and the share of costs."""
+    nets = [close.net for close in closes]
+    gains, losses = sum(n for n in nets if n > 0), -sum(n for n in nets if n < 0)
+    spent = sum(close.spent for close in closes)
+    costs = sum(close.gross - close.net for close in closes)
+    return {
+        "expectancyLamports": str(sum(nets) // len(nets)) if nets else None,
+        "profitFactor": round(gains / losses, 2) if losses else None,
+        "turnover": round(spent / start, 2) if start else None,
+        "feeShare": round(costs / spent, 4) if spent else None,
+        "bestLamports": str(max(nets)) if nets else None,
+        "worstLamports": str(min(nets)) if nets else None,
+    }
+
+
+class Drawdown(NamedTuple):
+    """The deepest fall of equity below its highest so far, as a share of that; dates in ms."""
+
+    share: float
+    since: int
+    until: int
+
+
+def find_drawdown(marks: Sequence[Mark], start: int) -> Drawdown | None:
+    """Return an account's largest fall; None without marks."""
+    if not marks:
+        return None
+    peak, peak_at = start, marks[0].at
+    worst = Drawdown(0.0, peak_at, peak_at)
+    for mark in marks:
+        if mark.equity >= peak:
+            peak, peak_at = mark.equity, mark.at
+        elif (peak - mark.equity) / peak > worst.share:
+            worst = Drawdown((peak - mark.equity) / peak, peak_at, mark.at)
+    return worst
+
+
+def find_growth(marks: Sequence[Mark], start: int, days: int) -> float | None:
+    """Return the yearly growth in percent; None under MIN_RATIO_DAYS."""
+    if days < MIN_RATIO_DAYS or start <= 0 or marks[-1].equity <= 0:
+        return None
+    years = max(1, marks[-1].at - marks[0].at) / (365 * DAY_MS)
+    growth = log(marks[-1].equity / start) / years
+    return round(100 * (exp(growth) - 1), 2) if growth < MAX_LOG_GROWTH else None
+
+
+def find_market_change(marks: Sequence[Mark]) -> float | None:
+    """Return the change of the SOL price in dollars over the marks, in percent; None if unknown."""
+    known = [mark.sol_cents for mark in marks if mark.sol_cents]
+    return round(100 * (known[-1] - known[0]) / known[0], 2) if known else None
+
+
+def describe_runs(closes: Sequence[Close]) -> dict[str, Any]:
+    """Return the longest runs of wins and losses, and median holding times."""
+    ordered = sorted(closes, key=lambda one: one.closed_at)
+    runs = {True: 0, False: 0}
+    for won, group in groupby(ordered, lambda one: one.net > 0):
+        runs[won] = max(runs[won], len(list(group)))
+    held = {
+        won: [(one.closed_at - one.opened_at) // 1000 for one in closes if (one.net > 0) == won]
+        for won in runs
+    }
+    return {
+        "longestWinStreak": runs[True],
+        "longestLossStreak": runs[False],
+        "medianWinnerSeconds": int(median(held[True])) if held[True] else None,
+        "medianLoserSeconds": int(median(held[False])) if held[False] else None,
+    }
+
+
+class Fall(NamedTuple):
+    """How far equity was below its highest so far, and that highest, in lamports."""
+
+    fall: int
+    peak: int
+
+
+def list_falls(marks: Sequence[Mark], start: int) -> list[Fall]:
+    falls, peak = [], start
+    for mark in marks:
+        peak = max(peak, mark.equity)
+        falls.append(Fall(peak - mark.equity, peak))
+    return falls
+
+
+def list_daily_returns(marks: Sequence[Mark], start: int) -> list[float]:
+    """Return the return of each UTC day with a mark, from the last mark before it."""
+    ends = {mark.at // DAY_MS: mark.equity for mark in marks}
+    before, returns = start, []
+    for equity in ends.values():
+        returns.append(equity / before - 1 if before else 0.0)
+        before = equity
+    return returns
+
+
+def find_sharpe(returns: Sequence[float]) -> float | None:
+    """Return mean over deviation of daily returns; None for too few or constant ones."""
+    spread = stdev(returns) if len(returns) >= MIN_RATIO_DAYS else 0.0
+    return round(fmean(returns) / spread, 2) if spread else None
+
+
+def find_sortino(returns: Sequence[float]) -> float | None:
+    """Return mean over downside deviation of daily returns; None as for Sharpe."""
+    if len(returns) < MIN_RATIO_DAYS:
+        return None
+    downside = sqrt(fmean(min(one, 0.0) ** 2 for one in returns))
+    return round(fmean(returns) / downside, 2) if downside else None
+
+
+def find_exposure(marks: Sequence[Mark]) -> float | None:
+    shares = [mark.held / mark.equity for mark in marks if mark.equity > 0]
+    return round(fmean(shares), 4) if shares else None
+
+
+# ---- results by what closes share ----------------------------------------------------------------
+class Group(NamedTuple):
+    """Closes that share a token or a reason. `net`: lamports together."""
+
+    key: str
+    name: str
+    closes: int
+    wins: int
+    net: int
+
+
+def group_closes(closes: Sequence[Close], by: str) -> list[Group]:
+    """Add up closes by their `mint` or `reason`, the largest loss or gain first."""
+    found: dict[str, Group] = {}
+    for close in closes:
+        key = getattr(close, by)
+        name = close.symbol if by == "mint" else key
+        old = found.get(key, Group(key, name, 0, 0, 0))
+        wins = old.wins + (close.net > 0)
+        found[key] = Group(key, name, old.closes + 1, wins, old.net + close.net)
+    return sorted(found.values(), key=lambda one: (-abs(one.net), one.key))

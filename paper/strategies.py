@@ -49,7 +49,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """There was a reason to enter, and a reason not to."""
+    """A reason not to enter despite a signal."""
 
     reason: str
     detail: str
@@ -67,13 +67,13 @@ class BadSetting(ValueError):
 
 
 def setting(default: int, low: int, high: int) -> Any:
-    """Declare a setting with its default and its bounds, both allowed."""
+    """Declare a setting with its default and its inclusive bounds."""
     return field(default=default, metadata={"low": low, "high": high})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """The settings that all families share, and what keeps each from entering."""
+    """Settings and refusals that all families share."""
 
     # Of the equity, for one position.
     size_bps: int = setting(1_000, 10, 2_500)
@@ -89,7 +89,7 @@ class Strategy:
     # How much worse than quoted at the decision an order may fill.
     slippage_limit_bps: int = setting(500, 10, 5_000)
     time_stop: int = setting(45, 2, 2_000)
-    # 1: enter tokens whose freeze authority is active, too.
+    # 1: also enter tokens with an active freeze authority.
     allow_freezable: int = setting(0, 0, 1)
 
     family: ClassVar[str] = ""
@@ -98,15 +98,12 @@ class Strategy:
         """Prepare to be asked about these tokens; strategies in a process of their own do."""
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        """Return a reason to enter the token, a reason not to, or None."""
         raise NotImplementedError
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        """Return a reason to sell the position, or a part of it, or None."""
         raise NotImplementedError
 
     def refuse(self, view: View, now: int) -> Refusal | None:
-        """Return what keeps every family from entering, or None."""
         age, liquidity = now - view.last.at, view.last.liquidity
         if age > self.latency_budget_ms:
             return Refusal(
@@ -130,12 +127,10 @@ class Strategy:
         return None
 
     def stop(self, view: View, position: Position) -> Exit | None:
-        """Return an exit by the stop under the entry, or None."""
         fallen = _moved(position.entry_price, view.last.known_price) <= -self.stop_bps
         return Exit("stop") if fallen else None
 
     def leave_late(self, view: View, position: Position) -> Exit | None:
-        """Return an exit by the stop under the entry or by the time stop, or None."""
         late = position.held >= self.time_stop
         return self.stop(view, position) or (Exit("time_stop") if late else None)
 
@@ -152,9 +147,6 @@ class Momentum(Strategy):
     family: ClassVar[str] = "momentum"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        """Enter after a rise of `rise_bps` over `lookback` snapshots, with more volume and above
-        the mean.
-        """
         window, last = view.window, view.window[-1]
         if len(window) < max(self.mean_over, self.lookback + 1):
             return None
@@ -174,7 +166,6 @@ class Momentum(Strategy):
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        """Leave once the price fell by `trail_bps` from its high."""
         if view.last.known_price * ONE <= position.high * (ONE - self.trail_bps):
             return Exit("trailing_stop")
         return self.leave_late(view, position)
@@ -187,16 +178,15 @@ class MeanReversion(Strategy):
     mean_over: int = setting(12, 4, 13)
     # Tenths of a standard deviation.
     deviations_tenths: int = setting(20, 5, 60)
-    # Least distance to the mean: the noise of a calm token does not pay the costs.
+    # Minimum distance to the mean: the noise of a calm token doesn't pay the costs.
     gap_bps: int = setting(300, 0, 9_000)
-    # Of the window's mean liquidity, what must still be there.
+    # Minimum liquidity as a share of the window's mean.
     holds_bps: int = setting(9_500, 5_000, ONE)
     time_stop: int = setting(30, 2, 2_000)
 
     family: ClassVar[str] = "mean_reversion"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        """Enter at `deviations_tenths` and `gap_bps` under the mean, while liquidity holds."""
         past, last = view.sums(self.mean_over), view.window[-1]
         # The distance under the mean, times the count.
         below = past.price_sum - last.known_price * past.count
@@ -221,7 +211,6 @@ class MeanReversion(Strategy):
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        """Leave once the price is back at its mean."""
         past = view.sums(self.mean_over)
         if past.count and view.last.known_price * past.count >= past.price_sum:
             # In a fall the mean drops to the price, so the stop (which has no limit) comes first.
@@ -245,7 +234,7 @@ class Breakout(Strategy):
     # ... and how many snapshots of it are needed.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
-    # A token that is rising fast fills only at a higher price.
+    # Tokens that rise fast fill only at a higher price.
     slippage_limit_bps: int = setting(2_000, 10, 5_000)
     profit_bps: int = setting(2_000, 100, 100_000)
     profit_share_bps: int = setting(5_000, 1_000, 9_000)
@@ -254,7 +243,6 @@ class Breakout(Strategy):
     family: ClassVar[str] = "breakout"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        """Enter at a new high, or a rising new pair, with `volume_bps` of the mean volume."""
         past, last = view.sums(self.lookback), view.window[-1]
         created_at = view.token.pair_created_at
         new = (
@@ -289,9 +277,6 @@ class Breakout(Strategy):
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        """Sell `profit_share_bps` of it at a gain of `profit_bps`, once; else leave as any
-        strategy.
-        """
         if (
             not position.reduced
             and _moved(position.entry_price, view.last.known_price) >= self.profit_bps
@@ -312,7 +297,6 @@ class FlowFollower(Strategy):
     family: ClassVar[str] = "flow"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        """Enter what wallets of `owners` owners bought, and did not sell, in `window_minutes`."""
         if not view.flows:
             return None
         flows = [
@@ -339,7 +323,6 @@ class FlowFollower(Strategy):
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        """Leave once wallets of `sellers` owners sold."""
         sold = {
             flow.owner
             for flow in view.flows
@@ -369,7 +352,7 @@ class Copy(Strategy):
     family: ClassVar[str] = "copy"
 
     def list_flows(self, flows: Sequence[Flow], side: str, since: int, until: int) -> list[Flow]:
-        """The bot's purchases or sales of this time (ms), both ends included."""
+        """List the bot's purchases or sales between two times (ms), both included."""
         return [
             one
             for one in flows
@@ -377,7 +360,7 @@ class Copy(Strategy):
         ]
 
     def is_fresh(self, flows: Sequence[Flow], at: int) -> bool:
-        """Did the bot buy a moment before, without having sold since?"""
+        """Return whether the bot bought recently and hasn't sold since."""
         bought = self.list_flows(flows, "buy", at - self.fresh_seconds * 1000, at)
         return bool(bought) and not self.list_flows(flows, "sell", bought[-1].at, at)
 
@@ -387,7 +370,6 @@ class Copy(Strategy):
         return Enter("copy", "bought by the bot it copies")
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        """Sell until as large a share is left of the position as the bot's sales left it."""
         stop = self.stop(view, position)
         if stop:
             return stop
@@ -411,7 +393,7 @@ ALL_FAMILIES: dict[str, type[Strategy]] = {**FAMILIES, COPY: Copy}
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
-    """Decide about one token from what is known at `now`; None where there is nothing to do."""
+    """Decide about one token from what is known at `now`; None if there is nothing to do."""
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)
@@ -421,8 +403,8 @@ def decide(view: View, position: Position | None, strategy: Strategy, now: int) 
 
 
 def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
-    """Make a strategy from its family and the settings given by their public names. Raises
-    BadSetting, naming the field and what is allowed.
+    """Create a strategy from its family and settings by public name. Raises BadSetting, which names
+    the field and what is allowed.
     """
     if family not in ALL_FAMILIES:
         raise BadSetting("family", f"must be one of: {', '.join(ALL_FAMILIES)}")
@@ -454,13 +436,12 @@ def _check(one: Field[Any], name: str, value: Any) -> int | str:
 
 
 def show_settings(strategy: Strategy) -> dict[str, int | str]:
-    """Return {public name: value} of a strategy's settings."""
     settings = [one.name for one in fields(strategy) if one.metadata]
     return {public_name(name): getattr(strategy, name) for name in settings}
 
 
 def public_name(name: str) -> str:
-    """Return the name of a setting in camel case, as readers see it."""
+    """Return a setting's name in camel case."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
@@ -470,7 +451,7 @@ def _moved(before: int, now: int) -> int:
 
 
 # ---- volume --------------------------------------------------------------------------------------
-# The rolling day says nothing about now: it rises and falls with what was a day ago.
+# Daily volume says nothing about now: it changes with what happened a day ago.
 UNKNOWN_VOLUME = Refusal(
     "volume_unknown", "its volume of five minutes or an hour is not known, now and before"
 )
@@ -483,18 +464,18 @@ class Volume(NamedTuple):
     before: KnownSum
 
     def is_over(self, bps: int) -> bool:
-        """Tell whether it is at least this share (basis points) of a mean before it above zero."""
+        """Return whether it is at least this share (basis points) of a positive mean before it."""
         return self.now * self.before.known * ONE >= self.before.total * bps > 0
 
     @property
     def times(self) -> str:
-        """Write how many times the mean before it this is, as in `2.4 times`."""
+        """Format the multiple of the mean before it, such as `2.4 times`."""
         return f"{exact(self.now * self.before.known * 10 // self.before.total, 1)} times"
 
 
 def _compare_volume(past: WindowSums, last: Snapshot) -> Volume | None:
-    """Return the volume of five minutes, else of an hour, with that of the earlier snapshots; None
-    if neither is known for both. Windows of different length are never compared.
+    """Return the volume of five minutes, or else of an hour, with that of earlier snapshots; None
+    if neither is known for both. Windows of different lengths are never compared.
     """
     if last.volume5m is not None and past.volume5m.known:
         return Volume(last.volume5m, past.volume5m)

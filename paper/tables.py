@@ -24,7 +24,7 @@ class Trader(Base):
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="traders")
     owner_id: int
-    # Lower case, derived from the name; seeds whatever is left to chance.
+    # Lower case, derived from the name; seeds everything random.
     handle = TextField(unique=True)
     name = TextField()
     # Names that look alike share it; see accounts.fields.
@@ -34,7 +34,7 @@ class Trader(Base):
     voice = TextField()
     # momentum | mean_reversion | breakout | flow | copy
     family = TextField()
-    # JSON {public name of a setting: whole number or id of a bot}, where it isn't the default.
+    # JSON {public name of a setting: whole number or id of a bot}, if it isn't the default.
     settings = TextField(default="{}")
     # guarded | standard
     start_mode = TextField(default="guarded")
@@ -44,7 +44,7 @@ class Trader(Base):
     retired_at = BigIntegerField(null=True)
     # JSON {name, since, closes, days, last_day}
     phase = TextField()
-    # Counts writes from elsewhere, which a running tick must not overwrite.
+    # Counts writes by others, which a running tick mustn't overwrite.
     version = IntegerField(default=0)
 
 
@@ -58,7 +58,7 @@ class Period(Base):
     number = IntegerField()
     # 0: the trader's own. 1 to 3: a twin's, which is never shown.
     twin = IntegerField(default=0)
-    # Lamports, as all money here.
+    # All money is in lamports.
     starting_cash = BigIntegerField()
     cash = BigIntegerField()
     # Of orders that opened no position.
@@ -68,10 +68,10 @@ class Period(Base):
     # The UTC day of `day_equity`, counted from 1970.
     day = BigIntegerField(default=-1)
     day_equity = BigIntegerField()
-    # Numbers go on through all periods of a trader.
+    # Numbers continue across a trader's periods.
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    # JSON list of paper.twins.Ticket, of a twin.
+    # Of a twin: JSON list of paper.trader.Ticket.
     tickets = TextField(default="[]")
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
@@ -99,7 +99,7 @@ class PaperOrder(Base):
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="orders", index=False)
-    # Of the trader, over all its periods.
+    # Numbered per trader, across periods.
     number = IntegerField()
     mint = TextField()
     symbol = TextField()
@@ -114,9 +114,9 @@ class PaperOrder(Base):
     decided_at = BigIntegerField()
     due_at = BigIntegerField()
     expires_at = BigIntegerField()
-    # The least that all of it must bring: raw units of a buy, lamports of a sale.
+    # Minimum result of the whole: raw units of a purchase, lamports of a sale.
     least = TextField(default="0")
-    # What the token itself keeps of a transfer, in basis points.
+    # The token's transfer fee in basis points.
     transfer_bps = IntegerField(default=0)
     # Why it was decided, in words.
     detail = TextField(default="")
@@ -157,7 +157,7 @@ class PaperFill(Base):
     # JSON list
     marks = TextField()
     model = TextField()
-    # What its pool remembered: lamports, and which trade in it this was; 0 if no pool was asked.
+    # Its pool's memory: lamports, and this trade's number in it; 0 if no pool was involved.
     flow = BigIntegerField(default=0)
     turn = BigIntegerField(default=0)
     # JSON list: what its network fee was drawn from.
@@ -169,7 +169,7 @@ class Position(Base):
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="positions", index=False)
-    # Of the trader, over all its periods.
+    # Numbered per trader, across periods.
     number = IntegerField()
     mint = TextField()
     symbol = TextField()
@@ -194,11 +194,11 @@ class Position(Base):
     slippage = BigIntegerField()
     fees = BigIntegerField()
     rent = BigIntegerField()
-    # What its fills did to the cash: the net result, once it is closed.
+    # The sum of its fills' cash flows: the net result once it is closed.
     cash = BigIntegerField()
     spent = BigIntegerField()
     latency_ms = BigIntegerField()
-    # What its pool would pay at the mark, in lamports.
+    # Lamports that its pool would pay at the mark.
     worth = BigIntegerField(null=True)
     pair = TextField(null=True)
     # JSON list
@@ -226,7 +226,7 @@ class DiaryEntry(Base):
     kind = TextField()
     mint = TextField(null=True)
     order_number = IntegerField(null=True)
-    # JSON: display texts by name; see paper.diary.
+    # JSON: display texts by name; see paper.brain.
     facts = TextField()
 
     class Meta:
@@ -290,7 +290,7 @@ class Backtest(Base):
     progress = IntegerField(default=0)
     # JSON; see paper.backtests.
     result = TextField(null=True)
-    # A sentence, where it failed.
+    # A sentence, if it failed.
     error = TextField(null=True)
     created_at = BigIntegerField()
 
@@ -315,7 +315,7 @@ class SeenFlow(Base):
     wallet = TextField()
     # Uid of the bot that held it then.
     bot = TextField(default="")
-    # Of a sale: how much of what the wallet held was sold, in basis points.
+    # Of a sale: the sold share of the wallet's holdings, in basis points.
     share_bps = IntegerField(default=10_000)
     at = BigIntegerField(index=True)
     first_snapshot = BigIntegerField()
@@ -344,7 +344,7 @@ class EquityMark(Base):
     # Lamports: of cash and positions together, and of the positions alone.
     equity = BigIntegerField()
     held = BigIntegerField()
-    # What a SOL cost, in USD cents.
+    # The SOL price in USD cents.
     sol_cents = BigIntegerField(null=True)
 
     class Meta:
@@ -363,11 +363,11 @@ class RealFill(Base):
     # buy | sell
     side = TextField()
     mint = TextField()
-    # What passed through the venue.
+    # Through the venue.
     lamports = BigIntegerField()
     raw = TextField()  # type: ignore[assignment]
-    # By how much less it got than the model says of the reserves in its own transaction, and of the
-    # snapshot before it; null if that isn't known.
+    # Shortfall against the model, from the reserves in its own transaction and from the snapshot
+    # before it; null if unknown.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
     # Id of the snapshot before it, and how old that was; null without one.
@@ -389,7 +389,7 @@ class NetworkCost(Base):
     p50 = BigIntegerField()
     p75 = BigIntegerField()
     p90 = BigIntegerField()
-    # Middle of what new token accounts held; null where none was opened.
+    # Median rent of new token accounts; null without any.
     rent = BigIntegerField(null=True)
     receipts = IntegerField()
     since = BigIntegerField()

@@ -1,23 +1,22 @@
-"""A trader in memory, and the journal of what its rounds bring about. Pure."""
+"""A trader in memory, the journal of its rounds, and the faults of a pass. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from paper import guard
+from paper import rules
 from paper.account import STARTING_CASH, Account, Close, Position
 from paper.fills import Fill, Order
 from paper.market import Token
 from paper.strategies import Refusal, Strategy
 
-if TYPE_CHECKING:
-    from paper.twins import Ticket
-
-# A refusal is noted once in this time,
-REFUSAL_MS = guard.HOUR_MS
-# ... and no more than this many different ones.
+# ---- traders -------------------------------------------------------------------------------------
+# A refusal is noted once per hour,
+REFUSAL_MS = rules.HOUR_MS
+# ... and at most this many different ones.
 MAX_REFUSALS = 10
-# Refusals that do not depend on the token.
+# Refusals that don't depend on the token.
 ACCOUNT_REFUSALS = {
     "position_limit",
     "no_cash",
@@ -26,7 +25,7 @@ ACCOUNT_REFUSALS = {
 
 
 class RefusalKey(NamedTuple):
-    """A refusal; `mint` is None where it does not depend on the token."""
+    """A refusal; `mint` is None if it doesn't depend on the token."""
 
     reason: str
     mint: str | None
@@ -38,7 +37,7 @@ class DiaryLine:
 
     kind: str
     at: int
-    # Display texts by name; `what` says what sort of line of this kind it is.
+    # Display texts by name; `what` is the subkind.
     facts: Mapping[str, Any]
     mint: str | None = None
     # Number of the order.
@@ -64,9 +63,36 @@ class JournalFill(NamedTuple):
     position: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A sale by a trader: how long after its purchase (ms), which share of the position in basis
+    points, and why.
+    """
+
+    after_ms: int
+    share: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A purchase that a twin may make, as large as a position that its trader opened."""
+
+    # Number of that position.
+    position: int
+    lamports: int
+    due_at: int
+    expires_at: int
+    # The trader's sales that the twin hasn't made yet.
+    legs: tuple[Leg, ...] = ()
+    # What the twin ordered, and when.
+    mint: str | None = None
+    ordered_at: int = 0
+
+
 @dataclass
 class Journal:
-    """What the rounds since the last write brought about, to be stored."""
+    """The results of rounds since the last write."""
 
     entries: list[DiaryLine] = field(default_factory=list)
     # By number, in their latest state.
@@ -82,14 +108,14 @@ class Journal:
 class Trader:
     """A trader with its account, its phase and what it remembers."""
 
-    # Orders the traders, and their claims on a pool.
+    # Decides the order of traders and their claims on a pool.
     id: int
     handle: str
     strategy: Strategy
     account: Account
     # off | observe | on
     adaptive: str = "observe"
-    phase: guard.Phase = field(default_factory=guard.Phase)
+    phase: rules.Phase = field(default_factory=rules.Phase)
     # Whether its account is under review, or a review was upheld.
     reviewed: bool = False
     starting_cash: int = STARTING_CASH
@@ -98,8 +124,8 @@ class Trader:
     # UTC day, counted from 1970, and the equity at its first heartbeat.
     day: int = -1
     day_equity: int = STARTING_CASH
-    # Begun, and their end not yet noted.
-    pauses: list[guard.Pause] = field(default_factory=list)
+    # Those without a noted end.
+    pauses: list[rules.Pause] = field(default_factory=list)
     # Of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
     # When each refusal was last noted, by refusal_key.
@@ -108,19 +134,19 @@ class Trader:
     review_keys: set[str] = field(default_factory=set)
     # Topics of the reasons of the open review, see topic_of.
     review_topics: set[str] = field(default_factory=set)
-    # Mints that are not traded for now, because of an internal error.
+    # Mints suspended after an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
-    # What enters at random, to compare with.
+    # Random entries to compare with.
     twins: "list[Trader]" = field(default_factory=list)
-    # Of a twin: purchases it may make, and those whose position is open.
-    tickets: "list[Ticket]" = field(default_factory=list)
-    # Whether an operator decides its reviews; else a doubtful price excludes the position.
+    # Of a twin: purchases it may make or has open.
+    tickets: list[Ticket] = field(default_factory=list)
+    # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
     reviewable: bool = True
 
     @property
     def held(self) -> list[Position]:
-        """The open positions of tokens that are not put off."""
+        """Open positions, without tokens that are put off."""
         return [
             position
             for position in self.account.positions.values()
@@ -130,7 +156,6 @@ class Trader:
     def add_line(
         self, kind: str, at: int, mint: str | None = None, order: int | None = None, **facts: Any
     ) -> None:
-        """Add a line to the diary."""
         self.journal.entries.append(DiaryLine(kind, at, facts, mint, order))
 
     def open_review(
@@ -142,10 +167,10 @@ class Trader:
         symbol: str | None = None,
         about: str | None = None,
     ) -> None:
-        """Open a review, or add a reason to the open one; the same reason is given only once.
+        """Open a review, or add a reason to the open one. The same reason is added only once.
 
-        subject: what the reason is about (a snapshot, an order). about: the position or order it
-        belongs to, where it may happen again and again; then an open review gets it only once.
+        subject: what the reason is about (a snapshot, an order). about: the position or order, for
+        reasons that may recur; then an open review gets it only once.
         """
         key = ":".join(str(part) for part in (code, about, subject) if part is not None)
         if key in self.review_keys or (
@@ -160,12 +185,12 @@ class Trader:
 
 
 def topic_of(key: str) -> str:
-    """Return what a reason for a review is about: its key without the subject."""
+    """Return the key of a review reason without its subject."""
     return key.rpartition(":")[0]
 
 
 def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
-    """Note a refusal in the diary, unless it or MAX_REFUSALS others were noted within the hour."""
+    """Note a refusal in the diary, unless it or MAX_REFUSALS others were noted in the last hour."""
     key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
     if key not in trader.refused and len(trader.refused) < MAX_REFUSALS:
@@ -181,5 +206,50 @@ def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
 
 
 def refusal_key(reason: str, mint: str | None) -> RefusalKey:
-    """Return what makes two refusals one line of the diary: per token, or for the account."""
+    """Return what makes refusals the same line of the diary: per token, or per account."""
     return RefusalKey(reason, None if reason in ACCOUNT_REFUSALS else mint)
+
+
+# ---- faults --------------------------------------------------------------------------------------
+class OwnFault(Exception):
+    """The operator's strategy file failed. The message is a sentence for a diary."""
+
+
+class FaultKey(NamedTuple):
+    """The subject of a fault: a trader, a token, or a token for one trader."""
+
+    trader: int | None
+    mint: str | None
+
+
+class Faults:
+    """The exceptions of one pass, by the trader and the token they happened with.
+
+    A trader with a fault is skipped for the rest of the pass. What the pass did to it is in doubt,
+    and so is what it took from pools: the caller discards the pass and plays it again without the
+    trader, or without the token for the trader. With `raising`, exceptions are raised instead.
+    """
+
+    def __init__(self, raising: bool = False) -> None:
+        self.found: dict[FaultKey, Exception] = {}
+        # The token being worked on.
+        self.mint: str | None = None
+        self._raising = raising
+
+    @contextmanager
+    def isolate(self, trader: int | None = None) -> Iterator[None]:
+        """Store an exception raised inside as a fault of the trader and of the token in `mint`."""
+        self.mint = None
+        try:
+            yield
+        except Exception as error:
+            # The caller logs it with its stack and names it in the diary and in health.
+            if self._raising:
+                raise
+            self.found[FaultKey(trader, self.mint)] = error
+
+    def has(self, trader: int) -> bool:
+        return any(key.trader == trader for key in self.found)
+
+    def skip_faulty(self, traders: Sequence[Trader]) -> Sequence[Trader]:
+        return [trader for trader in traders if not self.has(trader.id)] if self.found else traders

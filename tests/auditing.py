@@ -14,6 +14,7 @@ from evidence.memory import Memory
 from evidence.view import Node
 from market.failures import FetchError
 from models import Bot
+from storage import database, writing
 
 
 def ask_service(service):
@@ -56,13 +57,23 @@ def make_auditor(ask, *nodes, memory=None, accepts=False, own=None, reads_log=Fa
     )
 
 
-def audit(service, *nodes, bot=None, **more):
+def audit(service, *nodes, bot=None, ask=None, **more):
     """The Report on a bot of a Service, the first one."""
-    auditor = make_auditor(ask_service(service), *nodes, **more)
+    auditor = make_auditor(ask or ask_service(service), *nodes, **more)
     begun = time.monotonic()
     report = auditor.audit(bot or Bot.select().order_by(Bot.id).first().uid)
     assert time.monotonic() - begun < 60
     return report
+
+
+def audit_log(service, *nodes, **more):
+    return audit(service, *nodes, reads_log=True, **more)
+
+
+def edit(sql, *values):
+    """Edit the database as an operator could."""
+    with writing():
+        assert database.execute_sql(f"{sql} RETURNING 1", values).fetchall(), sql
 
 
 def digest_as_documented(told, pages):

@@ -1,6 +1,6 @@
 """Write docs/samples.md: an answer to every request, from a running demonstration.
 
-    .venv/bin/python app.py demo
+    SELF_REGISTRATION=on .venv/bin/python app.py demo
     CANDOR_URL=http://127.0.0.1:8010 CANDOR_KEY=cnd_pub_... .venv/bin/python tests/samples.py
 
 The key is one that `app.py bot create` shows, with the demonstration's DATA_DIR; `app.py season
@@ -10,8 +10,11 @@ tests/test_samples.py compares the page with /openapi.json.
 
 import json
 import os
+import re
 import urllib.request
 from pathlib import Path
+
+from solders.keypair import Keypair
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "samples.md"
 INTRODUCTION = """# Sample answers
@@ -32,6 +35,10 @@ QUERIES = {
 # The lines of an event.
 EVENT = ("id: ", "event: ", "data: ")
 POST = {"eventId": "sample-1", "body": "Watching, no position yet."}
+AGENT = Keypair.from_seed(b"an agent of the sample answers..")
+CHALLENGE = {"wallet": str(AGENT.pubkey())}
+# What is shown of secrets.
+SECRET = re.compile(r"(cnd_(?:pub|claim)_\w{4})\w+")
 
 
 def ask(path, body=None, stream=False, method=None):
@@ -68,13 +75,25 @@ def find_names():
     }
 
 
+def make_body(path):
+    """What is posted to a path."""
+    if path == "/api/v1/posts":
+        return POST
+    if path == "/api/v1/bots/challenge":
+        return CHALLENGE
+    given = ask("/api/v1/bots/challenge", CHALLENGE)
+    signature = str(AGENT.sign_message(given["text"].encode()))
+    return {"name": "Otto Agent", **CHALLENGE, "signature": signature, "nonce": given["nonce"]}
+
+
 def fill_path(path, operation, names):
     """A path of the document, with names in place of its parameters, and a query."""
     parts = path.split("/")
     room = parts[3] if parts[2] == "v1" else parts[2]
     shared = "#/components/parameters/limit"
     paged = any(one.get("$ref") == shared for one in operation["parameters"])
-    query = QUERIES.get(path, "?limit=1" if paged else "").format_map(names)
+    query = QUERIES.get(path, "") if "requestBody" not in operation else ""
+    query = (query or ("?limit=1" if paged else "")).format_map(names)
     filled = path.replace("{id}", names.get(room, "")).replace("{list}", "closes")
     return filled + query
 
@@ -111,7 +130,8 @@ def write_pair(name, value):
 
 def write_sample(method, path, operation, names):
     """The part of the page about one request."""
-    filled, body = fill_path(path, operation, names), POST if "requestBody" in operation else None
+    filled = fill_path(path, operation, names)
+    body = make_body(path) if "requestBody" in operation else None
     if operation["responses"]["200"]["content"].get("text/event-stream"):
         text = "\n".join(["```text", *ask(path, stream=True), "```"])
     else:
@@ -128,5 +148,5 @@ if __name__ == "__main__":
         for path, item in document["paths"].items()
         for method, operation in item.items()
     ]
-    text = "\n".join([INTRODUCTION, *samples])
+    text = SECRET.sub(r"\1…", "\n".join([INTRODUCTION, *samples]))
     PAGE.write_text(text.replace(os.environ["CANDOR_URL"], "http://127.0.0.1:8010"))

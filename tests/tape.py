@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 from paper import engine
 from paper.account import Account
-from paper.adaptive import run_heartbeat
-from paper.guard import Phase
+from paper.engine import Market, run_heartbeat
 from paper.market import Check, Token, parse_snapshot
-from paper.recent import Market
+from paper.rules import Phase
 from paper.strategies import Enter, Exit, Strategy, setting
 from paper.trader import Trader
 

@@ -11,10 +11,10 @@ from test_closes import order_of
 from test_legacy import SOL, closed, make_trader
 
 from accounts import traders as accounts
-from paper import metrics, store
+from paper import results, store
 from paper.account import STARTING_CASH, Close
-from paper.guard import DAY_MS, HOUR_MS
-from paper.metrics import Mark
+from paper.results import Mark
+from paper.rules import DAY_MS, HOUR_MS
 from paper.store import MARK_MS
 from paper.tables import EquityMark, Period
 from web.api.paper_equity import EquityPoint, TradeRow
@@ -31,7 +31,7 @@ def close(net, spent=100, gross=None, mint="A", reason="stop"):
 def test_figures_of_closes():
     closes = [close(30, gross=40), close(-10, gross=-5), close(-10), close(0)]
     # 10 / 4 = 2 (lamports, cut); 30 / 20; 400 / 1000; costs of 15 in 400.
-    assert metrics.describe_closes(closes, 1_000) == {
+    assert results.describe_closes(closes, 1_000) == {
         "expectancyLamports": "2",
         "profitFactor": 1.5,
         "turnover": 0.4,
@@ -41,20 +41,20 @@ def test_figures_of_closes():
     }
     # 2 / 3; 200 of 1,500; costs of 1 in 200 and in 150.
     thirds = [close(2, gross=3), close(-3)]
-    shown = metrics.describe_closes(thirds, 1_500)
+    shown = results.describe_closes(thirds, 1_500)
     assert (shown["profitFactor"], shown["turnover"], shown["feeShare"]) == (0.67, 0.13, 0.005)
     (once,) = (replace(one, spent=150) for one in thirds[:1])
-    assert metrics.describe_closes([once], 1_500)["feeShare"] == 0.0067
-    assert set(metrics.describe_closes([], 1_000).values()) == {None, 0.0}
-    assert metrics.describe_closes([close(5)], 1_000)["profitFactor"] is None
+    assert results.describe_closes([once], 1_500)["feeShare"] == 0.0067
+    assert set(results.describe_closes([], 1_000).values()) == {None, 0.0}
+    assert results.describe_closes([close(5)], 1_000)["profitFactor"] is None
 
 
 def test_drawdown_counts_from_the_highest_so_far_the_start_included():
     marks = [Mark(n, equity, 0) for n, equity in enumerate((90, 120, 60, 130, 117))]
     # 10 of 100, 60 of 120, 13 of 130.
-    assert metrics.find_drawdown(marks, 100) == metrics.Drawdown(0.5, 1, 2)
-    assert [one.fall for one in metrics.list_falls(marks, 100)] == [10, 0, 60, 0, 13]
-    assert metrics.find_drawdown([], 100) is None
+    assert results.find_drawdown(marks, 100) == results.Drawdown(0.5, 1, 2)
+    assert [one.fall for one in results.list_falls(marks, 100)] == [10, 0, 60, 0, 13]
+    assert results.find_drawdown([], 100) is None
 
 
 def test_ratios_need_twenty_days():
@@ -65,30 +65,30 @@ def test_ratios_need_twenty_days():
         for day in range(days):
             equity = equity * (10_100 if day % 2 == 0 else 9_950) // 10_000
             marks += [Mark(day * DAY_MS, 7, 0), Mark(day * DAY_MS + HOUR_MS, equity, equity // 4)]
-        return metrics.describe_account(marks, [], 10**12)
+        return results.describe_account(marks, [], 10**12)
 
     few, enough = make(19), make(20)
     assert few["days"] == 19 and few["sharpePerDay"] is few["sortinoPerDay"] is None
     # Mean 0.25 %; each day is 0.75 % away from it; downside sqrt(0.5^2 / 2) = 0.354 %.
     assert enough["sharpePerDay"] == round(0.25 / (0.75 * sqrt(20 / 19)), 2)
     assert enough["sortinoPerDay"] == round(0.25 / sqrt(0.125), 2)
-    assert metrics.find_sharpe([0.0] * 30) is metrics.find_sortino([0.01] * 30) is None
+    assert results.find_sharpe([0.0] * 30) is results.find_sortino([0.01] * 30) is None
 
 
 def test_exposure_is_the_mean_share_in_positions():
-    assert metrics.find_exposure([Mark(0, 100, 50), Mark(1, 200, 0), Mark(2, 0, 0)]) == 0.25
-    assert metrics.find_exposure([]) is None
+    assert results.find_exposure([Mark(0, 100, 50), Mark(1, 200, 0), Mark(2, 0, 0)]) == 0.25
+    assert results.find_exposure([]) is None
 
 
 def test_results_are_grouped_by_token_and_by_reason():
     closes = [close(5, mint="A"), close(-9, mint="B"), close(2, mint="A", reason="time_stop")]
-    assert metrics.group_closes(closes, "mint") == [("B", "B", 1, 0, -9), ("A", "A", 2, 2, 7)]
-    assert metrics.group_closes(closes, "reason") == [
+    assert results.group_closes(closes, "mint") == [("B", "B", 1, 0, -9), ("A", "A", 2, 2, 7)]
+    assert results.group_closes(closes, "reason") == [
         ("stop", "stop", 2, 1, -4),
         ("time_stop", "time_stop", 1, 1, 2),
     ]
     named = [replace(one, symbol=f"{one.mint}'s") for one in closes]
-    assert [one.name for one in metrics.group_closes(named, "mint")] == ["B's", "A's"]
+    assert [one.name for one in results.group_closes(named, "mint")] == ["B's", "A's"]
 
 
 # ---- what is stored ------------------------------------------------------------------------------
@@ -151,13 +151,13 @@ def test_growth_dates_streaks_and_durations():
         replace(close(net), opened_at=n * 100_000, closed_at=n * 100_000 + held)
         for n, (net, held) in enumerate(((5, 10_000), (6, 10_000), (-3, 20_000), (1, 10_000)))
     ]
-    shown = metrics.describe_account(marks, history, 100 * SOL)
+    shown = results.describe_account(marks, history, 100 * SOL)
     assert shown["cagrPct"] == round(100 * (1.1 ** (365 / 29) - 1), 2)
     assert (shown["calmar"], shown["maxDrawdownPct"]) == (None, 0.0)
     assert (shown["longestWinStreak"], shown["longestLossStreak"]) == (2, 1)
     assert (shown["medianWinnerSeconds"], shown["medianLoserSeconds"]) == (10, 20)
     assert shown["solUsdChangePct"] == 15.0
-    assert metrics.describe_account(marks[:19], [], 100 * SOL)["cagrPct"] is None
+    assert results.describe_account(marks[:19], [], 100 * SOL)["cagrPct"] is None
 
 
 # ---- the page ------------------------------------------------------------------------------------

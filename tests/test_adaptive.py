@@ -7,9 +7,9 @@ from tape import DAY, MINUTE, START, Tape, Told, said, trader
 from test_brain import closes
 from test_engine import losses
 
-from paper import adaptive, brain, guard
+from paper import brain, engine, rules
 from paper.account import public_id
-from paper.guard import LOOK_BACK_MS
+from paper.rules import LOOK_BACK_MS
 
 SOL, WEEK = 10**9, 7 * DAY
 
@@ -25,7 +25,7 @@ def after(earlier, random=(), **more):
     """A trader that has these closes behind it and closes a position now."""
     one = trader(twins=[SimpleNamespace(closes=list(random))], **more)
     one.closes = list(earlier)
-    adaptive.record_close(one, closed_position())
+    engine.record_close(one, closed_position())
     return one
 
 
@@ -85,9 +85,9 @@ def test_closes_of_two_weeks_are_kept():
 def test_a_pause_is_told_in_full():
     """Fourteen losses in A, an hour apart, the newest just after rules looked last."""
     one = trader(adaptive="on")
-    one.closes = losses(14, at=START - START % guard.LOOK_MS, apart=61 * MINUTE)
+    one.closes = losses(14, at=START - START % rules.LOOK_MS, apart=61 * MINUTE)
     at = one.closes[-1].closed_at
-    adaptive.add_pauses(one, at)
+    engine.add_pauses(one, at)
     lines = {line.facts["rule"]: line for line in one.journal.entries}
     poor = lines["poor_mint"]
     (pause,) = [pause for pause in one.pauses if pause.rule == "poor_mint"]
@@ -112,9 +112,9 @@ def test_the_end_of_a_pause_names_its_token_and_rule():
     one = trader()
     begun, ends = START - DAY, START
     one.pauses = [
-        guard.Pause("p", "poor_mint", "pause_mint", "A", begun, ends, True, 8, DAY, "numbers")
+        rules.Pause("p", "poor_mint", "pause_mint", "A", begun, ends, True, 8, DAY, "numbers")
     ]
-    adaptive.run_heartbeat(one, START)
+    engine.run_heartbeat(one, START)
     (line,) = one.journal.entries
     assert (line.kind, line.at, line.mint) == ("pause", START, "A")
     assert line.facts == {
@@ -131,7 +131,7 @@ def test_the_end_of_a_pause_names_its_token_and_rule():
 def test_a_pause_ends_with_its_last_moment_and_counts_what_was_opened_in_it():
     """Half-open: opened when it began counts, when it ended not; in another token neither."""
     begun = START - DAY
-    pause = guard.Pause("p", "r", "pause_mint", "A", begun, START, False, 8, DAY, "numbers")
+    pause = rules.Pause("p", "r", "pause_mint", "A", begun, START, False, 8, DAY, "numbers")
     for now, ended in ((START - 1, False), (START, True)):
         one = trader()
         one.pauses = [pause]
@@ -141,7 +141,7 @@ def test_a_pause_ends_with_its_last_moment_and_counts_what_was_opened_in_it():
             replace(close, opened_at=at, mint="B" if close.net == 50_000 else "A")
             for close, at in zip(told, moments, strict=True)
         ]
-        adaptive.run_heartbeat(one, now)
+        engine.run_heartbeat(one, now)
         assert (one.pauses == []) is ended
         assert [line.facts for line in one.journal.entries] == ended * [
             {
@@ -154,11 +154,11 @@ def test_a_pause_ends_with_its_last_moment_and_counts_what_was_opened_in_it():
 def test_the_equity_of_a_day_is_that_of_its_first_heartbeat():
     one = trader()
     midnight = START - START % DAY + DAY
-    adaptive.run_heartbeat(one, midnight)
+    engine.run_heartbeat(one, midnight)
     one.account.cash -= SOL
-    adaptive.run_heartbeat(one, midnight + DAY - 1)
+    engine.run_heartbeat(one, midnight + DAY - 1)
     assert (one.day, one.day_equity) == (midnight // DAY, 10 * SOL)
-    adaptive.run_heartbeat(one, midnight + DAY)
+    engine.run_heartbeat(one, midnight + DAY)
     assert (one.day, one.day_equity) == (midnight // DAY + 1, 9 * SOL)
 
 
@@ -167,7 +167,7 @@ def test_guarded_start_ends_with_a_line_of_what_was_counted():
     for reviewed in (True, False):
         one = trader(phase="guarded", reviewed=reviewed)
         one.phase = replace(one.phase, closes=21, days=13, last_day=START // DAY - 1)
-        adaptive.run_heartbeat(one, START)
+        engine.run_heartbeat(one, START)
         assert (one.day, one.phase.name) == (START // DAY, "guarded" if reviewed else "standard")
     (line,) = one.journal.entries
     why = "21 eligible closes on 14 days: evidence of volume, not of profit"
@@ -179,7 +179,7 @@ def test_a_new_phase_begins_with_a_peak_and_days_of_its_own():
     one = trader()
     one.phase = replace(one.phase, closes=30, days=20, last_day=7)
     one.account.cash = 7 * SOL
-    adaptive.check_drawdown(one, START + 5)
+    engine.check_drawdown(one, START + 5)
     assert (one.phase.name, one.phase.since, one.phase.last_day) == ("guarded", START + 5, 7)
     assert (one.phase.closes, one.phase.days, one.peak) == (0, 0, 7 * SOL)
     # 3 of 10 SOL.

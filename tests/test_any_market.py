@@ -87,7 +87,7 @@ def decide_often(seed):
 @pytest.mark.parametrize("seed", [0, 2, 12])
 def test_whatever_a_market_does_adds_up_and_is_made_again(db, settings, monkeypatch, seed):
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 1_000)
-    monkeypatch.setattr("paper.decisions.decide", decide_often(seed))
+    monkeypatch.setattr("paper.engine.decide", decide_often(seed))
     chance, stage = random.Random(seed), Stage(settings)
     for mint in MINTS:
         fee, decimals = chance.choice((0, 0, 300, 999)), chance.choice((0, 6, 6, 9, 12))

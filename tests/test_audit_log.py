@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import ground
 import orjson
 import pytest
-from auditing import ask_service, make_auditor, show_early
+from auditing import ask_service, audit_log, edit, make_auditor, show_early
 from lookout import Lookout
 from node import FakeNode
 from service import Service
@@ -60,16 +60,6 @@ def told(tmp_path, template):
     service.close()
 
 
-def run(service, memory=None, ask=None):
-    auditor = make_auditor(ask or ask_service(service), memory=memory, reads_log=True)
-    return auditor.audit(Bot.get().uid)
-
-
-def change(sql, *values):
-    with writing():
-        assert len(database.execute_sql(f"{sql} RETURNING 1", values).fetchall()) == 1
-
-
 def fields(report):
     return {one.field for one in report.differences}
 
@@ -79,7 +69,7 @@ def find_uid(event):
 
 
 def test_posts_as_they_were_logged_are_the_same_also_a_hidden_one(told):
-    report = run(told)
+    report = audit_log(told)
     assert (report.verdict, report.unknown, report.posts) == ("same", [], COUNT)
 
 
@@ -109,7 +99,7 @@ def test_a_post_that_is_claimed_twice_is_named(told, is_first):
         shown["posts"].insert(0 if is_first else len(shown["posts"]), forged)
         return orjson.dumps(shown)
 
-    report = run(told, ask=ask)
+    report = audit_log(told, ask=ask)
     assert report.verdict == "different" and "posts" in fields(report)
 
 
@@ -127,30 +117,30 @@ def test_a_post_that_is_claimed_twice_is_named(told, is_first):
 def test_what_was_changed_by_hand_is_named(told, column, value, field):
     uid = find_uid("e20")
     value = "other" if column == "event_id" else value
-    change(f"UPDATE post SET {column} = ? WHERE uid = ?", value, uid)
-    report = run(told)
+    edit(f"UPDATE post SET {column} = ? WHERE uid = ?", value, uid)
+    report = audit_log(told)
     logged = {one for one in fields(report) if ".logged." in one}
     assert report.verdict == "different" and logged == {f"posts.{uid}.logged.{field}"}
 
 
 def test_a_hidden_post_that_is_shown_again_is_named(told):
     uid = find_uid("e7")
-    change("UPDATE post SET hidden_at = NULL, body = 'new' WHERE uid = ?", uid)
+    edit("UPDATE post SET hidden_at = NULL, body = 'new' WHERE uid = ?", uid)
     expected = {f"posts.{uid}.logged.hiddenAtMs", f"posts.{uid}.logged.words"}
-    assert fields(run(told)) == expected
+    assert fields(audit_log(told)) == expected
 
 
 def test_a_post_that_was_taken_away_is_named(told):
     uid = find_uid("e20")
     database.execute_sql("DELETE FROM arrival")
-    change("DELETE FROM post WHERE uid = ?", uid)
-    assert fields(run(told)) == {f"posts.{uid}"}
+    edit("DELETE FROM post WHERE uid = ?", uid)
+    assert fields(audit_log(told)) == {f"posts.{uid}"}
 
 
 def test_a_post_that_points_to_another_leaf_is_named(told):
     uid, other = find_uid("e20"), Post.get(Post.event_id == "e269").leaf_id + 1
-    change("UPDATE post SET leaf_id = ? WHERE uid = ?", other, uid)
-    assert f"posts.{uid}.logged.logIndex" in fields(run(told))
+    edit("UPDATE post SET leaf_id = ? WHERE uid = ?", other, uid)
+    assert f"posts.{uid}.logged.logIndex" in fields(audit_log(told))
 
 
 def test_verifications_are_as_the_log_has_them(tmp_path, chain):
@@ -166,7 +156,7 @@ def test_verifications_are_as_the_log_has_them(tmp_path, chain):
     report = auditor.audit(Bot.get().uid)
     assert (report.verdict, report.unknown) == ("same", [])
     one = Post.get(Post.status == "verified")
-    change("UPDATE post SET status = 'mismatch' WHERE uid = ?", one.uid)
+    edit("UPDATE post SET status = 'mismatch' WHERE uid = ?", one.uid)
     report = auditor.audit(Bot.get().uid)
     assert (one.signature, f"posts.{one.uid}.logged.status", "mismatch", "verified") in (
         report.differences
@@ -197,14 +187,14 @@ def move_while_read(told, event, is_shown):
 def test_a_verification_that_moves_while_the_evidence_is_read_accuses_nobody(told):
     """It was logged after the evidence, so that is read again; a bot without a wallet has none."""
     uid, ask = move_while_read(told, "e20", is_shown=True)
-    report = run(told, ask=ask)
+    report = audit_log(told, ask=ask)
     assert not any(".logged." in one for one in fields(report))
     assert report.posts == COUNT and fields(report) == {f"posts.{uid}.status"}
 
 
 def test_a_verification_that_is_logged_and_never_shown_is_named(told):
     uid, ask = move_while_read(told, "e20", is_shown=False)
-    assert fields(run(told, ask=ask)) == {f"posts.{uid}.logged.status"}
+    assert fields(audit_log(told, ask=ask)) == {f"posts.{uid}.logged.status"}
 
 
 def test_who_moves_all_the_time_is_judged_by_what_was_known_before(told):
@@ -220,7 +210,7 @@ def test_who_moves_all_the_time_is_judged_by_what_was_known_before(told):
         late.append(path)
         return answer
 
-    report = run(told, ask=restless)
+    report = audit_log(told, ask=restless)
     assert (report.verdict, len(late)) == ("same", 3)
 
 
@@ -235,7 +225,7 @@ def test_an_instance_that_first_says_that_its_log_is_short_hides_nothing_by_it(t
         said["posts"] = [line for line in said["posts"] if line["id"] != gone]
         return orjson.dumps(said)
 
-    report = run(told, ask=lie)
+    report = audit_log(told, ask=lie)
     assert (report.verdict, fields(report)) == ("different", {f"posts.{gone}"})
 
 
@@ -263,39 +253,39 @@ def test_a_bot_that_the_list_leaves_out_is_named(told):
 # ---- the log itself ------------------------------------------------------------------------------
 def edit_leaf(event):
     number = Post.get(Post.event_id == event).leaf_id
-    change("UPDATE log_leaf SET data = replace(data, 'BONK', 'x') || ' ' WHERE id = ?", number)
+    edit("UPDATE log_leaf SET data = replace(data, 'BONK', 'x') || ' ' WHERE id = ?", number)
 
 
 def test_an_edited_leaf_of_a_full_tile_leads_to_another_root(told):
     edit_leaf("e20")
-    assert fields(run(told)) == {"log"}
+    assert fields(audit_log(told)) == {"log"}
 
 
 def test_a_leaf_edited_between_two_audits_is_a_fork(told):
     memory = Memory(None)
-    assert run(told, memory).verdict == "same"
+    assert audit_log(told, memory=memory).verdict == "same"
     edit_leaf("e269")
-    report = run(told, memory)
+    report = audit_log(told, memory=memory)
     ((one),) = report.differences
     assert one.field == "log" and one.theirs.startswith("FORK")
 
 
 def test_a_log_that_became_shorter_between_two_audits_is_a_rollback(told):
     memory = Memory(None)
-    assert run(told, memory).verdict == "same"
-    change("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
-    ((one),) = run(told, memory).differences
+    assert audit_log(told, memory=memory).verdict == "same"
+    edit("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
+    ((one),) = audit_log(told, memory=memory).differences
     assert one.field == "log" and one.theirs.startswith("ROLLBACK")
 
 
 def test_another_log_after_a_restore_cannot_be_told(told):
     memory = Memory(None)
-    assert run(told, memory).verdict == "same"
+    assert audit_log(told, memory=memory).verdict == "same"
     with writing():
         arrivals.open_log(NOW)
-    report = run(told, memory)
+    report = audit_log(told, memory=memory)
     assert report.verdict == "cannot_tell" and "NEW LOG" in report.unknown[0]
-    first = run(told)
+    first = audit_log(told)
     (why,) = first.unknown
     assert first.verdict == "cannot_tell" and first.differences == []
     assert why.startswith("the instance: its log does not continue log_")
@@ -306,38 +296,38 @@ def test_words_that_are_edited_after_a_renewal_are_named(told):
     uid = find_uid("e20")
     for _ in range(2):
         log.renew_log("operator", NOW)
-        assert (run(told).verdict, run(told).unknown) == ("same", [])
-    change("UPDATE post SET body = 'another' WHERE uid = ?", uid)
-    assert fields(run(told)) == {f"posts.{uid}.logged.words"}
+        assert (audit_log(told).verdict, audit_log(told).unknown) == ("same", [])
+    edit("UPDATE post SET body = 'another' WHERE uid = ?", uid)
+    assert fields(audit_log(told)) == {f"posts.{uid}.logged.words"}
 
 
 def test_a_leaf_that_is_edited_before_a_renewal_is_told_by_who_saw_the_log(told):
     memory = Memory(None)
-    assert run(told, memory).verdict == "same"
+    assert audit_log(told, memory=memory).verdict == "same"
     edit_leaf("e269")
     log.renew_log("operator", NOW)
-    ((one),) = run(told, memory).differences
+    ((one),) = audit_log(told, memory=memory).differences
     assert one.field == "log" and one.theirs.startswith("FORK")
 
 
 def test_a_leaf_that_is_edited_after_a_renewal_leads_to_another_root(told):
     log.renew_log("operator", NOW)
     edit_leaf("e269")
-    assert fields(run(told)) == {"log"}
+    assert fields(audit_log(told)) == {"log"}
 
 
 def test_words_are_compared_with_a_log_that_the_present_one_does_not_name(told):
     uid = find_uid("e20")
     with writing():
         arrivals.open_log(NOW)
-    change("UPDATE post SET body = 'another' WHERE uid = ?", uid)
-    assert fields(run(told)) == {f"posts.{uid}.logged.words"}
+    edit("UPDATE post SET body = 'another' WHERE uid = ?", uid)
+    assert fields(audit_log(told)) == {f"posts.{uid}.logged.words"}
 
 
 def test_a_post_without_a_leaf_is_named(told):
     uid = find_uid("e20")
-    change("UPDATE post SET leaf_id = NULL WHERE uid = ?", uid)
-    assert fields(run(told)) == {f"posts.{uid}.logged.logIndex"}
+    edit("UPDATE post SET leaf_id = NULL WHERE uid = ?", uid)
+    assert fields(audit_log(told)) == {f"posts.{uid}.logged.logIndex"}
 
 
 @pytest.mark.parametrize(
@@ -346,9 +336,9 @@ def test_a_post_without_a_leaf_is_named(told):
 )
 def test_what_a_bot_says_of_itself_is_as_it_was_logged(told, column, field):
     influencers.set_profile(Bot.get(), bio="Trades by night", now=NOW + 5)
-    assert run(told).verdict == "same"
-    change(f"UPDATE bot SET {column} = ?", "other")
-    assert fields(run(told)) == {f"bot.logged.{field}"}
+    assert audit_log(told).verdict == "same"
+    edit(f"UPDATE bot SET {column} = ?", "other")
+    assert fields(audit_log(told)) == {f"bot.logged.{field}"}
 
 
 def test_a_profile_that_is_changed_while_the_evidence_is_read_accuses_nobody(told):
@@ -360,23 +350,23 @@ def test_a_profile_that_is_changed_while_the_evidence_is_read_accuses_nobody(tol
             influencers.set_profile(Bot.get(), bio=left.pop(), now=NOW + 5)
         return answer
 
-    assert run(told, ask=restless).verdict == "same" and not left
+    assert audit_log(told, ask=restless).verdict == "same" and not left
 
 
 def test_a_deleted_account_is_as_it_was_logged(told):
     departures.delete_owner(Bot.get().owner, NOW + 9)
-    report = run(told)
+    report = audit_log(told)
     assert (report.verdict, report.unknown) == ("same", [])
 
 
 @pytest.mark.parametrize("at", [NOW - 5, None])
 def test_a_retirement_and_a_beginning_are_as_they_were_logged(told, at):
     influencers.retire_bot(Bot.get(), NOW + 5)
-    assert run(told).verdict == "same"
-    change("UPDATE bot SET retired_at = ?", at)
-    assert fields(run(told)) == {"bot.logged.retiredAtMs"}
-    change("UPDATE bot SET created_at = created_at - 1")
-    assert fields(run(told)) == {"bot.logged.retiredAtMs", "bot.logged.createdAtMs"}
+    assert audit_log(told).verdict == "same"
+    edit("UPDATE bot SET retired_at = ?", at)
+    assert fields(audit_log(told)) == {"bot.logged.retiredAtMs"}
+    edit("UPDATE bot SET created_at = created_at - 1")
+    assert fields(audit_log(told)) == {"bot.logged.retiredAtMs", "bot.logged.createdAtMs"}
 
 
 def replace(service, start, answer):
@@ -395,29 +385,29 @@ def replace(service, start, answer):
 
 @pytest.mark.parametrize("cut", [lambda b: b[:-1], lambda b: b"", lambda b: b[: len(b) // 2]])
 def test_a_truncated_bundle_of_leaves_is_named(told, cut):
-    assert fields(run(told, ask=replace(told, "/log/tile/entries/000", cut))) == {"log"}
+    assert fields(audit_log(told, ask=replace(told, "/log/tile/entries/000", cut))) == {"log"}
 
 
 def test_a_truncated_tile_is_named(told):
-    assert fields(run(told, ask=replace(told, "/log/tile/0/", lambda b: b[:-1]))) == {"log"}
+    assert fields(audit_log(told, ask=replace(told, "/log/tile/0/", lambda b: b[:-1]))) == {"log"}
 
 
 @pytest.mark.parametrize("body", [b"", b"no", b"\xff", b"a\n1\nx\n\n", b"[" * 100_000])
 @pytest.mark.parametrize("start", ["/log/checkpoint", "/log/key", "/log/"])
 def test_nonsense_instead_of_a_checkpoint_accuses_nobody(told, start, body):
-    report = run(told, ask=replace(told, start, lambda b: body))
+    report = audit_log(told, ask=replace(told, start, lambda b: body))
     assert report.verdict == "cannot_tell" and "its log cannot be read" in report.unknown[0]
 
 
 @pytest.mark.parametrize("start", ["/log/", "/log/key", "/log/tile/", "/log/tile/entries/"])
 def test_what_is_not_there_accuses_nobody(told, start):
-    report = run(told, ask=replace(told, start, None))
+    report = audit_log(told, ask=replace(told, start, None))
     assert report.verdict == "cannot_tell" and "its log cannot be read" in report.unknown[0]
 
 
 def test_a_log_that_is_too_long_is_not_read(told, monkeypatch):
     monkeypatch.setattr(log_audit, "MAX_LEAVES", 100)
-    report = run(told)
+    report = audit_log(told)
     assert report.verdict == "cannot_tell" and "too many to read" in report.unknown[0]
 
 
@@ -428,10 +418,10 @@ def test_leaves_are_fetched_once(told):
         asked.append(path)
         return ask(path)
 
-    assert run(told, memory, counting).verdict == "same"
+    assert audit_log(told, memory=memory, ask=counting).verdict == "same"
     assert [path for path in asked if path == "/log/tile/entries/000"] != []
     asked.clear()
-    assert run(told, memory, counting).verdict == "same"
+    assert audit_log(told, memory=memory, ask=counting).verdict == "same"
     assert "/log/tile/entries/000" not in asked
 
 
@@ -442,8 +432,8 @@ def test_what_was_kept_of_a_lie_is_read_again(told):
     def lie(bundle):
         return bundle.replace(b"post", b"tsop")
 
-    run(told, memory, replace(told, "/log/tile/entries/000", lie))
-    assert run(told, memory).verdict == "same"
+    audit_log(told, memory, replace(told, "/log/tile/entries/000", lie))
+    assert audit_log(told, memory=memory).verdict == "same"
 
 
 # ---- of which log --------------------------------------------------------------------------------
@@ -487,4 +477,4 @@ def test_a_post_is_compared_with_the_log_that_holds_it(log, index, place, told):
     parts = [Part("candor/log_old", 0, 5), Part("candor/log_a", 5, 10)]
     read, post = log_audit.LogAudit(None, None, print, parts=parts), SimpleNamespace()
     post.log, post.logIndex = log, index
-    assert (read.find_place(post), read.excuse(post)) == (place, told)
+    assert (read.find_place(log, index), read.excuse(post)) == (place, told)

@@ -18,11 +18,11 @@ from paper import backtests, recordings, results
 from paper.account import Close
 from paper.account import Position as Held
 from paper.backtests import COLUMNS, Recording, show_backtest
+from paper.engine import Market
 from paper.fills import RECORDED_COSTS, NetworkCosts
-from paper.guard import Phase
 from paper.market import Flow, View
 from paper.measured import CostsFrom, VenueError
-from paper.recent import Market
+from paper.rules import Phase
 from paper.strategies import Enter, Momentum, show_settings
 from paper.tables import NetworkCost, PaperFill, PaperOrder, Position, SeenFlow
 from paper.trader import DiaryLine

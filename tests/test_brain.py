@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from tape import START
 
-from paper import brain, diary, guard, results
+from paper import brain, results, rules
 from paper.account import Close
-from paper.guard import DAY_MS, HOUR_MS, Pause, Phase
+from paper.rules import DAY_MS, HOUR_MS, Pause, Phase
 
 SOL = 10**9
 
@@ -46,12 +46,12 @@ def spread(*nets, apart=2 * HOUR_MS, reason="time_stop", at=START):
 
 
 def rules_of(history, pauses=(), at=START - 2 * HOUR_MS):
-    return [pause.rule for pause in guard.find_pauses(history, pauses, at, applied=True, ident=str)]
+    return [pause.rule for pause in rules.find_pauses(history, pauses, at, applied=True, ident=str)]
 
 
 # ---- pauses --------------------------------------------------------------------------------------
 # When rules look again.
-LOOK = START - START % guard.LOOK_MS
+LOOK = START - START % rules.LOOK_MS
 
 
 def apart(*nets, **about):
@@ -65,8 +65,8 @@ def test_a_rule_needs_what_a_coin_hardly_ever_shows():
     once in 1,024 throws, nine of nine once in 512; 12 or more of 13 in 14 of 8,192 (once in 585),
     13 or more of 14 in 15 of 16,384 (once in 1,092).
     """
-    assert guard.is_rare(10, 10) and not guard.is_rare(9, 9) and not guard.is_rare(0, 0)
-    assert not guard.is_rare(12, 13) and guard.is_rare(13, 14)
+    assert rules.is_rare(10, 10) and not rules.is_rare(9, 9) and not rules.is_rare(0, 0)
+    assert not rules.is_rare(12, 13) and rules.is_rare(13, 14)
     assert rules_of(apart(*[-1] * 9)) == []
     assert rules_of(apart(*[-1] * 10)) == ["cool_down"]
     assert rules_of(apart(*[-1] * 12, 1)) == [] == rules_of(apart(*[-1] * 5, 1, 1, 1))
@@ -97,7 +97,7 @@ def test_a_fall_is_one_that_chance_hardly_ever_makes():
     # One loss of three positions among many small wins is chance: 9 < 15 x 9.
     assert rules_of(apart(*[1] * 14, -3 * SOL)) == []
     # 2 * exp(-15 / 2) is less than one in 605.
-    assert 2 * math.exp(-guard.CHANCE_SQUARES / 2) * guard.ACCOUNTS * guard.LOOKS < 1
+    assert 2 * math.exp(-rules.CHANCE_SQUARES / 2) * rules.ACCOUNTS * rules.LOOKS < 1
 
 
 def test_a_poor_token_is_one_that_lost_at_many_times():
@@ -111,7 +111,7 @@ def test_a_poor_token_is_one_that_lost_at_many_times():
 def test_rules_look_once_in_six_hours():
     """At the first close of each six hours of the day, whatever came of it."""
     bad = apart(*[-1] * 10)
-    later = LOOK + guard.LOOK_MS
+    later = LOOK + rules.LOOK_MS
     assert rules_of(bad) == ["cool_down"]
     assert rules_of([*bad, close(11, -1, mint="X", at=later - 1)], at=later - 1) == []
     assert rules_of([*bad, close(11, -1, mint="X", at=later)], at=later) == ["cool_down"]
@@ -127,18 +127,18 @@ def measure_fair_coin(accounts, a_day, losing=0.5, seed=1):
         for number in range(accounts)
     ]
     return {
-        rule.name: sum(rule.name in fired for fired in found) / accounts for rule in guard.RULES
+        rule.name: sum(rule.name in fired for fired in found) / accounts for rule in rules.RULES
     }
 
 
 def flip(chance, a_day, losing):
     """Closes of an account, oldest first, entered an hour before they were closed."""
     closes = []
-    for at in sorted(chance.randrange(COIN_DAYS * guard.DAY_MS) for _ in range(COIN_DAYS * a_day)):
+    for at in sorted(chance.randrange(COIN_DAYS * rules.DAY_MS) for _ in range(COIN_DAYS * a_day)):
         lost, mint = chance.random() < losing, f"token {chance.randrange(COIN_TOKENS)}"
         net = COIN_SPENT // 10 * (-1 if lost else 1)
         reason = "stop" if lost else "trailing_stop"
-        closes.append(Close("", mint, mint, at - guard.HOUR_MS, at, reason, net, net, COIN_SPENT))
+        closes.append(Close("", mint, mint, at - rules.HOUR_MS, at, reason, net, net, COIN_SPENT))
     return closes
 
 
@@ -146,9 +146,9 @@ def find_fired(closes):
     """The rules that fired, at each close as in an account at work."""
     fired, pauses = set(), []
     for number, close in enumerate(closes):
-        begin = close.closed_at - 2 * guard.LOOK_BACK_MS
+        begin = close.closed_at - 2 * rules.LOOK_BACK_MS
         known = [one for one in closes[: number + 1] if one.closed_at > begin]
-        found = guard.find_pauses(known, pauses, close.closed_at, applied=False, ident=str)
+        found = rules.find_pauses(known, pauses, close.closed_at, applied=False, ident=str)
         pauses = [one for one in (*pauses, *found) if one.until > close.closed_at]
         fired |= {pause.rule for pause in found}
     return fired
@@ -173,7 +173,7 @@ def test_the_end_of_a_pause_says_no_more_than_was_counted():
     """
     facts = {"what": "would_have", "rule": "drawdown", "n": 2, "resultSol": "-0.03"}
     said = {
-        effect: diary.format_line("pause", {**facts, "effect": effect})
+        effect: brain.format_line("pause", {**facts, "effect": effect})
         for effect in ("half_size", "long_cooldown", "pause_mint", "pause_family")
     }
     assert all(
@@ -206,7 +206,7 @@ def test_the_end_of_a_pause_says_no_more_than_was_counted():
 )
 def test_codes_are_said_as_words_and_names_as_they_are(kind, facts, line):
     figures = {"n": 8, "sol": "2", "resultSol": "1", "returnPct": "50"}
-    assert diary.format_line(kind, {**figures, **facts}) == line
+    assert brain.format_line(kind, {**figures, **facts}) == line
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_codes_are_said_as_words_and_names_as_they_are(kind, facts, line):
     ],
 )
 def test_a_line_with_odd_facts_is_still_a_line(kind, facts):
-    assert diary.format_line(kind, facts) in (
+    assert brain.format_line(kind, facts) in (
         f"A {kind} whose details cannot be read.",
         "A line whose details cannot be read.",
     )
@@ -251,7 +251,7 @@ def test_what_is_a_day_old_is_looked_at_no_more(apart_ms, rules):
 
 def test_every_pause_ends_within_seven_days_and_tells_its_numbers():
     history = spread(*[-SOL] * 15, apart=61 * 60_000, reason="stop", at=LOOK)[::-1]
-    found = guard.find_pauses(history, [], LOOK, applied=False, ident=str)
+    found = rules.find_pauses(history, [], LOOK, applied=False, ident=str)
     assert [replace(one, id="", rule="") for one in found] == [
         Pause("", "", effect, mint, LOOK, LOOK + hours * HOUR_MS, False, 15, days * DAY_MS, numbers)
         for effect, mint, hours, days, numbers in (
@@ -279,26 +279,26 @@ def test_pauses_only_reduce():
 
     standard, guarded = Phase("standard"), Phase("guarded")
     assert (
-        guard.size_for(1000, standard, [], "A", START) == 1000
-        and guard.size_for(1000, guarded, [], "A", START) == 250
+        rules.size_for(1000, standard, [], "A", START) == 1000
+        and rules.size_for(1000, guarded, [], "A", START) == 250
     )
     assert (
-        guard.size_for(1000, standard, on("half_size"), "A", START) == 500
-        and guard.size_for(1000, guarded, on("half_size"), "A", START) == 125
+        rules.size_for(1000, standard, on("half_size"), "A", START) == 500
+        and rules.size_for(1000, guarded, on("half_size"), "A", START) == 125
     )
-    assert guard.size_for(1000, standard, on("half_size", applied=False), "A", START) == 1000
-    assert guard.size_for(1000, standard, on("half_size"), "A", START + DAY_MS) == 1000
+    assert rules.size_for(1000, standard, on("half_size", applied=False), "A", START) == 1000
+    assert rules.size_for(1000, standard, on("half_size"), "A", START + DAY_MS) == 1000
     assert (
-        guard.cooldown_for(300, on("long_cooldown"), "A", START) == 1200
-        and guard.cooldown_for(300, [], "A", START) == 300
+        rules.cooldown_for(300, on("long_cooldown"), "A", START) == 1200
+        and rules.cooldown_for(300, [], "A", START) == 300
     )
-    assert guard.in_force(on("pause_mint", "A"), "pause_mint", "A", START) and not guard.in_force(
+    assert rules.in_force(on("pause_mint", "A"), "pause_mint", "A", START) and not rules.in_force(
         on("pause_mint", "A"), "pause_mint", "B", START
     )
     assert (
-        guard.positions_for(4, guarded) == 2
-        and guard.positions_for(1, guarded) == 1
-        and guard.positions_for(4, standard) == 4
+        rules.positions_for(4, guarded) == 2
+        and rules.positions_for(1, guarded) == 1
+        and rules.positions_for(4, standard) == 4
     )
 
 
@@ -319,14 +319,14 @@ def test_a_phase_counts_each_day_once_and_ends_with_both_closes_and_days():
 
 def test_guarded_start_stops_at_five_percent_lost_and_returns_at_twenty():
     assert (
-        guard.lost_too_much(950, 1000, Phase("guarded"))
-        and not guard.lost_too_much(951, 1000, Phase("guarded"))
-        and not guard.lost_too_much(1, 1000, Phase("standard"))
+        rules.lost_too_much(950, 1000, Phase("guarded"))
+        and not rules.lost_too_much(951, 1000, Phase("guarded"))
+        and not rules.lost_too_much(1, 1000, Phase("standard"))
     )
     assert (
-        guard.is_locked(800, 1000, Phase("standard"))
-        and not guard.is_locked(801, 1000, Phase("standard"))
-        and not guard.is_locked(1, 1000, Phase("guarded"))
+        rules.is_locked(800, 1000, Phase("standard"))
+        and not rules.is_locked(801, 1000, Phase("standard"))
+        and not rules.is_locked(1, 1000, Phase("guarded"))
     )
 
 
@@ -379,8 +379,8 @@ def test_the_name_of_a_token_is_not_taken_for_what_a_sentence_says(symbol, shown
     assert lesson.text.startswith(f"Of 8 closes in {shown} in 7 days, 8 won;")
     facts = {"what": "bought", "symbol": symbol, "amount": "1", "sol": "2"}
     facts |= {"feesSol": "3", "slippageSol": "4"}
-    assert diary.format_line("fill", facts) == (f"Bought 1 {shown} for 2 SOL, fees 3, slippage 4.")
-    assert diary.format_line("refusal", {"symbol": "every trade", "detail": "told"}) == (
+    assert brain.format_line("fill", facts) == (f"Bought 1 {shown} for 2 SOL, fees 3, slippage 4.")
+    assert brain.format_line("refusal", {"symbol": "every trade", "detail": "told"}) == (
         "Refused every trade: told."
     )
 
@@ -447,11 +447,11 @@ def test_the_more_keys_are_looked_at_the_less_likely_each_has_to_be(monkeypatch)
 def test_lessons_are_looked_for_once_a_week():
     first, second = closes(1, 1)
     week_end = first.closed_at // brain.LOOK_MS * brain.LOOK_MS + brain.LOOK_MS
-    assert guard.is_first_within([first], brain.LOOK_MS)
-    assert not guard.is_first_within(
+    assert rules.is_first_within([first], brain.LOOK_MS)
+    assert not rules.is_first_within(
         [first, replace(second, closed_at=week_end - 1)], brain.LOOK_MS
     )
-    assert guard.is_first_within([first, replace(second, closed_at=week_end)], brain.LOOK_MS)
+    assert rules.is_first_within([first, replace(second, closed_at=week_end)], brain.LOOK_MS)
 
 
 def test_a_comparison_covers_thirty_days_at_most():
@@ -600,23 +600,23 @@ def test_a_drawdown_is_measured_from_the_highest():
 def test_every_line_of_the_diary_has_a_sentence():
     facts = {
         name: "x"
-        for line in diary.LINES.values()
+        for line in brain.LINES.values()
         for name in line.replace("{", " {").split()
         for name in [name.strip("{}.,:;()%")]
         if name
     }
-    for key in diary.LINES:
+    for key in brain.LINES:
         kind, _, what = key.partition(" ")
-        assert diary.format_line(kind, {**facts, "what": what or "x"})
+        assert brain.format_line(kind, {**facts, "what": what or "x"})
 
 
 def test_only_news_is_posted_and_nothing_internal_is_told():
     assert (
-        diary.find_news("fill", {"what": "failed"}) is None
-        and diary.find_news("refusal", {"reason": "stale_snapshot"}) is None
+        brain.find_news("fill", {"what": "failed"}) is None
+        and brain.find_news("refusal", {"reason": "stale_snapshot"}) is None
     )
-    assert diary.find_news("pause", {"what": "observed"}) is None
-    assert diary.find_news("fill", {"what": "closed", "symbol": "AA", "id": "x", "until": 5}) == {
+    assert brain.find_news("pause", {"what": "observed"}) is None
+    assert brain.find_news("fill", {"what": "closed", "symbol": "AA", "id": "x", "until": 5}) == {
         "what": "closed",
         "symbol": "AA",
         "kind": "close",

@@ -12,7 +12,7 @@ from test_legacy import SOL, closed, make_trader, said
 
 from accounts import traders as accounts
 from market.tables import Snapshot, Token
-from paper.fill_model import MODEL_HASH
+from paper.fills import MODEL_HASH
 from paper.tables import DiaryEntry, PaperFill, PaperOrder, PaperPost, Period
 from web.site import closes
 from web.site.closes import PricePoint

@@ -9,7 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from chain.reading.pools import PoolReading, State
-from paper.copying import CopiedTrade, Follower, Outcome, add_raw, add_sol, buy, sell
+from paper.copying import CopiedTrade, Follower, Outcome
+from paper.fills import add_raw, add_sol, buy, sell
 
 SOL = 10**9
 KINDS = (("on_top", True), ("on_top", False), ("gross", False), ("input", False))

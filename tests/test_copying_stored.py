@@ -2,14 +2,18 @@
 the pools that their purchases and sales would have left.
 """
 
+from contextlib import nullcontext
+
 import pytest
 from service import address
 from story import ADA, Story
 from test_pages import text_of
 
+import storage
+from accounts import wallets
 from chain.reading.entries import Entry
 from chain.reading.pools import PoolReading, State
-from models import Bot, Trade, WalletSignature
+from models import Attachment, Bot, Trade, Wallet, WalletSignature
 from paper import copying_store
 from paper.copying import SHOWN_SIZE
 from paper.tables import CopiedTrade, CopyTotal
@@ -89,6 +93,42 @@ def test_nothing_is_worked_out_again_without_new_sales(look):
     CopyTotal.update(mark="of fewer sales").execute()
     assert copying_store.run_tick(NOW + copying_store.REST_MS - 1) == (None, '{"bots":0}')
     assert copying_store.run_tick(NOW + copying_store.REST_MS) == (None, '{"bots":1}')
+
+
+def test_a_new_swap_program_makes_it_work_out_again(look):
+    """The entries are read again, under rules of another name."""
+    play(look)
+    set_pools()
+    copying_store.run_tick(NOW)
+    Wallet.update(rules="with another program").execute()
+    assert copying_store.run_tick(NOW + copying_store.REST_MS) == (None, '{"bots":1}')
+    assert copying_store.run_tick(NOW + 10**9) == (None, '{"bots":0}')
+
+
+def test_outcomes_go_with_the_wallet(look, monkeypatch):
+    """Also those of a run that was going on when the wallet was disconnected."""
+    play(look)
+    set_pools()
+    copying_store.run_tick(NOW)
+    held, read = wallets.find_holder(ADA), copying_store.list_trades
+    assert CopiedTrade.select().exists()
+    CopyTotal.update(mark="old").execute()
+
+    def disconnect(wallets):
+        yield from read(wallets)
+        with storage.writing():
+            wallets.end(held, NOW)
+
+    with storage.writing():
+        wallets.end(held, NOW)
+    assert not CopiedTrade.select().exists()
+    Attachment.update(detached_at=None).execute()
+    monkeypatch.setattr(copying_store, "list_trades", disconnect)
+    monkeypatch.setattr("storage.snapshot", nullcontext)
+    copying_store.run_tick(NOW + 10**9)
+    assert not CopiedTrade.select().exists()
+    copying_store.run_tick(NOW + 2 * 10**9)
+    assert not CopyTotal.select().exists()
 
 
 def test_what_cannot_be_read_is_told_with_its_reason(look):

@@ -27,15 +27,14 @@ from tape import (
 )
 
 from chain.amounts import exact, sol
-from paper import adaptive, decisions, engine, guard, orders
+from paper import engine, rules
 from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
-from paper.faults import FaultKey, Faults
+from paper.engine import Market
 from paper.fills import RENT, NetworkCosts, Order
-from paper.guard import Phase
 from paper.market import Flow, View, percent
-from paper.recent import Market
+from paper.rules import Phase
 from paper.strategies import FAMILIES, Exit, Momentum, Refusal
-from paper.trader import DiaryLine, ReviewReason, refuse
+from paper.trader import DiaryLine, FaultKey, Faults, ReviewReason, refuse
 
 SOL, HOUR = 10**9, 3_600_000
 
@@ -482,7 +481,7 @@ def test_a_restart_leaves_open_orders_unfilled_and_marks_as_they_were():
     mark = one.account.positions["A"]
     one.strategy = replace(one.strategy, mints=("B",), enter_at=(4,))
     tape.play(1, A=None)
-    orders.drop_orders(one, tape.now)
+    engine.drop_orders(one, tape.now)
     tape.play(2, A=None)
     assert (
         not one.account.orders
@@ -528,11 +527,11 @@ def test_a_clock_that_is_set_back_over_midnight_begins_no_day_again():
     one, midnight = trader(phase="guarded"), (START // DAY + 5) * DAY
     for cash, at in ((10, -60_000), (9, 1_000), (8, -1_000), (7, 2_000)):
         one.account.cash = cash * SOL
-        adaptive.run_heartbeat(one, midnight + at)
+        engine.run_heartbeat(one, midnight + at)
     assert one.phase.days == 2 and one.phase.last_day == midnight // DAY
     assert (one.day, one.day_equity) == (midnight // DAY, 9 * SOL)
     # Two days back: the clock was wrong, and that day counts.
-    adaptive.run_heartbeat(one, midnight - 2 * DAY)
+    engine.run_heartbeat(one, midnight - 2 * DAY)
     assert one.phase.days == 3 and (one.day, one.day_equity) == (midnight // DAY - 2, 7 * SOL)
 
 
@@ -544,14 +543,14 @@ def test_guarded_start_ends_after_twenty_closes_and_fourteen_days_without_a_revi
     )
     one = told(phase="guarded")
     one.phase = Phase(since=START, closes=20, days=13, last_day=START // DAY)
-    adaptive.run_heartbeat(one, START + DAY - START % DAY - 1)
+    engine.run_heartbeat(one, START + DAY - START % DAY - 1)
     # The same day.
     assert one.phase.name == "guarded"
     one.reviewed = True
-    adaptive.run_heartbeat(one, START + DAY)
+    engine.run_heartbeat(one, START + DAY)
     assert one.phase.days == 14 and one.phase.name == "guarded"
     one.reviewed = False
-    adaptive.run_heartbeat(one, START + DAY + 1)
+    engine.run_heartbeat(one, START + DAY + 1)
     assert one.phase.name == "standard" and said(one, "phase", "standard")[0]["why"].endswith(
         "not of profit"
     )
@@ -641,7 +640,7 @@ def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
         expires_at=START,
     )
     assert (
-        decisions.size_entry(one, View(token("A"), (quote(0),)), START)
+        engine.size_entry(one, View(token("A"), (quote(0),)), START)
         == 10_000_000
         == 114_078_560 - 2 * (2_039_280 + 8 * 5_000_000) - 20_000_000
     )
@@ -840,7 +839,7 @@ def test_strategies_see_what_was_known_at_the_snapshot():
 
 
 def pause(effect, mint=None):
-    return guard.Pause("p", "rule", effect, mint, START - 1, START + 1, True, 8, DAY, "")
+    return rules.Pause("p", "rule", effect, mint, START - 1, START + 1, True, 8, DAY, "")
 
 
 @pytest.mark.parametrize(
@@ -870,15 +869,15 @@ def test_what_keeps_a_trader_from_a_token_is_said(changes, refusal):
     about = replace(token("A"), **changes.pop("token", {}))
     for name, value in changes.items():
         setattr(one, name, value)
-    found = decisions.find_limit(one, about, START)
-    assert found == (refusal and decisions.Refusal(*refusal))
+    found = engine.find_limit(one, about, START)
+    assert found == (refusal and engine.Refusal(*refusal))
 
 
 def test_one_position_is_told_of_as_one():
     one = told(0, mints=("B",))
     Tape([one], mints="BC").play()
     one.strategy = Told(max_positions=1)
-    assert decisions.find_limit(one, token("A"), START) == decisions.Refusal(
+    assert engine.find_limit(one, token("A"), START) == engine.Refusal(
         "position_limit", "1 position is open already"
     )
 
@@ -1007,7 +1006,7 @@ def test_a_pause_never_stops_an_exit():
     one = told(0, leave=(3,))
     tape = Tape([one]).play(3)
     one.pauses = [
-        guard.Pause("p", "stop_cluster", "pause_family", None, START, START + DAY, True, 8, DAY, "")
+        rules.Pause("p", "stop_cluster", "pause_family", None, START, START + DAY, True, 8, DAY, "")
     ]
     tape.play(3)
     assert not one.account.positions
@@ -1016,12 +1015,12 @@ def test_a_pause_never_stops_an_exit():
 def test_a_pause_notes_how_its_positions_ended():
     one = told(leave=(), adaptive="observe")
     one.pauses = [
-        guard.Pause(
+        rules.Pause(
             "p", "stop_cluster", "pause_family", None, START - DAY, START, False, 8, DAY, ""
         )
     ]
     one.closes = losses(3, at=START - MINUTE) + losses(2, at=START - 2 * DAY)
-    adaptive.run_heartbeat(one, START)
+    engine.run_heartbeat(one, START)
     (facts,) = said(one, "pause")
     assert (facts["what"], facts["ends"], facts["n"], facts["resultSol"]) == (
         "would_have",
@@ -1039,8 +1038,8 @@ def test_changed_cash_is_reviewed_and_a_changed_pipeline_excludes_the_position()
     one.account.positions["A"] = replace(one.account.positions["A"], pipeline="paper/0")
     one.starting_cash = 1
     at = START + 2 * MINUTE
-    adaptive.check_account(one, at)
-    adaptive.check_account(one, at)
+    engine.check_account(one, at)
+    engine.check_account(one, at)
     assert one.journal.review_reasons == [
         ReviewReason(
             *(f"starting_cash_changed:{10 * SOL}", "starting_cash_changed"),

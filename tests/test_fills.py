@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tape import MINUTE, START, quote
 
-from paper import fill_model, fills, pools
+from paper import fills
 from paper.fills import (
+    NEVER_TRADED,
     RENT,
+    Memory,
     NetworkCosts,
     Order,
     Terms,
@@ -25,7 +27,6 @@ from paper.fills import (
     remember,
     write_off,
 )
-from paper.pools import NEVER_TRADED, Memory
 
 SOL = 10**9
 # tape.quote: 1,000 SOL beside 1,000,000 tokens, on Raydium: 0.25 %.
@@ -169,30 +170,30 @@ def test_volume_that_passes_wears_the_memory_away():
     """Both sides are worth 300,000 USD: after 150,000 USD of volume half of the flow is left."""
     memory = Memory(10 * SOL, quote(0), 1)
     five_minutes = quote(5, volume5m_usd="150000")
-    assert pools.carry(memory, five_minutes, 6) == 5 * SOL
+    assert fills.carry(memory, five_minutes, 6) == 5 * SOL
     # A fifth of the five minutes: 30,000 of 150,000.
-    assert pools.carry(memory, quote(1, volume5m_usd="150000"), 6) == 10 * SOL * 150 // 180
+    assert fills.carry(memory, quote(1, volume5m_usd="150000"), 6) == 10 * SOL * 150 // 180
     # Half an hour, of an hour's 300,000.
     hourly = quote(30, volume5m_usd="7", volume1h_usd="300000")
-    assert pools.carry(memory, hourly, 6) == 5 * SOL
-    assert pools.carry(memory._replace(flow=-10 * SOL), five_minutes, 6) == -5 * SOL
+    assert fills.carry(memory, hourly, 6) == 5 * SOL
+    assert fills.carry(memory._replace(flow=-10 * SOL), five_minutes, 6) == -5 * SOL
     # The same snapshot again, or no volume: nothing wears away.
-    assert pools.carry(memory, quote(0), 6) == 10 * SOL
-    assert pools.carry(memory, quote(9, volume="0"), 6) == 10 * SOL
+    assert fills.carry(memory, quote(0), 6) == 10 * SOL
+    assert fills.carry(memory, quote(9, volume="0"), 6) == 10 * SOL
 
 
 def test_what_was_sold_wears_away_with_a_pool_that_shrank():
     """Of 1,000 SOL 250 are left, and a quarter of what simulated sales took out."""
     memory, shrunk = Memory(-8 * SOL, quote(0), 1), quote(1, pool="250", volume="0")
-    assert pools.carry(memory, shrunk, 6) == -2 * SOL
-    assert pools.carry(memory._replace(flow=8 * SOL), shrunk, 6) == 2 * SOL
+    assert fills.carry(memory, shrunk, 6) == -2 * SOL
+    assert fills.carry(memory._replace(flow=8 * SOL), shrunk, 6) == 2 * SOL
 
 
 def test_of_a_pool_whose_depth_is_not_told_nothing_is_known_to_have_gone():
     """Neither before nor after, and so not in between."""
     told, untold = quote(0), quote(1, pool=None, liquidity=None)
-    assert pools.carry(Memory(10 * SOL, told, 1), untold, 6) == 10 * SOL
-    assert pools.carry(Memory(10 * SOL, untold, 1), quote(2, volume="0"), 6) == 10 * SOL
+    assert fills.carry(Memory(10 * SOL, told, 1), untold, 6) == 10 * SOL
+    assert fills.carry(Memory(10 * SOL, untold, 1), quote(2, volume="0"), 6) == 10 * SOL
 
 
 def test_a_position_of_a_drained_pool_is_not_dripped_out_of_it():
@@ -290,11 +291,11 @@ def test_changing_a_constant_without_a_new_id_fails(monkeypatch):
     """All that decides what a fill pays, beside the model's id. A change needs a new id, and the
     digest of that.
     """
-    assert (fills.MODEL, fill_model.MODEL_HASH) == ("amm-cp/3", "c46911190b8e02f9")
+    assert (fills.MODEL, fills.MODEL_HASH) == ("amm-cp/3", "c46911190b8e02f9")
     monkeypatch.setattr(fills, "FAILURE_BPS", 500)
-    constants = fill_model.list_constants()
+    constants = fills.list_constants()
     assert ("RENT", 2_039_280) in constants and ("failing", 500) in constants
-    assert hashlib.sha256(repr(constants).encode()).hexdigest()[:16] == fill_model.MODEL_HASH
+    assert hashlib.sha256(repr(constants).encode()).hexdigest()[:16] == fills.MODEL_HASH
 
 
 # ---- what is held --------------------------------------------------------------------------------
@@ -374,7 +375,7 @@ def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, venue, de
         assert done.side == "sell" or done.moved + done.pool_fee <= amount
         if "liquidity_unknown" not in done.marks:
             net += done.moved
-            found = pools.find_pool(snapshot, decimals) if snapshot.price else None
+            found = fills.find_pool(snapshot, decimals) if snapshot.price else None
             assert found is None or net + found.payable >= 0
         assert liquidate(amount, snapshot, Terms(decimals, tax), memory) >= 0
     assert memory.flow == net
@@ -421,16 +422,16 @@ def test_pumpswap_is_priced_on_its_vault_and_what_it_counts_beyond_it():
     """
     told = {"venue": "pumpswap", "pool": "100", "price": "0.001", "price_usd": "0.2"}
     snapshot = quote(0, **told, liquidity="46000")
-    assert pools.find_virtual(snapshot) == 30 * SOL
+    assert fills.find_virtual(snapshot) == 30 * SOL
     tokens = 130_000 * 10**6
-    assert pools.find_pool(snapshot, 6) == (130 * SOL, tokens, 100 * SOL, tokens, True)
+    assert fills.find_pool(snapshot, 6) == (130 * SOL, tokens, 100 * SOL, tokens, True)
     net = SOL - 12_500_000
     found = fills.quote("buy", SOL, snapshot, TERMS, NEVER_TRADED, 0)
     assert found.raw == tokens * net // (130 * SOL + net)
     # Worth no more than the vault, worth more than twice as much, or unknown.
     for liquidity, virtual in (("40000", 0), ("39000", 0), ("90000", 100 * SOL), (None, 0)):
-        assert pools.find_virtual(quote(0, **told, liquidity=liquidity)) == virtual
-    assert pools.find_pool(quote(0, **{**told, "venue": "raydium"}, liquidity="46000"), 6).sol == (
+        assert fills.find_virtual(quote(0, **told, liquidity=liquidity)) == virtual
+    assert fills.find_pool(quote(0, **{**told, "venue": "raydium"}, liquidity="46000"), 6).sol == (
         100 * SOL
     )
 
@@ -438,10 +439,10 @@ def test_pumpswap_is_priced_on_its_vault_and_what_it_counts_beyond_it():
 def test_a_sale_and_a_purchase_see_the_token_side_rounded_against_them():
     """7 lamports at 3 SOL a token without decimals: none to buy, one to sell against."""
     snapshot = quote(0, price="3", pool="7e-9")
-    assert pools.find_pool(snapshot, 0, "buy").tokens == 0
-    assert pools.find_pool(snapshot, 0, "sell").tokens == 1
-    pool = pools.Pool(100, 100, 50, 20)
-    assert [pools.shift(pool, -3, side).tokens for side in ("buy", "sell")] == [103, 104]
+    assert fills.find_pool(snapshot, 0, "buy").tokens == 0
+    assert fills.find_pool(snapshot, 0, "sell").tokens == 1
+    pool = fills.Pool(100, 100, 50, 20)
+    assert [fills.shift(pool, -3, side).tokens for side in ("buy", "sell")] == [103, 104]
 
 
 def test_every_minute_is_another_quote():
@@ -454,18 +455,18 @@ def test_a_side_is_half_of_the_liquidity_or_follows_from_the_curve():
     """At 30 SOL x 1.073e9 tokens and 0.00000004 SOL a token the curve holds sqrt(k p) = 35.88...
     SOL, at 200 USD each 7,176 USD.
     """
-    assert pools.find_side_cents(quote(0, liquidity="300000.02")) == 150_000_01
+    assert fills.find_side_cents(quote(0, liquidity="300000.02")) == 150_000_01
     told = {"venue": "pumpfun", "price": "0.00000004", "pool": None, "liquidity": None}
     # The price in USD tells what a SOL costs: 0.000008 / 0.00000004 = 200.
     curve = quote(0, **told, price_usd="0.000008")
     assert curve.sol_cents == 200_00
     exact = Fraction(30 * 1_073_000_000 * 4, 10**8)
-    side = pools.find_side_cents(curve)
+    side = fills.find_side_cents(curve)
     assert (Fraction(side, 20_000)) ** 2 <= exact < (Fraction(side + 1, 20_000)) ** 2
     # A price on no curve, a SOL without a price, another venue.
-    assert pools.find_side_cents(quote(0, **{**told, "price": "1"}, price_usd="200")) is None
-    assert pools.find_side_cents(quote(0, **told)) is None
-    assert pools.find_side_cents(quote(0, pool=None, liquidity=None, price_usd="0.2")) is None
+    assert fills.find_side_cents(quote(0, **{**told, "price": "1"}, price_usd="200")) is None
+    assert fills.find_side_cents(quote(0, **told)) is None
+    assert fills.find_side_cents(quote(0, pool=None, liquidity=None, price_usd="0.2")) is None
 
 
 # ---- closed at once ------------------------------------------------------------------------------
@@ -503,9 +504,9 @@ def test_a_pool_of_one_raw_unit_still_pays():
     """One unit into one beside 10 lamports: half; an empty side pays nothing, and none more than
     it may.
     """
-    assert fills._pay(pools.Pool(10, 1, 10, 1), 1) == 5
-    assert fills._pay(pools.Pool(10, 1, 3, 1), 1) == 3
-    assert fills._pay(pools.Pool(0, 1, 9, 1), 1) == 0 == fills._pay(pools.Pool(10, 0, 9, 1), 1)
+    assert fills._pay(fills.Pool(10, 1, 10, 1), 1) == 5
+    assert fills._pay(fills.Pool(10, 1, 3, 1), 1) == 3
+    assert fills._pay(fills.Pool(0, 1, 9, 1), 1) == 0 == fills._pay(fills.Pool(10, 0, 9, 1), 1)
 
 
 # ---- at the edges --------------------------------------------------------------------------------
@@ -571,17 +572,17 @@ def test_one_unit_is_worth_something_and_none_nothing():
 
 def test_a_pool_moves_along_its_own_curve_and_ends_at_nothing():
     """100 by 100: twice the lamports leave half of the tokens, and half of them twice as many."""
-    pool = pools.Pool(100, 100, 50, 20)
-    assert pools.shift(pool, 100) == (200, 50, 150, 0, True)
-    assert pools.shift(pool, -50) == (50, 200, 0, 120, True)
+    pool = fills.Pool(100, 100, 50, 20)
+    assert fills.shift(pool, 100) == (200, 50, 150, 0, True)
+    assert fills.shift(pool, -50) == (50, 200, 0, 120, True)
     # 10,000 by 97 is 103.09: rounded up.
-    assert pools.shift(pool, -3) == (97, 104, 47, 24, True)
-    assert pools.shift(pool, -100) == (0, 0, 0, 0, True) == pools.shift(pool, -101)
-    assert pools.shift(pool._replace(fits=False), 0) == (100, 100, 50, 20, False)
+    assert fills.shift(pool, -3) == (97, 104, 47, 24, True)
+    assert fills.shift(pool, -100) == (0, 0, 0, 0, True) == fills.shift(pool, -101)
+    assert fills.shift(pool._replace(fits=False), 0) == (100, 100, 50, 20, False)
 
 
 def test_pools_are_told_apart_by_their_pair_or_mint():
-    assert (pools.pool_key(quote(0, pair="P")), pools.pool_key(quote(0))) == ("P", "A")
+    assert (fills.pool_key(quote(0, pair="P")), fills.pool_key(quote(0))) == ("P", "A")
 
 
 def test_the_shortest_window_that_covers_the_time_tells_what_passed():
@@ -591,7 +592,7 @@ def test_the_shortest_window_that_covers_the_time_tells_what_passed():
     every = {"volume5m_usd": "300", "volume1h_usd": "1200", "volume": "4800"}
 
     def passed(minutes, **told):
-        side, volume = pools.turnover(quote(0), quote(minutes, **{**every, **told}))
+        side, volume = fills.turnover(quote(0), quote(minutes, **{**every, **told}))
         assert side == 150_000_00
         return volume
 
@@ -601,7 +602,7 @@ def test_the_shortest_window_that_covers_the_time_tells_what_passed():
     # 31 seconds are a minute, 30 are none.
     late = [quote(0, at=START + seconds * 1_000) for seconds in (30, 31)]
     known = [replace(one, id=9, volume5m=300_00) for one in late]
-    assert [pools.turnover(quote(0), one).volume for one in known] == [0, 60_00]
+    assert [fills.turnover(quote(0), one).volume for one in known] == [0, 60_00]
 
 
 @pytest.mark.parametrize("end, beyond", [(2_771_010 * 10**8, -1), (1_083_730 * 10**9, 1)])
@@ -611,7 +612,7 @@ def test_a_curve_ends_a_hundredth_beyond_what_it_may_hold(end, beyond):
     """
     for tokens, lies in ((end, True), (end + beyond, False)):
         price = 30 * 1_073 * 10**21 * 10**6 * 10**24 // (10**9 * tokens**2)
-        found = pools.find_pool(replace(quote(0, venue="pumpfun"), price=price), 6)
+        found = fills.find_pool(replace(quote(0, venue="pumpfun"), price=price), 6)
         assert (found and found.tokens) == (tokens if lies else None)
 
 
@@ -623,6 +624,6 @@ def test_a_price_cut_to_a_few_digits_lies_on_the_curve_still():
     for tokens in (279, 276, 1_083, 1_085):
         price = format(float(Fraction(30 * 1_073 * 10**6, (tokens * 10**6) ** 2)), ".18f")
         told = {"venue": "pumpfun", "price": price, "pool": None, "liquidity": None}
-        found.append(pools.find_pool(quote(0, **told), 6))
+        found.append(fills.find_pool(quote(0, **told), 6))
     assert [one is not None for one in found] == [True, False, True, False]
     assert found[0].buyable == 0 == found[2].payable

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from service import address, signature
+from service import Service, address, signature
 
 from accounts.posts import PostBody
 from models import Bot
@@ -42,10 +42,8 @@ def test_every_example_works_as_it_stands(live):
     for path in ("/skill.md", "/skill.md", f"/skill.md?bot={live.bot}", "/llms.txt"):
         environ = {"CANDOR_BOT": ""} if "?" in path else {}
         blocks = read_blocks(live, path)
-        assert sum(block.count("curl ") for block in blocks) == (1 if path == "/llms.txt" else 13)
+        assert sum(block.count("curl ") for block in blocks) == (1 if path == "/llms.txt" else 8)
         for block in blocks:
-            if "/stream" in block:
-                continue
             for answer in map(json.loads, split_answers(run(live, block, **environ))):
                 assert "code" not in answer
     posts = {post["eventId"]: post for post in live.feed()["data"]}
@@ -65,24 +63,18 @@ def split_answers(done):
         texts = texts[end:].strip()
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
-def test_the_stream_example_tells_what_arrives(live):
-    block = next(block for block in read_blocks(live, "/skill.md") if "/stream" in block)
-    with subprocess.Popen(
-        ["bash", "-c", f"exec {block}"], env=live.environ, stdout=subprocess.PIPE, text=True
-    ) as listening:
-        assert listening.stdout.readline().startswith("retry: ")
-        run(live, read_blocks(live, "/skill.md")[1].replace("hello-1", "heard"))
-        line = next(
-            line for line in listening.stdout if line.startswith("data: ") and line != "data: {}\n"
-        )
-        listening.terminate()
-    assert json.loads(line.removeprefix("data: "))["eventId"] == "heard"
-
-
 def test_a_mistake_in_an_example_would_be_seen(live):
     if shutil.which("curl"):
         assert run(live, read_blocks(live, "/skill.md")[0], CANDOR_KEY="nonsense").returncode != 0
+
+
+def test_the_skill_is_short(tmp_path):
+    """Under 60 lines, from nothing to a verified post, with registration on too."""
+    service = Service(tmp_path / "data", self_registration="on")
+    text = service.get("/skill.md").text
+    assert text.startswith("---\nname: candor\n") and len(text.splitlines()) < 60
+    assert "/api/v1/bots/challenge" in text and "claimUrl" in text
+    service.close()
 
 
 def test_guides_name_this_instance_every_route_and_its_limits(service):

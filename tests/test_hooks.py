@@ -561,10 +561,10 @@ def test_a_history_that_is_still_arriving_is_not_news():
         1, WEBHOOK, frozenset({"trade"}), frozenset({"bot_1"}), created_at=1_000_000
     )
     told = [
-        outbox.concerns(target, Event(1, "trade", {"botId": "bot_1", "blockTime": seconds}))
+        outbox.choose(target, Event(1, "trade", {"botId": "bot_1", "blockTime": seconds}))
         for seconds in (999, 1000, None)
     ]
-    assert told == [False, True, False]
+    assert [bool(one) for one in told] == [False, True, False]
 
 
 def test_a_removed_hook_is_sent_nothing_more(private, delivering, receivers):

@@ -241,9 +241,8 @@ def test_a_restore_interrupted_at_its_end_leaves_the_present_database(backup, se
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", stop)
         patch.setattr(backups, "store_copy", lambda *_: None)
-        for name in ("_skip_arrivals", "_log_operator_out"):
+        for name in ("_prepare", "open_after_restore"):
             patch.setattr(backups, name, lambda *_: None)
-        patch.setattr(backups, "open_after_restore", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             backups.restore_backup(service.config, backup, True, NOW)
     assert len(list(folder.glob("app.db.replaced-*"))) == 1
@@ -583,7 +582,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
         "secret_key is too short",
         "notes.txt",
         "observer is failing (every endpoint is paused)",
-        "the job scout has shown no sign",
+        "the job scout has not run since",
         "chmod 600",
     ):
         assert words in told

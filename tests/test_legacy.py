@@ -11,8 +11,7 @@ from accounts import traders
 from accounts.problem import Problem
 from market.tables import Token
 from paper.account import PIPELINE
-from paper.fill_model import ASSUMPTIONS, MODEL_HASH
-from paper.fills import MODEL
+from paper.fills import ASSUMPTIONS, MODEL, MODEL_HASH
 from paper.strategies import FAMILIES
 from paper.tables import DiaryEntry, PaperPost, Period, Position, Trader
 from web.api import legacy

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from auditing import edit
 
 from accounts import influencers, posts, wallets
 from evidence import log
@@ -39,11 +40,6 @@ def find(settings):
         reader.close()
 
 
-def change(sql, *values):
-    with writing():
-        assert len(database.execute_sql(f"{sql} RETURNING 1", values).fetchall()) == 1
-
-
 def test_what_nobody_touched_has_no_difference(grown):
     assert find(grown) == []
 
@@ -73,19 +69,19 @@ WORDS = "words"
     ],
 )
 def test_a_changed_post_is_named(grown, column, value, field):
-    change(f"UPDATE post SET {column} = ? WHERE event_id = 'e9'", value)
+    edit(f"UPDATE post SET {column} = ? WHERE event_id = 'e9'", value)
     assert ("post", field) in find(grown)
 
 
 def test_a_post_shown_again_after_it_was_hidden_is_named(grown):
-    change("UPDATE post SET hidden_at = NULL WHERE event_id = 'e7'")
+    edit("UPDATE post SET hidden_at = NULL WHERE event_id = 'e7'")
     assert sorted(find(grown)) == [("post", "hiddenAtMs"), ("post", WORDS)]
 
 
 def test_a_post_that_was_taken_away_is_named(grown):
     database.execute_sql("DELETE FROM arrival")
     uid = Post.get(Post.event_id == "e9").uid
-    change("DELETE FROM post WHERE event_id = 'e9'")
+    edit("DELETE FROM post WHERE event_id = 'e9'")
     assert find(grown) == [("post", f"{uid}: the log has it, and it is not there")]
 
 
@@ -105,7 +101,7 @@ def test_a_verification_that_was_moved_by_hand_is_named_and_one_that_was_logged_
         said = {"status": "not_found", "statusReason": None, "eventAt": post.event_at}
         arrivals.append_leaf("verification", NOW, post=post.uid, **said)
     assert find(grown) == []
-    change("UPDATE post SET status = 'verified' WHERE event_id = 'e9'")
+    edit("UPDATE post SET status = 'verified' WHERE event_id = 'e9'")
     assert find(grown) == [("post", "status")]
 
 
@@ -119,7 +115,7 @@ def test_a_verification_that_was_moved_by_hand_is_named_and_one_that_was_logged_
     ],
 )
 def test_a_changed_attachment_is_named(grown, sql):
-    change(sql)
+    edit(sql)
     ((table, what),) = find(grown)
     assert table == "attachment" and "is not as the log has it" in what
 
@@ -133,9 +129,9 @@ def test_attaching_detaching_and_attaching_again_agree(grown):
 
 
 def test_a_changed_retirement_is_named(grown):
-    change("UPDATE bot SET retired_at = retired_at + 1 WHERE name = 'Bo'")
+    edit("UPDATE bot SET retired_at = retired_at + 1 WHERE name = 'Bo'")
     assert find(grown) == [("bot", "retiredAtMs")]
-    change("UPDATE bot SET retired_at = NULL WHERE name = 'Bo'")
+    edit("UPDATE bot SET retired_at = NULL WHERE name = 'Bo'")
     assert find(grown) == [("bot", "retiredAtMs")]
 
 
@@ -147,13 +143,13 @@ def test_a_changed_retirement_is_named(grown):
     ],
 )
 def test_a_profile_that_was_changed_by_hand_is_named(grown, sql, field):
-    change(sql)
+    edit(sql)
     assert find(grown) == [("bot", field)]
 
 
 def test_a_bot_of_another_owner_is_named(grown):
     influencers.create_bot(grown, "Stranger", NOW)
-    change("UPDATE bot SET owner_id = (SELECT MAX(id) FROM owner) WHERE name = 'Bo'")
+    edit("UPDATE bot SET owner_id = (SELECT MAX(id) FROM owner) WHERE name = 'Bo'")
     assert find(grown) == [("bot", "owner")]
 
 
@@ -162,7 +158,7 @@ def edit_leaf(number, **changes):
     ((data,),) = database.execute_sql(
         "SELECT data FROM log_leaf WHERE id = ?", (number,)
     ).fetchall()
-    change(
+    edit(
         "UPDATE log_leaf SET data = ? WHERE id = ?",
         json.dumps({**json.loads(data), **changes}, sort_keys=True, separators=(",", ":")),
         number,
@@ -177,7 +173,7 @@ def test_an_edited_leaf_of_a_full_tile_is_named_by_its_tile_and_its_post(grown):
 
 def test_a_leaf_edited_together_with_its_post_still_has_another_hash(grown):
     edit_leaf(100, status="verified")
-    change("UPDATE post SET status = 'verified' WHERE leaf_id = 100")
+    edit("UPDATE post SET status = 'verified' WHERE leaf_id = 100")
     ((table, what),) = find(grown)
     assert table == "log_node" and "level 1, place 0" in what
 
@@ -188,26 +184,26 @@ def test_an_edited_leaf_of_the_last_tile_is_named_by_its_post(grown):
 
 
 def test_a_leaf_that_is_no_json_is_named(grown):
-    change("UPDATE log_leaf SET data = '{' WHERE id = 260")
+    edit("UPDATE log_leaf SET data = '{' WHERE id = 260")
     told = find(grown)
     assert ("log_leaf", "leaf 260 cannot be read") in told
     assert any(table == "post" for table, _ in told)
 
 
 def test_a_missing_leaf_is_named(grown):
-    change("DELETE FROM log_leaf WHERE id = 100")
+    edit("DELETE FROM log_leaf WHERE id = 100")
     assert ("log_leaf", "leaf 100 is missing") in find(grown)
 
 
 def test_a_log_cut_at_its_end_is_named_by_what_it_lacks(grown):
     last = log.find_log().size - 1
-    change("DELETE FROM log_leaf WHERE id = ?", last)
+    edit("DELETE FROM log_leaf WHERE id = ?", last)
     # The last leaf hid a post.
     assert ("post", "hiddenAtMs") in find(grown)
 
 
 def test_a_changed_hash_is_named(grown):
-    change("UPDATE log_node SET hash = ?", bytes(32))
+    edit("UPDATE log_node SET hash = ?", bytes(32))
     ((table, _),) = find(grown)
     assert table == "log_node"
 
@@ -227,7 +223,7 @@ def test_a_log_whose_row_is_gone_is_named(settings, db, count):
     for n in range(count):
         posts.publish(made.bot.id, posts.PostBody(eventId=f"e{n}", body="word"), NOW, "api")
     uid = log.find_log().uid
-    change("DELETE FROM log")
+    edit("DELETE FROM log")
     assert ("log", f"leaf 0 opens {uid}, which is not there") in find(settings)
 
 
@@ -236,7 +232,7 @@ def test_of_two_logs_the_one_whose_row_is_gone_is_named(grown, which):
     with writing():
         arrivals.open_log(NOW)
     one = log.list_logs()[which]
-    change("DELETE FROM log WHERE uid = ?", one.uid)
+    edit("DELETE FROM log WHERE uid = ?", one.uid)
     assert ("log", f"leaf {one.first_leaf} opens {one.uid}, which is not there") in find(grown)
 
 
@@ -256,5 +252,5 @@ def test_the_leaf_noted_as_the_last_of_a_wallet_is_compared_with_the_log(grown):
             append_digest(Wallet.get().id, WALLET, f"{number}" * 64, NOW + number)
     assert find(grown) == []
     last = database.execute_sql("SELECT leaf_id FROM logged_wallet").fetchone()[0]
-    change("UPDATE logged_wallet SET leaf_id = leaf_id - 1")
+    edit("UPDATE logged_wallet SET leaf_id = leaf_id - 1")
     assert find(grown) == [("logged_wallet", f"is leaf {last - 1}, the last of the log is {last}")]

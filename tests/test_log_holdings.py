@@ -1,7 +1,7 @@
 """When a bot is said to have held which wallets is as it was logged, or it is named."""
 
 import pytest
-from auditing import ask_service, make_auditor, show_early
+from auditing import ask_service, audit_log, show_early
 from node import FakeNode
 from service import NOW, Service
 from story import Story
@@ -31,10 +31,8 @@ def told(tmp_path):
     service.close()
 
 
-def audit(service, memory=None, ask=None):
-    node = FakeNode(Story().chain())
-    auditor = make_auditor(ask or ask_service(service), node, memory=memory, reads_log=True)
-    return auditor.audit(Bot.get().uid)
+def audit(service, **more):
+    return audit_log(service, FakeNode(Story().chain()), **more)
 
 
 def fields(report):
@@ -75,8 +73,7 @@ def test_a_moved_time_is_named(told, place, column):
 def test_a_claim_that_passes_for_proven_is_named(told):
     other = told.make_bot("Bob", E).bot
     Attachment.update(ownership="proven").where(Attachment.bot == other).execute()
-    auditor = make_auditor(ask_service(told), FakeNode(Story().chain()), reads_log=True)
-    assert len(fields(auditor.audit(other.uid))) == 1
+    assert len(fields(audit(told, bot=other.uid))) == 1
 
 
 def test_a_wallet_that_is_kept_quiet_is_named(told):
@@ -108,4 +105,4 @@ def test_what_an_earlier_program_kept_of_the_log_is_read_again(told):
     memory = Memory(None)
     memory.log._kept.execute("CREATE TABLE log_bundle (origin TEXT, number INTEGER, hash BLOB)")
     memory.log._kept.execute("INSERT INTO log_bundle VALUES ('o', 0, x'00')")
-    assert audit(told, memory).differences == []
+    assert audit(told, memory=memory).differences == []

@@ -19,10 +19,10 @@ from chain.reading.receipts import parse_receipt
 from market.tables import Snapshot, Token
 from paper import measured, measured_store
 from paper.account import PIPELINE, find_exclusion
+from paper.engine import Market
 from paper.fills import RECORDED_COSTS, NetworkCosts
-from paper.guard import DAY_MS
 from paper.measured import RealSwap
-from paper.recent import Market
+from paper.rules import DAY_MS
 from paper.tables import NetworkCost, RealFill
 from web.api import paper
 

@@ -23,11 +23,11 @@ from accounts import traders
 from accounts.problem import Problem
 from paper import own, own_child
 from paper.account import Position as Held
-from paper.faults import OwnFault
 from paper.market import Check, Flow, View
 from paper.own import OwnFiles
 from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, public_name
 from paper.tables import Period, Trader
+from paper.trader import OwnFault
 
 ROOT = Path(__file__).resolve().parent.parent
 FALL = ["0.001"] * 6 + ["0.0008"] * 3

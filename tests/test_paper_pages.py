@@ -9,7 +9,7 @@ from test_pages import text_of
 
 from accounts import traders as accounts
 from market.tables import Snapshot
-from paper.guard import DAY_MS
+from paper.rules import DAY_MS
 from web.api import timeline
 from web.site.figures import told
 from web.site.paper_pages import NO_PRICES, NO_SCOUT, SORTS

@@ -18,15 +18,15 @@ from accounts import conduct, departures, traders
 from accounts.problem import Problem
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.pools import PoolReading, State
 from chain.stored.tables import TradeMint
 from chain.stored.trades import number_mints
 from market.tables import Snapshot, Token
-from paper import adaptive, engine, flows, load, orders, rows, store
+from paper import engine, store
 from paper.account import STARTING_CASH, Account
-from paper.faults import Faults
+from paper.engine import Market
 from paper.market import Check, percent
 from paper.market import Token as Seen
-from paper.recent import Market
 from paper.strategies import Enter, FlowFollower, Momentum, decide
 from paper.tables import (
     DiaryEntry,
@@ -39,6 +39,7 @@ from paper.tables import (
     Review,
     Trader,
 )
+from paper.trader import Faults
 from paper.trader import Trader as Player
 from storage.rows import select
 from web.api import paper
@@ -176,9 +177,9 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     market = Market(
         MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (Check("supply", "pass"),))]
     )
-    for row in select(rows.NamedSnapshotRow, rows.SNAPSHOTS, (0, 0, 10**9)):
-        snapshot = load.read_snapshot(row, "MintA")
-        adaptive.run_heartbeat(alone, snapshot.at)
+    for row in select(store.NamedSnapshotRow, store.SNAPSHOTS, (0, 0, 10**9)):
+        snapshot = store.read_snapshot(row, "MintA")
+        engine.run_heartbeat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
     stored = [
         (row.kind, row.at, orjson.loads(row.facts))
@@ -235,11 +236,11 @@ def test_where_nobody_trades_a_tick_only_notes_how_far_prices_were_read(stage, m
     stored, store_round = [], store.store_round
     monkeypatch.setattr(store, "store_round", lambda *all: stored.append(all) or store_round(*all))
     stage.tick()
-    assert (len(stored), load.find_cursor()) == (0, 0)
+    assert (len(stored), store.find_cursor()) == (0, 0)
     price = stage.snapshot()
     for _ in range(2):
         stage.tick()
-        assert (len(stored), load.find_cursor()) == (1, price.id)
+        assert (len(stored), store.find_cursor()) == (1, price.id)
     stage.trader()
     stage.tick()
     assert len(stored) == 2
@@ -290,9 +291,9 @@ def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
 def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     trader = stage.trader()
     stage.play(RISE[:14])
-    read = load.load_traders
+    read = store.load_traders
     monkeypatch.setattr(
-        load,
+        store,
         "load_traders",
         lambda now, *more: (read(now, *more), traders.open_review(trader, "a look", now))[0],
     )
@@ -302,7 +303,7 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
         not PaperFill.select().exists()
         and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
     )
-    monkeypatch.setattr(load, "load_traders", read)
+    monkeypatch.setattr(store, "load_traders", read)
     stage.tick()
     # The same snapshot, played anew.
     assert PaperFill.select().count() == 1 and Review.select().count() == 1
@@ -319,7 +320,7 @@ def test_twins_are_accounts_in_the_same_tables_that_nobody_sees(stage, with_twin
     orders = {one.period.twin: one for one in PaperOrder.select().where(PaperOrder.side == "buy")}
     closes = {one.period.twin: one for one in Position.select()}
     assert len(orders) == len(closes) == 4
-    assert {one.amount for one in orders.values()} == {orders[0].amount}
+    assert {one.amount for one in engine.values()} == {orders[0].amount}
     held = {twin: one.closed_at - one.opened_at for twin, one in closes.items()}
     assert all(abs(time - held[0]) <= MINUTE for time in held.values())
     for twin, one in closes.items():
@@ -439,7 +440,7 @@ def test_a_restart_keeps_positions_and_goes_on(stage):
 # ---- one's trouble is not the others' ------------------------------------------------------------
 def break_settling(monkeypatch, is_broken):
     """Orders for which `is_broken(trader, order)` divide by zero; how often they did."""
-    settle, count = orders.settle, []
+    settle, count = engine.settle, []
 
     def settle_or_break(trader, order, snapshot, usage):
         if is_broken(trader, order):
@@ -447,7 +448,7 @@ def break_settling(monkeypatch, is_broken):
             raise ZeroDivisionError
         settle(trader, order, snapshot, usage)
 
-    monkeypatch.setattr(orders, "settle", settle_or_break)
+    monkeypatch.setattr(engine, "settle", settle_or_break)
     return count
 
 
@@ -487,7 +488,7 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
     """
     bad = stage.trader("Bad", settings={"latencyBudgetMs": 600_000})
     broken = [True]
-    heartbeat = adaptive.run_heartbeat
+    heartbeat = engine.run_heartbeat
 
     def heartbeat_or_break(player, now):
         if broken[0]:
@@ -496,7 +497,7 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
         heartbeat(player, now)
 
     tries = []
-    monkeypatch.setattr(adaptive, "run_heartbeat", heartbeat_or_break)
+    monkeypatch.setattr(engine, "run_heartbeat", heartbeat_or_break)
     stage.play(["0.001"] * 64)
     assert [(at - tries[0]) // MINUTE for at in tries] == [0, 1, 3, 7, 15, 31, 63]
     assert len([record for record in caplog.records if "put off" in record.message]) == 1
@@ -581,9 +582,9 @@ def test_a_trader_with_trouble_everywhere_is_put_off_as_a_whole(stage, monkeypat
 def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatch):
     stage.trader()
     stage.list_token("MintB", checks="no JSON")
-    parse = load.parse_snapshot
+    parse = store.parse_snapshot
     monkeypatch.setattr(
-        load,
+        store,
         "parse_snapshot",
         lambda ident, mint, *rest: 1 // 0 if mint == "MintC" else parse(ident, mint, *rest),
     )
@@ -900,11 +901,13 @@ def test_flow_reads_what_this_instance_observed(stage, service_trades):
 def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
     """A round in which nothing new was observed reads no trade and writes no flow."""
     service_trades("one", "owner 1", stage.now)
-    seen = flows.see_flows(stage.now - MINUTE, 7)
+    store.see_flows(stage.now - MINUTE, 7, stage.now)
+    seen = store.list_flows(stage.now - MINUTE)
     assert [(flow.wallet, flow.first_snapshot) for flow in seen["MintA"]] == [("one", 7)]
-    assert storage.read_rows(flows.UNSEEN, (0,)) == []
+    assert storage.read_rows(store.UNSEEN, (0,)) == []
     monkeypatch.setattr("storage.writing", None)
-    assert flows.see_flows(stage.now - MINUTE, 8) == seen
+    store.see_flows(stage.now - MINUTE, 8, stage.now)
+    assert store.list_flows(stage.now - MINUTE) == seen
 
 
 def test_a_copy_follows_its_bot_and_names_what_it_cannot(stage, service_trades):
@@ -922,8 +925,94 @@ def test_a_copy_follows_its_bot_and_names_what_it_cannot(stage, service_trades):
     stage.play(["0.001"] * 2)
     assert PaperOrder.get().reason == "copy" and PaperFill.select().count() == 1
     assert [one["reason"] for one in facts("refusal")] == ["not_cached"]
-    seen = flows.list_flows(0)["MintA"]
+    seen = store.list_flows(0)["MintA"]
     assert [(one.bot, one.share_bps) for one in seen] == [("bot_two", 10_000), ("bot_one", 10_000)]
+
+
+# pump.fun after the real purchase 461m5W, and after a sale of half of what was bought there.
+BOUGHT = State(32_041_649_591, 1_004_629_924_232_400, 2_041_649_591, 724_729_924_232_400)
+SOLD = State(31_000_000_000, 1_038_387_096_774_193, 1_000_000_000, 758_487_096_774_193)
+
+
+def read_trade(side, after, change, mint="MintB"):
+    """An entry with a pool of 1% that is left as `after`."""
+    pool = PoolReading("pump.fun", mint, 100, "on_top", True, BOUGHT, after)
+    balance = Balance(mint, mint, 6, *((10**12, 10**12 + change)), 0, 0)
+    known = ("s", 1, None, 0, side, "pump.fun", mint, (), (), 0, 5_000, 0, 0)
+    return Entry(*known, ((mint, change, 6),), (balance,), pool=pool.pack())
+
+
+def copy_bot(stage, service_trades, **settings):
+    service_trades("bot_one", "owner 1", stage.now - 60 * MINUTE, mint="MintC")
+    trader = stage.trader(family="copy", settings={"bot": "bot_one", "sizeBps": 2_500, **settings})
+    stage.tick()
+    return trader
+
+
+def test_a_copy_without_a_cached_price_fills_from_the_reserves_it_saw(stage, service_trades):
+    """Right behind the bot, without a snapshot by any provider. In Guarded Start a quarter of the
+    size of 2.5 SOL is spent; the fee is a hundredth on top, and a buyer pays a lamport more.
+    """
+    trader = copy_bot(stage, service_trades, latencyMs=0)
+    seen = read_trade("buy", BOUGHT, 10**12)
+    service_trades("bot_one", "owner 1", stage.now, mint="MintB", entry=seen)
+    stage.tick()
+    lamports = 625_000_000
+    paid = lamports * 100 // 101 - 1
+    raw = paid * BOUGHT.raw // (BOUGHT.sol + paid)
+    (bought,) = PaperFill.select()
+    assert (int(bought.raw), bought.at) == (raw, Snapshot.get().taken_at)
+    assert bought.mid + bought.slippage + bought.pool_fee == lamports
+    assert orjson.loads(bought.marks) == ["observed_reserves"]
+    stage.round += 1
+    seen = read_trade("sell", SOLD, -(10**12) // 2)
+    service_trades("bot_one", "owner 1", stage.now, mint="MintB", side="sell", entry=seen)
+    stage.tick()
+    part, sold = raw // 2, PaperFill.select().order_by(PaperFill.id.desc()).get()
+    # What it put in left with the bot's sale in the pool's proportion.
+    more = (paid + 1) * SOLD.sol // BOUGHT.sol
+    units = SOLD.sol * SOLD.raw // (SOLD.sol + more) + 1
+    gross = part * (SOLD.sol + more) // (units + part)
+    assert (int(sold.raw), sold.order.reason) == (part, "bot_sold")
+    assert sold.mid - sold.slippage == gross
+    assert sold.pool_fee == -(-(sold.mid - sold.slippage) // 100)
+    assert not Review.select().exists() and facts("refusal") == []
+    assert papertrade.rebuild_trader(trader, stage.now) == []
+
+
+def test_a_later_copy_waits_and_fills_from_the_last_reserves(stage, service_trades):
+    """MintA's snapshots make the rounds; 60 seconds after the purchase was seen it is due."""
+    trader = copy_bot(stage, service_trades, latencyMs=60_000)
+    seen = read_trade("buy", BOUGHT, 10**12)
+    service_trades("bot_one", "owner 1", stage.now, mint="MintB", entry=seen)
+    stage.play(["0.001"])
+    assert PaperOrder.get().state == "open" and not PaperFill.select().exists()
+    stage.round += 1
+    stage.play(["0.001"])
+    bought = PaperFill.get()
+    assert bought.at == stage.now - MINUTE and Snapshot.get_by_id(bought.snapshot).reserves
+    assert papertrade.rebuild_trader(trader, stage.now) == []
+
+
+@pytest.mark.parametrize("case", ["cached", "late", "unreadable", "own token", "damaged"])
+def test_reserves_are_used_only_without_a_cached_price(stage, service_trades, case):
+    copy_bot(stage, service_trades)
+    seen, at = read_trade("buy", BOUGHT, 10**12), stage.now
+    if case == "cached":
+        stage.list_token("MintB").snapshot("MintB")
+    if case == "late":
+        at -= store.LATE_MS + MINUTE
+    if case == "unreadable":
+        seen = seen._replace(pool=("route",))
+    if case == "own token":
+        seen = seen._replace(created=("MintB",))
+    service_trades("bot_one", "owner 1", at, mint="MintB", entry=seen)
+    if case == "damaged":
+        models.WalletSignature.update(entry=b"no").execute()
+    stage.play(["0.001"])
+    assert not Snapshot.select().where(Snapshot.reserves.is_null(False)).exists()
+    told = ["not_cached"] if case in ("unreadable", "own token", "damaged") else []
+    assert [one["reason"] for one in facts("refusal")] == told
 
 
 def test_the_share_that_was_sold_is_read_from_the_transaction():
@@ -934,14 +1023,14 @@ def test_the_share_that_was_sold_is_read_from_the_transaction():
             *("s", 1, None, 0, side, "V", "MintA", (), (), 0, 0, 0, 0, ()),
             tuple(Balance(str(place), *one, 0, 0) for place, one in enumerate(balances)),
         )
-        row = flows.TradedRow("t", mint, 1, "w", "b", side, 0, entry.dump())
-        return flows.find_sold_bps(row)
+        row = store.TradedRow("t", mint, 1, "w", "b", side, 0, entry.dump())
+        return store.find_sold_bps(row)
 
     assert sold(("MintA", 6, 4, 1), ("MintA", 6, 6, 6), (None, 0, 0, 0)) == 3_000
     assert sold(("MintA", 6, 3, 2)) == 3_334
     assert sold(("MintA", 6, 3, 0)) == sold(("MintB", 6, 3, 2)) == 10_000
-    assert flows.find_sold_bps(flows.TradedRow("t", "A", 1, "w", "b", "sell", 0, b"x")) == 10_000
-    assert flows.find_sold_bps(flows.TradedRow("t", "A", 1, "w", "b", "sell", 0, None)) == 10_000
+    assert store.find_sold_bps(store.TradedRow("t", "A", 1, "w", "b", "sell", 0, b"x")) == 10_000
+    assert store.find_sold_bps(store.TradedRow("t", "A", 1, "w", "b", "sell", 0, None)) == 10_000
 
 
 def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_trades):
@@ -959,8 +1048,8 @@ def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_tra
     assert order.reason == "flow" and "2 owners" in told["detail"]
 
     market = Market(MINUTE)
-    market.follow(load.find_tokens(Faults(raising=True)).values(), flows.list_flows(0))
-    seen = load.list_snapshots({1: market.tokens["MintA"]}, 0, range(10), Faults(raising=True))
+    market.follow(store.find_tokens(Faults(raising=True)).values(), store.list_flows(0))
+    seen = store.list_snapshots({1: market.tokens["MintA"]}, 0, range(10), Faults(raising=True))
     decided = {}
     for snapshot in seen:
         market.push(snapshot, snapshot.at)
@@ -973,9 +1062,9 @@ def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_tra
 
 @pytest.fixture
 def service_trades(db):
-    """Observed buys, as the ledger store writes them."""
+    """Observed trades, as the ledger store writes them."""
 
-    def buy(name, owner, at, mint="MintA"):
+    def trade(name, owner, at, mint="MintA", side="buy", entry=None):
         owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
         bot, _ = models.Bot.get_or_create(
             uid=name,
@@ -985,13 +1074,14 @@ def service_trades(db):
             address=name, defaults={"bot": bot, "created_at": 0}
         )
         uid = name if mint == "MintA" else f"{name} {mint}"
+        uid += "" if side == "buy" else f" {side}"
         trade = models.Trade.create(
             uid=uid,
             wallet=wallet,
             signature=uid,
             slot=1,
             block_time=at // 1000,
-            kind="buy",
+            kind=side,
             mint=mint,
             token_changes="[]",
             sol_change=-1,
@@ -1006,9 +1096,12 @@ def service_trades(db):
             digest=uid,
         )
         moved = number_mints({mint})[mint]
-        TradeMint.create(trade=trade, wallet=wallet, mint=moved, side="buy", slot=1)
+        TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=1)
+        if entry:
+            stored = {"state": "stored", "entry": entry.dump(), "seen_at": at}
+            models.WalletSignature.create(wallet=wallet, signature=uid, slot=1, **stored)
 
-    return buy
+    return trade
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -1127,19 +1220,19 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
 @pytest.mark.parametrize(
     "row_type, sql",
     [
-        (rows.NamedSnapshotRow, rows.SNAPSHOTS),
-        (rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS),
-        (rows.FillRow, rows.OF_PERIOD),
-        (rows.FillRow, rows.REMEMBERED_FILLS),
-        (rows.TokenRow, rows.TOKENS),
-        (flows.TradedRow, flows.UNSEEN),
-        (flows.SeenRow, flows.SEEN),
-        (rows.TraderRow, rows.TRADERS),
-        (rows.CloseRow, rows.CLOSES),
-        (rows.RememberedRow, rows.REMEMBERED),
-        (rows.ReviewRow, rows.REVIEWS),
-        (rows.UnpostedRow, rows.UNPOSTED),
-        (rows.MintRow, rows.HELD),
+        (store.NamedSnapshotRow, store.SNAPSHOTS),
+        (store.NamedSnapshotRow, store.NAMED_SNAPSHOTS),
+        (store.FillRow, store.OF_PERIOD),
+        (store.FillRow, store.REMEMBERED_FILLS),
+        (store.TokenRow, store.TOKENS),
+        (store.TradedRow, store.UNSEEN),
+        (store.SeenRow, store.SEEN),
+        (store.TraderRow, store.TRADERS),
+        (store.CloseRow, store.CLOSES),
+        (store.RememberedRow, store.REMEMBERED),
+        (store.ReviewRow, store.REVIEWS),
+        (store.UnpostedRow, store.UNPOSTED),
+        (store.MintRow, store.HELD),
     ],
 )
 def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):
@@ -1199,7 +1292,7 @@ def test_a_pool_without_a_pair_is_remembered_by_its_mint(stage):
     stage.play(RISE[:16])
     (bought,) = PaperFill.select()
     market = Market(MINUTE)
-    load.load_memories(market, stage.now)
+    store.load_memories(market, stage.now)
     ((key, memory),) = market.memories.items()
     # All that went in but the pool's fee is in it still.
     assert (key, memory.flow) == ("MintA", bought.mid + bought.slippage)

@@ -11,7 +11,8 @@ import pytest
 from tape import START, quote, token, trader
 
 from accounts import traders
-from paper import adaptive, load, proof, rows, store
+from chain.reading.pools import PoolReading, State
+from paper import engine, store
 from paper.account import (
     EXCLUDING,
     PIPELINE,
@@ -21,28 +22,35 @@ from paper.account import (
     find_exclusion,
     public_id,
 )
-from paper.faults import FaultKey, Faults
+from paper.engine import Market
 from paper.fills import (
     MAX_ATTEMPTS,
     MAX_NETWORK_FEE,
     MODEL,
+    NEVER_TRADED,
     RENT,
     Fill,
     NetworkCosts,
     Order,
     remember,
 )
-from paper.guard import Pause, Phase
-from paper.load import LoadedTrader
 from paper.market import ALL_SOL, SCALE, Snapshot
-from paper.pools import NEVER_TRADED
-from paper.recent import Market
-from paper.rows import CloseRow, RememberedRow, ReviewRow
+from paper.rules import Pause, Phase
+from paper.store import CloseRow, LoadedTrader, RememberedRow, ReviewRow
 from paper.strategies import Refusal
 from paper.tables import DiaryEntry, EquityMark, PaperOrder, PaperPost, Review
 from paper.tables import Position as StoredPosition
-from paper.trader import DiaryLine, Journal, ReviewReason, refusal_key, refuse
-from paper.twins import Leg, Ticket
+from paper.trader import (
+    DiaryLine,
+    FaultKey,
+    Faults,
+    Journal,
+    Leg,
+    ReviewReason,
+    Ticket,
+    refusal_key,
+    refuse,
+)
 from storage.rows import select
 
 SOL = 10**9
@@ -136,19 +144,22 @@ def test_positions_and_orders_are_read_as_they_were_stored(reduced):
         **{"mid_sold": 6, "slippage": 7, "fees": 8, "rent": 9, "cash": -10, "spent": 11},
         **{"latency_ms": 12, "worth": 13, "pair": "P", "marks": ("stale_price", "uncalibrated")},
     )
-    assert rows.read_position(rows.show_position(position, 7)) == position
+    assert store.read_position(store.show_position(position, 7)) == position
     for kept in (order(amount=huge), order(side="sell", done=5, attempts=2, transfer_bps=9)):
-        columns = rows.show_order(kept, 7)
-        assert columns.pop("period") == 7 and rows.read_order(columns, "ada") == kept
+        columns = store.show_order(kept, 7)
+        assert columns.pop("period") == 7 and store.read_order(columns, "ada") == kept
 
 
 def test_a_snapshot_is_read_from_each_of_its_columns():
     """As in tests/test_strategies.py: a SOL costs 200 USD."""
     fall = '{"before": "0.03", "price_sol": "0.0009"}'
     texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
-    assert load.read_snapshot(rows.NamedSnapshotRow(7, "A", START, *texts, fall), "A") == Snapshot(
+    pool = PoolReading("V", "P", 25, "input", False, State(9, 8, 7, 6), State(5, 4, 3, 2))
+    seen = '["V", "P", 25, "input", 0, 9, 8, 7, 6, 5, 4, 3, 2]'
+    row = store.NamedSnapshotRow(7, "A", START, *texts, fall, seen)
+    assert store.read_snapshot(row, "A") == Snapshot(
         *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
-        *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000),
+        *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000, pool),
     )
 
 
@@ -305,7 +316,7 @@ class Row:
 
 
 def loaded():
-    return {load.AccountKey(1, 0): LoadedTrader(trader(1), Row())}
+    return {store.AccountKey(1, 0): LoadedTrader(trader(1), Row())}
 
 
 def test_a_diary_tells_pauses_and_what_was_refused():
@@ -318,11 +329,11 @@ def test_a_diary_tells_pauses_and_what_was_refused():
         RememberedRow(1, 0, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
         RememberedRow(1, 0, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
     ):
-        load._remember_line(known[load.AccountKey(1, 0)].trader, row)
-    one = known[load.AccountKey(1, 0)].trader
+        store._remember_line(known[store.AccountKey(1, 0)].trader, row)
+    one = known[store.AccountKey(1, 0)].trader
     assert one.refused == {refusal_key("thin", "A"): 6}
     assert one.pauses == [Pause("p", "cool_down", "pause", "A", 4, 9, True, 8, 5, {"closes": "8"})]
-    assert not load.read_pause(4, "A", {**pause, "what": "observed"}).applied
+    assert not store.read_pause(4, "A", {**pause, "what": "observed"}).applied
 
 
 def test_what_is_told_of_traders_that_are_not_played_is_left_aside(monkeypatch):
@@ -333,25 +344,25 @@ def test_what_is_told_of_traders_that_are_not_played_is_left_aside(monkeypatch):
         ReviewRow(1, 7, "cleared", '[{"key": "double_exit:B"}]'),
         ReviewRow(2, 9, "upheld", '[{"key": "clock_skew:C"}]'),
     ]
-    load._remember_reviews(known, reviews, faults)
-    one = known[load.AccountKey(1, 0)].trader
+    store._remember_reviews(known, reviews, faults)
+    one = known[store.AccountKey(1, 0)].trader
     assert one.review_keys == {"price_jump:A", "double_exit:B"}
-    assert one.review_topics == {load.topic_of("double_exit:B")}
+    assert one.review_topics == {store.topic_of("double_exit:B")}
     row = CloseRow(7, 1, 0, 5, "A", "AA", 1, 2, "stop", 9, 8, 7, PIPELINE, "[]")
-    monkeypatch.setattr(load, "select", lambda *asked: [row, row._replace(trader=2)])
-    load._remember_closes(known, {7: "under_review"}, START, faults)
+    monkeypatch.setattr(store, "select", lambda *asked: [row, row._replace(trader=2)])
+    store._remember_closes(known, {7: "under_review"}, START, faults)
     (close,) = one.closes
     assert close.excluded == "under_review" and (close.gross, close.net, close.spent) == (9, 8, 7)
     line = RememberedRow(2, 0, "pause", 3, None, "no JSON")
-    monkeypatch.setattr(load, "select", lambda *asked: [line])
-    load._remember_lines(known, START, faults)
+    monkeypatch.setattr(store, "select", lambda *asked: [line])
+    store._remember_lines(known, START, faults)
     assert one.pauses == []
 
 
 def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     """All that a round can leave, each figure another one; of a twin its account and tickets."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard", adaptive="on")
-    one, *others = load.load_traders(START, Faults(raising=True))
+    one, *others = store.load_traders(START, Faults(raising=True))
     made, account = one.trader, one.trader.account
     assert made.twins == [other.trader for other in others] and len(others) == 3
     account.cash, account.lost_fees, account.next_order, account.next_position = 11, 12, 13, 14
@@ -363,7 +374,7 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     account.orders[5] = replace(sale, handle=made.handle)
     made.journal.orders = {5: account.orders[5], 6: order(6, state="expired")}
     made.journal.positions = {3: held, 4: gone}
-    made.closes.append(adaptive.summarize(gone, public_id(made.handle, "close", 4), True))
+    made.closes.append(engine.summarize(gone, public_id(made.handle, "close", 4), True))
     pause = Pause("p", "poor_mint", "pause_mint", "B", START, START + 61, True, 8, 62, "8 of 8")
     made.pauses.append(pause)
     facts = {"what": "begun", "id": "p", "rule": pause.rule, "effect": pause.effect}
@@ -381,7 +392,7 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     twin.tickets = [Ticket(3, 85, START, START + 86, legs, "C", START + 87)]
     store.store_round([one, *others], 77, START, sol_cents=150_00)
 
-    again, *beside = load.load_traders(START, Faults(raising=True))
+    again, *beside = store.load_traders(START, Faults(raising=True))
     kept = again.trader
     made.journal = Journal()
     assert vars(kept.account) == vars(account)
@@ -393,8 +404,8 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     assert vars(kept.twins[1].account) == vars(twin.account)
     assert kept.twins[1].tickets == twin.tickets and kept.twins[0].tickets == []
     assert [one.trader.handle for one in beside] == [twin.handle for twin in made.twins]
-    assert load.find_cursor() == 77
-    assert {row.mint for row in select(rows.MintRow, rows.HELD)} == {"A", "C"}
+    assert store.find_cursor() == 77
+    assert {row.mint for row in select(store.MintRow, store.HELD)} == {"A", "C"}
     (mark,) = EquityMark.select().dicts()
     # The cash and what the pool would pay.
     assert (mark["equity"], mark["held"]) == (11 + 116, 116)
@@ -406,7 +417,7 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     traders.create_trader("Ada Paper", "momentum", START, start="standard")
 
     def play(now, order, position, line):
-        one, *_ = load.load_traders(START, Faults(raising=True))
+        one, *_ = store.load_traders(START, Faults(raising=True))
         one.trader.account.orders, one.trader.account.positions = {}, {}
         one.trader.account.cash += 1
         one.trader.journal.orders[order.number] = order
@@ -425,12 +436,12 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     ]
     assert versions == [versions[0], versions[0] + 1]
     (stored,) = PaperOrder.select().dicts()
-    assert rows.read_order(stored, "ada") == order(done=7, attempts=2, lost=3, state="filled")
+    assert store.read_order(stored, "ada") == order(done=7, attempts=2, lost=3, state="filled")
     (stored,) = StoredPosition.select().dicts()
-    assert rows.read_position(stored) == later
+    assert store.read_position(stored) == later
     marks = list(EquityMark.select().tuples())
-    assert len(marks) == 1 and load.find_cursor() == 2
-    found = [rows.read_fill(row) for row in select(rows.FillRow, f"{rows.FILL} ORDER BY f.id")]
+    assert len(marks) == 1 and store.find_cursor() == 2
+    found = [store.read_fill(row) for row in select(store.FillRow, f"{store.FILL} ORDER BY f.id")]
     told = {"order": 1, "mint": "A", "side": "buy", "decided_on": 1, "decided_at": START}
     told |= {"reason": "told"}
     assert found == [
@@ -447,12 +458,12 @@ def test_fills_are_of_the_orders_of_their_own_trader(db):
     """Each has an order number 1."""
     for name in ("Ada Paper", "Bob Paper"):
         traders.create_trader(name, "momentum", START, start="standard")
-    both = load.load_traders(START, Faults(raising=True))
+    both = store.load_traders(START, Faults(raising=True))
     for number, one in enumerate(both):
         one.trader.journal.orders[1] = order()
         one.trader.journal.fills.append((bought(flow=number), None))
     store.store_round(both, 1, START)
-    found = select(rows.FillRow, f"{rows.FILL} ORDER BY f.id")
+    found = select(store.FillRow, f"{store.FILL} ORDER BY f.id")
     assert [(row.trader, row.flow) for row in found] == [
         (one.trader.id, number) for number, one in enumerate(both)
     ]
@@ -464,14 +475,14 @@ def test_a_fill_is_read_as_it_was_stored():
         bought(marks=("uncalibrated",), flow=-5, turn=6, costs=NetworkCosts(1, 2, 3)),
         bought(raw=2**64, failed=True, reason="stop"),
     ):
-        columns = rows.show_fill(one, 8, 9)
+        columns = store.show_fill(one, 8, 9)
         assert (columns.pop("order"), columns["position"], columns["model"]) == (9, 8, MODEL)
         about = {"trader": 1, "twin": 0, "number": one.order, "mint": one.mint, "side": one.side}
         about |= {"decided_on": one.decided_on, "decided_at": one.decided_at}
-        row = rows.FillRow(**columns, **about, reason=one.reason)
-        assert rows.read_fill(row) == one
+        row = store.FillRow(**columns, **about, reason=one.reason)
+        assert store.read_fill(row) == one
     line = DiaryLine("fill", START, {"what": "bought"}, "A", 5)
-    assert rows.show_line(line, 7) == {
+    assert store.show_line(line, 7) == {
         **{"period": 7, "at": START, "kind": "fill", "mint": "A", "order_number": 5},
         "facts": '{"what":"bought"}',
     }
@@ -480,7 +491,7 @@ def test_a_fill_is_read_as_it_was_stored():
 def test_posts_are_stored_with_how_far_the_diaries_were_read(db):
     """Of three posts the last two are told, the older first, and a hidden one is only counted."""
     made = traders.create_trader("Ada Paper", "momentum", START, start="standard").trader
-    one, *_ = load.load_traders(START, Faults(raising=True))
+    one, *_ = store.load_traders(START, Faults(raising=True))
     for number in range(4):
         one.trader.add_line("fill", START + number, "A", number, what="bought")
     store.store_round([one], 5, START)
@@ -501,7 +512,7 @@ def test_posts_are_stored_with_how_far_the_diaries_were_read(db):
     assert store.read_post_history(made.id, 2) == (3, ["body 0", "body 2"])
     assert store.read_post_history(made.id + 1, 2) == (0, [])
     assert [row.id for row in store.list_unposted(3)] == [first + 3]
-    assert load.find_cursor() == 5
+    assert store.find_cursor() == 5
     (kept,) = PaperPost.select().where(PaperPost.uid == "p2").dicts()
     assert {name: kept[name] for name in posts[2]} == posts[2]
 
@@ -517,11 +528,11 @@ def position_of(number, mint, **more):
 
 def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
     fills = [SimpleNamespace(snapshot=4, twin=0, trader=1)]
-    told = {load.rows.LAST_SNAPSHOTS: [], load.rows.REMEMBERED_FILLS: fills}
-    told[load.rows.TRADERS] = []
-    monkeypatch.setattr(load, "select", lambda kind, sql, values=(): told[sql])
+    told = {store.rows.LAST_SNAPSHOTS: [], store.rows.REMEMBERED_FILLS: fills}
+    told[store.rows.TRADERS] = []
+    monkeypatch.setattr(store, "select", lambda kind, sql, values=(): told[sql])
     market = Market(60_000)
-    load.load_memories(market, START)
+    store.load_memories(market, START)
     assert market.memories == {} == market.apart_memories
 
 
@@ -556,25 +567,25 @@ def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(d
 # ---- filled again --------------------------------------------------------------------------------
 def test_a_difference_is_a_sentence():
     held = Position(3, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
-    named = [name for name in proof.MONEY if getattr(held, name) is not None]
-    assert len(named) == len(proof.MONEY) - 2
-    assert proof.compare({}, {3: held}) == [f"position 3: another {name}" for name in named]
+    named = [name for name in store.MONEY if getattr(held, name) is not None]
+    assert len(named) == len(store.MONEY) - 2
+    assert store.compare({}, {3: held}) == [f"position 3: another {name}" for name in named]
     again = {3: held, 1: held, 2: held}
     stored = {3: replace(held, fees=1), 2: held, 1: replace(held, cash=1, spent=1)}
-    assert proof.compare(again, stored) == [
+    assert store.compare(again, stored) == [
         *("position 1: another cash", "position 1: another spent", "position 3: another fees"),
     ]
 
 
 def test_without_its_snapshot_an_attempt_is_not_made_again():
-    assert proof.fill_again(bought(), order(), None, Account(SOL), 0) is None
+    assert store.fill_again(bought(), order(), None, Account(SOL), 0) is None
 
 
 def test_a_write_off_is_made_again_with_what_the_network_took_then():
     """7 lamports of 7, 7 and 7."""
     gone = replace(order(side="sell", amount=10**9), reason="liquidity_gone")
     done = replace(sold(10**9), costs=NetworkCosts(7, 7, 7))
-    again = proof.fill_again(done, gone, quote(0), Account(SOL), 10**6)
+    again = store.fill_again(done, gone, quote(0), Account(SOL), 10**6)
     assert again.network_fee == 7
 
 

@@ -12,7 +12,7 @@ from chain import base58
 KEY = SigningKey(bytes(range(32)))
 WALLET = base58.b58encode(bytes(KEY.verify_key))
 TEXT = wallets.write_challenge(
-    "https://candor.example", "bot_1", WALLET, "0f" * 12, "2026-11-05T12:05:00Z"
+    "https://candor.example", "bot_1", WALLET, "0f" * 12, 1_793_880_300_999
 )
 
 

@@ -83,6 +83,9 @@ def test_every_example_works_when_pasted(live):
     examples = read_examples(live)
     assert len(examples) == 2 * len(openapi.OPERATIONS)
     for (language, name), text in examples.items():
+        # Those need a wallet's signature: tests/test_registration.py.
+        if name in ("getChallenge", "registerBot"):
+            continue
         paste(live, language, name, text)
     assert [post["eventId"] for post in live.feed("?limit=100")["data"]].count("docs-1") == 1
 

@@ -941,7 +941,7 @@ def test_the_doctor_tells_of_budgets(world):
 
     discover(world, ONE)
     world.tick()
-    used = "dexscreener got 3 of the 518,400 requests of a day"
+    used = "dexscreener used 3 of 518,400 daily requests"
     assert tell(world.now) == [("fine", used)]
     world.scout.budgets["dexscreener"].hold_back(world.now)
     ((level, text),) = tell(world.now)

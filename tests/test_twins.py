@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 from tape import MINUTE, START, Tape, Told, adds_up, trader
 
-from paper import twins
+from paper import engine
 from paper.account import Account
-from paper.trader import Trader
-from paper.twins import Leg, Ticket
+from paper.trader import Leg, Ticket, Trader
 
 # Two entries, each left five rounds later.
 PLAN = {"enter_at": (2, 20), "leave_at": (60,), "mints": ("A",), "time_stop": 5}
@@ -40,7 +39,7 @@ class Swift(Told):
 def with_twins(ident=1, made=Patient, **settings):
     one = trader(ident, made(**{**PLAN, **settings}))
     one.twins = [
-        Trader(ident, twins.name_twin(one.handle, n), one.strategy, Account()) for n in (1, 2, 3)
+        Trader(ident, engine.name_twin(one.handle, n), one.strategy, Account()) for n in (1, 2, 3)
     ]
     return one
 
@@ -93,7 +92,7 @@ def test_tokens_and_moments_differ_from_trader_to_trader_and_all_of_them_happen(
         play(one, 40)
         for twin in one.twins:
             drawn |= {order.mint for order in entries(twin)}
-            delays += [twins.draw_delay(twin.handle, n) for n in (1, 2)]
+            delays += [engine.draw_delay(twin.handle, n) for n in (1, 2)]
     assert drawn == set(MINTS)
     assert abs(sum(delays) / len(delays) - 7) < 3 * 4.33 / 240**0.5
     assert set(delays) == set(range(15))
@@ -142,10 +141,10 @@ def test_a_ticket_that_finds_no_token_expires():
 def test_a_ticket_whose_order_was_not_filled_is_spent_again():
     one = with_twins().twins[0]
     ticket = Ticket(1, 10**9, START, START + 60 * MINUTE, mint="A", ordered_at=START)
-    assert twins.has_missed(one, ticket)
-    assert not twins.is_over(one, ticket, START + 60 * MINUTE)
-    assert twins.is_over(one, ticket, START + 60 * MINUTE + 1)
-    assert not twins.has_missed(one, replace(ticket, mint=None))
+    assert engine.has_missed(one, ticket)
+    assert not engine.is_over(one, ticket, START + 60 * MINUTE)
+    assert engine.is_over(one, ticket, START + 60 * MINUTE + 1)
+    assert not engine.has_missed(one, replace(ticket, mint=None))
 
 
 def test_a_sale_of_the_rest_is_tried_until_the_position_is_closed():

@@ -47,10 +47,15 @@ _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("caller")
 
 @blueprint.before_request
 def check_agent() -> None:
-    """Admit an agent with a working key, and no page of another site."""
+    """Admit an agent with a working key, or without one if agents may register themselves; and no
+    page of another site.
+    """
     if not is_own_origin(request.headers.get("Origin")):
         raise Problem("foreign_origin", "pages of other sites may not call this")
-    gate.check_key()
+    if "Authorization" in request.headers or gate.settings().self_registration == "off":
+        gate.check_key()
+    else:
+        gate.count_address()
 
 
 @blueprint.post("/mcp")

@@ -101,7 +101,9 @@ class ShapeSchemas(GenerateJsonSchema):
 def build_schemas(demonstration: bool) -> Json:
     """Build {name: schema} for all bodies and responses."""
     answers = {operation.answer for operation in OPERATIONS if operation.answer}
-    others = {shape for one in OPERATIONS for shape in (one.body, one.rows) if shape}
+    others = {one.rows for one in OPERATIONS if one.rows} | {
+        one.body for one in OPERATIONS if isinstance(one.body, type)
+    }
     named = sorted(answers | others | {Problem}, key=lambda shape: shape.__name__)
     # Shared, so that each shape is read only once.
     adapter: Any = TypeAdapter(functools.reduce(operator.or_, named))
@@ -221,7 +223,9 @@ def show_operation(operation: Operation) -> Json:
     if not operation.keyed:
         shown["security"] = []
     if operation.body:
-        content = {"application/json": {"schema": reference(operation.body)}}
+        is_named = isinstance(operation.body, type)
+        schema = reference(operation.body) if is_named else operation.body
+        content = {"application/json": {"schema": schema}}
         shown["requestBody"] = {"required": True, "content": content}
     return shown
 

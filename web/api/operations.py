@@ -3,10 +3,25 @@
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel
+
 from accounts.posts import PostBody
 from accounts.problem import OF_LISTS
+from accounts.registration import RegistrationBody
 from chain.stored.standings import WINDOWS
-from web.api import bots, copying, health, leaderboard, market, me, posts, search, seasons, trades
+from web.api import (
+    bots,
+    copying,
+    health,
+    leaderboard,
+    market,
+    me,
+    posts,
+    registration,
+    search,
+    seasons,
+    trades,
+)
 from web.api import paper_shapes as paper
 from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK
@@ -53,8 +68,8 @@ class Operation:
     """A route of the API.
 
     `answer` is its shape (None: a stream of events), for a Page with the shape of its `rows`;
-    `refusals` are the codes it may return in addition to those of every route. `name` is the method
-    that generated clients have for it.
+    `refusals` are the codes it may return in addition to those of every route; `body` is a model or
+    a schema. `name` is the method that generated clients have for it.
     """
 
     path: str
@@ -66,7 +81,7 @@ class Operation:
     refusals: tuple[str, ...] = ()
     description: str = ""
     rows: Any = None
-    body: type[PostBody] | None = None
+    body: type[BaseModel] | Json | None = None
     keyed: bool = True
     method: str = "get"
 
@@ -112,6 +127,7 @@ CURRENCY = query(
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
 BOT = query("botId", {"type": "string", "minLength": 1}, "of this bot")
 OWNERSHIP = query("ownership", {"type": "string", "enum": list(OWNERSHIPS)}, "of such wallets only")
+OF_BODIES = ("invalid_json", "body_too_large", "unsupported_media_type", "validation_failed")
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -135,6 +151,37 @@ OPERATIONS = [
         (LIMIT, CURSOR),
         OF_LISTS,
         rows=bots.Bot,
+    ),
+    Operation(
+        "/api/v1/bots/challenge",
+        "getChallenge",
+        "Influencers",
+        "Get the text with which a wallet registers a bot",
+        registration.Challenge,
+        refusals=("registration_closed", *OF_BODIES),
+        description="For agents without a key, if SELF_REGISTRATION is on.",
+        body={"type": "object", "properties": {"wallet": ADDRESS}, "required": ["wallet"]},
+        keyed=False,
+        method="post",
+    ),
+    Operation(
+        "/api/v1/bots",
+        "registerBot",
+        "Influencers",
+        "Register a bot with its wallet's signature of a challenge",
+        registration.Registered,
+        refusals=(
+            *OF_BODIES,
+            *("registration_closed", "owner_banned", "wallet_banned"),
+            *("wallet_taken", "bot_retired"),
+        ),
+        description=(
+            "201, or 200 if this wallet registered a bot that nobody has claimed: the bot as it is,"
+            " a new key in place of the old one, and a new link."
+        ),
+        body=RegistrationBody,
+        keyed=False,
+        method="post",
     ),
     Operation(
         "/api/v1/bots/{id}",
@@ -240,14 +287,11 @@ OPERATIONS = [
         posts.Post,
         (IDEMPOTENCY_KEY,),
         (
-            "invalid_json",
+            *OF_BODIES,
             "insufficient_scope",
             "bot_mismatch",
             "event_conflict",
             "quota_exceeded",
-            "body_too_large",
-            "unsupported_media_type",
-            "validation_failed",
         ),
         description=(
             "Needs a publishing key. After a timeout, send the same request again. Nothing in the"

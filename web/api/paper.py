@@ -11,11 +11,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from accounts.influencers import read_voice
-from paper import brain, guard, measured, measured_store, results
+from paper import brain, measured, measured_store, results, rules
 from paper.account import PIPELINE, STARTING_CASH, Close, cluster, public_id
-from paper.fills import MODEL, RECORDED_COSTS, RENT
+from paper.engine import TWINS
+from paper.fills import MODEL, RECORDED_COSTS, RENT, VENUES
 from paper.measured import VenueError
-from paper.rows import SUSPECT
+from paper.store import SUSPECT
 from paper.strategies import (
     ALL_FAMILIES,
     COPY,
@@ -24,8 +25,6 @@ from paper.strategies import (
     parse_settings,
     show_settings,
 )
-from paper.twins import TWINS
-from paper.venues import VENUES
 from storage import database
 from storage.rows import select, select_many, select_one
 from web.api.paper_brain import (
@@ -77,7 +76,7 @@ from web.api.paper_statements import (
 from web.api.serialize import show_sol, show_time
 
 # A phase as it begins; a list of traders has one for each.
-NEW_PHASE = asdict(guard.Phase())
+NEW_PHASE = asdict(rules.Phase())
 Json = dict[str, Any]
 # Closes that the brain examines, and rows of each list in a detail.
 MAX_CLOSES, LATEST = 200, 20
@@ -162,7 +161,6 @@ def _list_held(trader: int) -> list[PositionRow]:
 
 
 def find_row(uid: str) -> TraderRow | None:
-    """Return the row of the trader with this id, or None."""
     return select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
 
 
@@ -176,26 +174,22 @@ def list_closes(row: TraderRow, limit: int, before: Place | None = None) -> list
 
 
 def list_diary(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
-    """Return the lines of a trader's diary, newest first, before a place."""
     rows = select(DiaryRow, DIARY, (row.id, before.id if before else LAST, limit))
     return [Placed(Place(one.at, one.id), show_line(row.handle, one)) for one in rows]
 
 
 def list_own_posts(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
-    """Return a trader's posts, newest first, before a place."""
     sql = f"{PAPER_POSTS} WHERE o.trader_id = ? AND o.id < ? ORDER BY o.id DESC LIMIT ?"
     rows = select(PaperPostRow, sql, (row.id, before.id if before else LAST, limit))
     return [Placed(Place(one.created_at, one.id), show_post(one)) for one in rows]
 
 
 def show_metrics(row: TraderRow) -> Json | None:
-    """Make the PaperMetrics of a trader's open account."""
     history = read_history(row.uid)
     return history and history.show_metrics()
 
 
 def show_evidence(row: TraderRow) -> Json:
-    """Make the Rates of a trader's open account period."""
     closes = [
         read_close(str(row.id), close)
         for close in select(ComparedRow, PERIOD_CLOSES, (row.period_id,))
@@ -208,8 +202,8 @@ def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
 
 
 def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int) -> Json:
-    """Make the Trader. `totals`: of its open period, None without a close; `held_value`: lamports
-    of its positions at their marks.
+    """`totals`: of its open period, None without a close; `held_value`: lamports of its positions
+    at their marks.
     """
     return {
         "id": row.uid,
@@ -239,7 +233,7 @@ def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int)
 
 
 def show_performance(row: TraderRow, totals: PeriodTotalsRow, held_value: int) -> Json:
-    """Make the Performance of the open account period; `held_value` in lamports."""
+    """`held_value`: lamports."""
     suppressed, equity = row.state in SUSPECT, row.cash + held_value
     gain, closes = equity - row.starting_cash, totals.closes
     return {
@@ -258,21 +252,19 @@ def show_performance(row: TraderRow, totals: PeriodTotalsRow, held_value: int) -
 
 
 def show_phase(stored: Json) -> Json:
-    """Make the Phase, out of its stored JSON."""
     phase = {**NEW_PHASE, **stored}
     return {
         "name": phase["name"],
         "closes": phase["closes"],
-        "closesNeeded": guard.CLOSES_NEEDED,
+        "closesNeeded": rules.CLOSES_NEEDED,
         "days": phase["days"],
-        "daysNeeded": guard.DAYS_NEEDED,
+        "daysNeeded": rules.DAYS_NEEDED,
         "since": show_time(phase["since"]),
         "note": COVERAGE_NOTE,
     }
 
 
 def show_review(row: TraderRow) -> Json:
-    """Make the ReviewState of a trader's open account period."""
     return {
         "state": row.state or "clean",
         "reasons": [
@@ -304,11 +296,11 @@ def _read_settings(family: str, given: Json) -> Json:
 
 
 def list_sums(now: int) -> dict[str, list[int]]:
-    """Return {trader: sums in lamports of what its open account earned in SUMMED_DAYS days, from 0
-    on, after each of its latest closes}. `now`: ms.
+    """Return {trader: running sums in lamports of its account's latest closes in SUMMED_DAYS days,
+    from 0 on}. `now`: ms.
     """
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0])
-    for row in select(RecentCloseRow, RECENT_CLOSES, (now - SUMMED_DAYS * guard.DAY_MS,)):
+    for row in select(RecentCloseRow, RECENT_CLOSES, (now - SUMMED_DAYS * rules.DAY_MS,)):
         sums[row.trader].append(sums[row.trader][-1] + row.net)
     return {trader: of_one[-MAX_SUMS:] for trader, of_one in sums.items()}
 
@@ -338,13 +330,11 @@ def list_posts(
 
 
 def find_post(uid: str) -> Json | None:
-    """Return the post with this id, or None."""
     row = select_one(PaperPostRow, PAPER_POSTS + " WHERE o.uid = ?", (uid,))
     return show_post(row) if row else None
 
 
 def show_post(row: PaperPostRow) -> Json:
-    """Make the PaperPost."""
     return {
         "id": row.uid,
         "botId": row.trader,
@@ -399,14 +389,14 @@ def compare_families(now: int) -> Json:
 
 
 def find_win_rates(now: int) -> dict[str, float]:
-    """{id: lower bound of the 95% interval of its win rate, 0 to 1} by eligible closes of the last
-    30 days, of traders with enough of them for an interval. `now`: ms.
+    """Return {id: lower bound of the 95% interval of the win rate, 0 to 1} for traders with enough
+    eligible closes in 30 days. `now`: ms.
     """
     return _find_compared(now).win_rates
 
 
 def _find_compared(now: int) -> Compared:
-    """Counted again after each tick, decision or minute."""
+    """Recomputed after each tick, decision or minute."""
     global _compared
     key = (database.obj, *select(PaperGeneration, GENERATION)[0], now // 60_000)
     if _compared[0] != key:
@@ -416,7 +406,7 @@ def _find_compared(now: int) -> Compared:
 
 def _compare(now: int) -> Compared:
     closes: dict[str, list[Close]] = defaultdict(list)
-    since = now - results.COMPARED_DAYS * guard.DAY_MS
+    since = now - results.COMPARED_DAYS * rules.DAY_MS
     random: dict[str, list[Close]] = defaultdict(list)
     for close in select_many(ComparedRow, COMPARED, (since,)):
         side = random if close.twin else closes
@@ -478,13 +468,13 @@ RECORDED_AT = "2026-11-22T00:00:00.000Z"
 
 
 def list_venues(now: int) -> list[Json]:
-    """Make the VenueErrors of each venue the model fits, and of others with receipts. `now`: ms."""
+    """List the venues that the model fits, and others with receipts. `now`: ms."""
     known = {one.venue: one for one in measured_store.list_errors(now)}
     return [show_venue(venue, known.get(venue)) for venue in sorted({*VENUES, *known})]
 
 
 def show_venue(venue: str, error: VenueError | None) -> Json:
-    """Make the VenueError of a venue. None: nothing is known about its real fills."""
+    """`error`: None if nothing is known about its real fills."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,
@@ -540,7 +530,7 @@ WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
 def show_random_entry(row: TraderRow) -> Json | None:
-    """Make the RandomEntry: the combined results of a trader's twins."""
+    """Return the combined results of a trader's twins."""
     accounts = select(TwinRow, TWIN_ACCOUNTS, (row.id, row.period))
     if not accounts:
         return None
@@ -562,7 +552,7 @@ def show_rules(row: TraderRow) -> Json:
     for one in select(FiredRow, FIRED, (row.id, row.period)):
         fired = one.facts.get("what") in ("begun", "observed")
         (random if one.twin else own)[one.facts.get("rule", "")] += fired
-    names = [rule.name for rule in guard.RULES]
+    names = [rule.name for rule in rules.RULES]
     return {
         "rulesFired": {name: own[name] for name in names},
         "rulesFiredAtRandom": {name: round(random[name] / TWINS, 2) for name in names},
@@ -570,12 +560,10 @@ def show_rules(row: TraderRow) -> Json:
 
 
 def list_random(trader_id: int, period: int) -> list[Close]:
-    """Return the closes of a trader's twins in an account period, oldest first."""
     rows = select(ComparedRow, TWIN_CLOSES, (trader_id, period))
     return [read_close(str(trader_id), row) for row in rows]
 
 
 def describe_random(closes: list[Close]) -> Json:
-    """Make the Rates of the closes of a family's twins."""
     start = _count_accounts(closes) * TWINS * STARTING_CASH
     return {**results.describe(closes, start), "simulated": True}

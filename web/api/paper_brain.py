@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from paper import brain, diary, guard
+from paper import brain, rules
 from paper.account import Close, public_id
 from storage.rows import select
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
@@ -16,7 +16,6 @@ PRIVATE = ("key", "evidence")
 
 
 def show_line(handle: str, row: DiaryRow) -> Json:
-    """Make the DiaryLine of the trader with this handle."""
     facts = row.facts
     return {
         "id": public_id(handle, "line", row.id),
@@ -24,7 +23,7 @@ def show_line(handle: str, row: DiaryRow) -> Json:
         "kind": row.kind,
         "mint": row.mint,
         "symbol": facts.get("symbol"),
-        "text": diary.format_line(row.kind, facts),
+        "text": brain.format_line(row.kind, facts),
         "facts": _show_facts(facts),
         "period": row.period,
         "closeId": find_close_id(handle, row.closed),
@@ -33,7 +32,6 @@ def show_line(handle: str, row: DiaryRow) -> Json:
 
 
 def find_close_id(handle: str, number: int | None) -> str | None:
-    """Return the public id of a trader's close, or None."""
     return None if number is None else public_id(handle, "close", number)
 
 
@@ -46,9 +44,7 @@ def _show_facts(facts: Json) -> Json:
 
 
 def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: int) -> Json:
-    """Make the Brain from the trader's own closes (oldest first) and diary. control: closes of its
-    twins.
-    """
+    """`closes`: oldest first; `control`: closes of its twins."""
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
     open_pauses = [note for note in pauses if note.facts.get("until", 0) > now]
@@ -80,7 +76,7 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
 
 def _list_notes(trader_id: int, now: int) -> tuple[list[DiaryRow], list[DiaryRow]]:
     found: dict[str, list[DiaryRow]] = {"pause": [], "lesson": []}
-    for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - guard.LOOK_BACK_MS)):
+    for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - rules.LOOK_BACK_MS)):
         found[row.kind].append(row)
     return found["pause"], found["lesson"]
 
@@ -109,7 +105,7 @@ def _show_lesson(
     return {
         "text": text,
         "n": n,
-        "window": f"{window_ms // guard.DAY_MS}d",
+        "window": f"{window_ms // rules.DAY_MS}d",
         "createdAt": show_time(created_at),
         "expiresAt": show_time(expires_at),
         "evidence": evidence,
@@ -125,8 +121,8 @@ def _show_pause(note: DiaryRow) -> Json:
         "mint": note.mint,
         "applied": facts["what"] == "begun",
         "n": facts["n"],
-        "window": f"{facts['windowMs'] // guard.HOUR_MS}h",
-        "text": diary.format_line("pause", facts),
+        "window": f"{facts['windowMs'] // rules.HOUR_MS}h",
+        "text": brain.format_line("pause", facts),
         "createdAt": show_time(note.at),
         "expiresAt": show_time(facts["until"]),
         "simulated": True,

@@ -97,7 +97,7 @@ class CloseStory:
 
 
 def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
-    """Return what the page of a close shows; None where trader or close is unknown."""
+    """Return what a close's page shows; None if trader or close is unknown."""
     trader = select_one(HolderRow, HOLDER, (trader_uid,))
     number = trader and find_number(trader, close_id)
     if trader is None or number is None:
@@ -129,7 +129,7 @@ def _list_decisions(trader: HolderRow, number: int, fills: list[FillRow]) -> lis
 
 
 def quote_fills(fills: Iterable[FillRow], decimals: int) -> list[QuotedFill]:
-    """Put fills beside the quotes they were decided and filled on."""
+    """Return fills with the quotes of their decision and execution."""
     fills = list(fills)
     ids = sorted({one for fill in fills for one in (fill.decided_on, fill.snapshot)})
     quotes = {one.id: one for one in select(QuoteRow, QUOTES.format(write_marks(ids)), ids)}
@@ -146,7 +146,7 @@ def quote_fills(fills: Iterable[FillRow], decimals: int) -> list[QuotedFill]:
 
 
 def find_price_paid(fill: FillRow, decimals: int) -> Decimal | None:
-    """Return the SOL that went into or came out of the pool for one token; None without any."""
+    """Return the SOL per token that moved in the pool; None for a failed attempt."""
     raw = int(fill.raw)
     if fill.failed or not raw:
         return None

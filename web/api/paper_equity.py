@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from paper.account import Close, read_close
-from paper.metrics import Group, Mark, describe_account, group_closes
+from paper.results import Group, Mark, describe_account, group_closes
 from paper.store import MARK_MS
 from storage.rows import select, select_one
 from web.api.paper_statements import PERIOD_CLOSES, ComparedRow
@@ -26,7 +26,7 @@ JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL AND 
 
 
 class MarkRow(NamedTuple):
-    """What the account was worth."""
+    """The account's equity at a time."""
 
     at: int
     equity: int
@@ -81,14 +81,14 @@ class AccountHistory(NamedTuple):
     closes: list[Close]
 
     def show_metrics(self) -> Json:
-        """Make the PaperMetrics: closes of every model count, as they count in the equity."""
+        """Closes of every model count, as they do in the equity."""
         found = describe_account(self.marks, self.closes, self.start)
         dates = {name: show_time(found[name]) for name in ("drawdownFrom", "drawdownTo")}
         return {**found, **dates, "simulated": True}
 
     def list_points(self, until: int) -> list[EquityPoint]:
-        """List what the account was worth up to `until` (ms): before the first mark, what its
-        closes came to. A mark tells of the end of its minutes.
+        """List the equity up to `until` (ms): before the first mark, by closes. A mark is dated at
+        the end of its interval.
         """
         total, first = self.start, self.marks[0].at if self.marks else None
         points = [EquityPoint(self.opened_at, total)]
@@ -102,9 +102,7 @@ class AccountHistory(NamedTuple):
         ]
 
     def list_shares(self, until: int) -> list[SharePoint]:
-        """List which share of the equity was in positions up to `until` (ms), none before the first
-        mark.
-        """
+        """List the share of the equity in positions up to `until` (ms)."""
         shares = [
             SharePoint(min(one.at + MARK_MS, until), 10_000 * one.held // one.equity)
             for one in self.marks
@@ -113,16 +111,14 @@ class AccountHistory(NamedTuple):
         return [SharePoint(self.opened_at, 0), *shares]
 
     def list_trades(self) -> list[TradeRow]:
-        """List the newest fills of the account, the last first."""
         return select(TradeRow, TRADES, (self.period_id, MAX_TRADES))
 
     def group(self, by: str) -> list[Group]:
-        """Add up the closes by `mint` or `reason`."""
         return group_closes(self.closes, by)
 
 
 def read_history(uid: str) -> AccountHistory | None:
-    """Return the history of a trader's open account; None for an unknown trader."""
+    """Return the history of a trader's open account, or None."""
     account = select_one(AccountRow, ACCOUNT, (uid,))
     if account is None:
         return None

@@ -5,12 +5,11 @@ from collections import defaultdict
 from typing import Any
 
 from chain.amounts import exact
-from paper import account, guard
+from paper import account, rules
 from paper.account import Close, public_id
-from paper.fill_model import ASSUMPTIONS, MODEL_HASH
-from paper.fills import MODEL
+from paper.fills import ASSUMPTIONS, MODEL, MODEL_HASH
 from paper.market import ALL_SOL, SCALE, percent, value_of
-from paper.rows import SUSPECT
+from paper.store import SUSPECT
 from storage.rows import select
 from web.api.paper_statements import (
     FILLS,
@@ -37,7 +36,7 @@ WARNINGS = {
 
 
 def show_period(row: PeriodRow) -> Json:
-    """Make the Period: one account from its opening to its reset."""
+    """An account from its opening to its reset."""
     return {
         "number": row.number,
         "startingCashLamports": str(row.starting_cash),
@@ -53,9 +52,7 @@ def show_period(row: PeriodRow) -> Json:
 
 # ---- positions and orders ------------------------------------------------------------------------
 def find_value(row: PositionRow) -> int:
-    """Return the lamports that its pool would pay at the mark; of one opened by an earlier model at
-    the mark's price, 0 where amount or mark cannot be read.
-    """
+    """Return the lamports that its pool would pay at the mark; 0 if it can't be read."""
     if row.worth is not None:
         return row.worth
     try:
@@ -65,7 +62,7 @@ def find_value(row: PositionRow) -> int:
 
 
 def show_position(handle: str, row: PositionRow, now: int) -> Json:
-    """Make the Position of the trader with this handle, at its mark; `now` in ms."""
+    """`now`: ms."""
     model = find_model(row.pipeline)
     return {
         "id": public_id(handle, "close", row.number),
@@ -90,7 +87,6 @@ def show_position(handle: str, row: PositionRow, now: int) -> Json:
 
 
 def show_models() -> list[Json]:
-    """Make the FillModels: what each assumes, and a digest of its constants."""
     return [{"model": MODEL, "hash": MODEL_HASH, "assumptions": list(ASSUMPTIONS)}]
 
 
@@ -100,7 +96,7 @@ def find_model(pipeline: str) -> str:
 
 
 def show_order(row: OrderRow) -> Json:
-    """Make the Order: lamports of a buy, raw units of a sale."""
+    """Lamports of a purchase, raw units of a sale."""
     amounts = (
         {"amountRaw": row.amount, "filledRaw": row.done}
         if row.side == "sell"
@@ -121,19 +117,18 @@ def show_order(row: OrderRow) -> Json:
 
 # ---- closes and fills ----------------------------------------------------------------------------
 def show_closes(trader_id: int, handle: str, rows: list[CloseRow]) -> list[Json]:
-    """Make the closes of a trader, each with its fills."""
+    """Show a trader's closes with their fills."""
     if not rows:
         return []
     fills: dict[int | None, list[Json]] = defaultdict(list)
     # the first attempt of an order is not long before its position
-    since = min(row.opened_at for row in rows) - guard.DAY_MS
+    since = min(row.opened_at for row in rows) - rules.DAY_MS
     for fill in select(FillRow, FILLS, (trader_id, since)):
         fills[fill.position].append(show_fill(fill))
     return [show_close(handle, row, fills[row.number]) for row in rows]
 
 
 def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
-    """Make the PaperClose."""
     ident, marks = public_id(handle, "close", row.number), row.marks or []
     excluded = read_close(ident, row).excluded
     model = fills[-1]["model"] if fills else find_model(row.pipeline)
@@ -165,14 +160,12 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
 
 
 def find_percentage(part: int, whole: int) -> float | None:
-    """Return a percentage with two decimals, cut toward zero; None of a whole that is zero."""
+    """Return a percentage with two decimals, rounded toward zero; None if `whole` is zero."""
     return float(percent(part, whole)) if whole else None
 
 
 def show_fill(row: FillRow) -> Json:
-    """Make the PaperFill. `solLamports`: what went into or came out of the pool, before its fee;
-    network fee and rent apart.
-    """
+    """`solLamports`: into or out of the pool, before its fee, without network fee and rent."""
     moved = row.mid + row.slippage if row.side == "buy" else row.mid - row.slippage
     return {
         "side": row.side,
@@ -193,11 +186,10 @@ def show_fill(row: FillRow) -> Json:
 
 
 def show_snapshot_id(number: int) -> str:
-    """Return the public id of a snapshot."""
     return f"snap_{hashlib.sha256(b'snapshot %d' % number).hexdigest()[:12]}"
 
 
 def read_close(ident: str, row: CloseRow | ComparedRow) -> Close:
-    """Return what rules and lessons count of a close; `ident` is its public id."""
+    """Return a close for rules and lessons."""
     reviewed = row.state in SUSPECT
     return account.read_close(ident, row, row.marks or (), reviewed=reviewed)

@@ -1,5 +1,5 @@
-"""The statements behind paper mode, each beside the type of its rows: the fields are the columns,
-by name and in order. Times are UTC milliseconds, money is lamports.
+"""Statements of paper mode, each with its row type, whose fields are the columns by name and in
+order. Times are UTC milliseconds, money is lamports.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -348,7 +348,7 @@ SELECT (SELECT snapshot FROM engine_state WHERE id = 1) AS snapshot,
 
 
 class RecentCloseRow(NamedTuple):
-    """Whose position was closed, and what it earned."""
+    """A trader's close and its net result."""
 
     trader: str
     net: int

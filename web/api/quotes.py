@@ -41,7 +41,8 @@ PRICES = """
 WITH sampled (at) AS (VALUES {})
 SELECT t.mint, s.at, (
     SELECT n.price_usd FROM snapshot n WHERE n.token_id = t.id AND n.taken_at <= s.at
-    AND n.taken_at > s.at - ? AND n.absurd IS NULL ORDER BY n.taken_at DESC LIMIT 1) AS price
+    AND n.taken_at > s.at - ? AND n.absurd IS NULL AND n.reserves IS NULL
+    ORDER BY n.taken_at DESC LIMIT 1) AS price
 FROM token t CROSS JOIN sampled s WHERE t.mint IN ({}) ORDER BY t.mint, s.at
 """
 

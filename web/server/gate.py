@@ -19,7 +19,7 @@ from limits import RateLimitItemPerMinute
 
 import ratelimit
 from accounts.problem import Problem
-from config import Config
+from config import WINDOW_SECONDS, Config
 from ratelimit import Limit
 from storage import counters, database, trouble
 from web.server import auth
@@ -39,6 +39,8 @@ REPORTS_PER_MINUTE = 5
 EXPORTS_PER_MINUTE = 3
 # Tables per address, in pages of 1,000 trades after the first page.
 TABLE_PAGES_PER_MINUTE = 60
+# Bots that agents register from one address, in times the limit of a minute.
+REGISTRATION_MINUTES_A_DAY = 20
 # The API's name for an address's window.
 ADDRESS = "address"
 access_log = logging.getLogger("candor.access")
@@ -50,6 +52,7 @@ PERIODS = {
     ADDRESS: "a minute",
     "posts_minute": "posts a minute",
     "creations_minute": "new bots a minute",
+    "registrations_day": "bots registered by agents a day",
 }
 
 
@@ -307,9 +310,11 @@ def identify(app: Application, context: RequestContext, header: str) -> auth.Api
     return caller
 
 
-def check_creation(owner_id: int | None = None) -> None:
+def check_creation(owner_id: int | None = None, by_agent: bool = False) -> None:
     """Count a new bot for this address (and owner, if any). Raises Problem over the limit, or if
     registration is closed.
+
+    `by_agent`: no human filled in a form, so a limit per day applies, too.
     """
     settings = find_app().settings
     if settings.registration == "closed":
@@ -319,6 +324,9 @@ def check_creation(owner_id: int | None = None) -> None:
         subjects.append(f"creations:owner:{owner_id}")
     most = settings.creations_per_minute
     limits = [Limit(subject, "creations_minute", 60, most) for subject in subjects]
+    if by_agent:
+        a_day, day = most * REGISTRATION_MINUTES_A_DAY, WINDOW_SECONDS["day"]
+        limits.append(Limit(f"registrations:{find_network()}", "registrations_day", day, a_day))
     state = find_app().allowance.charge(limits, g.now / 1000)
     if not state.admitted:
         raise limited(state.tightest, "this address and account")

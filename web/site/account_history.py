@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from chain.amounts import sol
 from paper.account import Close
-from paper.guard import DAY_MS
-from paper.metrics import Group, Mark, find_exposure, list_falls
+from paper.results import Group, Mark, find_exposure, list_falls
+from paper.rules import DAY_MS
 from web.api.paper_equity import AccountHistory, EquityPoint, SharePoint, TradeRow, read_history
 from web.site.charts import Curve, Step, TimedTrade, draw_curve, thin_out
 from web.site.figures import write_tokens

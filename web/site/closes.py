@@ -9,8 +9,8 @@ from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
+from paper.fills import find_venue
 from paper.results import COST_FACTORS
-from paper.venues import find_venue
 from web.api import paper_closes
 from web.api.paper_closes import CloseStory, QuotedFill, QuoteRow
 from web.api.serialize import Json

@@ -11,6 +11,7 @@ from web.server.gate import settings
 from web.site.creator import blueprint, managing, render_confirm, require_owner
 from web.site.forms import list_errors
 from web.site.manage import render_manage, return_to_manage
+from web.site.profiles import is_own
 
 TESTED = "A test is on its way; reload this page to see what came of it."
 
@@ -82,4 +83,6 @@ def find_page_of(hook: Hook) -> str:
     bots = hooks.read_list(hook.bots)
     if not bots:
         return url_for("studio.show_connect")
-    return url_for("studio.show_manage", uid=bots[0])
+    if is_own(bots[0]):
+        return url_for("studio.show_manage", uid=bots[0])
+    return url_for("studio.show_following")

@@ -11,7 +11,6 @@ from accounts.problem import Problem, invalid
 from models import Bot, Session
 from storage import writing
 from storage.rows import Stored, make_shape, read_stored
-from web.api.serialize import show_time
 from web.server import sessions
 from web.server.gate import settings
 from web.site.creator import blueprint, managing, render_confirm
@@ -114,9 +113,8 @@ def begin_proof(bot: Bot) -> ResponseReturnValue:
 
 def _write_challenge(bot: Bot, wallet: str, action: str) -> Challenge:
     ends_at = g.now + wallets.MINUTES * 60_000
-    ends_text = show_time(ends_at // 1000 * 1000) or ""
     nonce = secrets.token_hex(12)
-    text = wallets.write_challenge(settings().base_url, bot.uid, wallet, nonce, ends_text)
+    text = wallets.write_challenge(settings().base_url, bot.uid, wallet, nonce, ends_at)
     return Challenge(text=text, bot=bot.uid, wallet=wallet, endsAt=ends_at, action=action)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCHEMA_PREFIX = "#/components/schemas/"
 # The pages of fields, each with the shapes of these modules of web.api.
 GROUPS = {
-    "bots": ("bots", "results", "risk", "token_results", "copying"),
+    "bots": ("bots", "results", "risk", "token_results", "copying", "registration"),
     "wallets": ("wallets",),
     "posts": ("posts",),
     "trades": ("trades", "leaderboard", "seasons"),
@@ -53,7 +53,17 @@ NAMES = {
     "mint": "MINT_ADDRESS",
     "q": "profit",
 }
-EXAMPLE_POST = {"eventId": "docs-1", "body": "Hello from the documentation."}
+WALLET = "WALLET_ADDRESS"
+EXAMPLE_BODIES = {
+    "publishPost": {"eventId": "docs-1", "body": "Hello from the documentation."},
+    "getChallenge": {"wallet": WALLET},
+    "registerBot": {
+        "name": "BOT_NAME",
+        "wallet": WALLET,
+        "signature": "SIGNATURE_OF_THE_TEXT",
+        "nonce": "NONCE",
+    },
+}
 
 
 class Field(NamedTuple):
@@ -159,6 +169,10 @@ class Example(NamedTuple):
         path = self.operation.path.replace("{id}", NAMES.get(_find_noun(parameters), ""))
         return f"{self.base_url}{path}{f'?{query}' if query else ''}"
 
+    @property
+    def body(self) -> str:
+        return json.dumps(EXAMPLE_BODIES[self.operation.name])
+
 
 def _find_noun(parameters: Sequence[Json]) -> str:
     described = (one["description"] for one in parameters if one["in"] == "path")
@@ -175,7 +189,7 @@ def read_route(example: Example) -> Route:
         operation.summary,
         operation.keyed,
         [read_parameter(one) for one in operation.parameters],
-        operation.body.__name__ if operation.body else None,
+        operation.body.__name__ if isinstance(operation.body, type) else None,
         operation.answer.__name__ if operation.answer else None,
         operation.rows.__name__ if operation.rows else None,
         list_refusals(operation),
@@ -267,7 +281,7 @@ def write_curl(example: Example) -> str:
     """Write the request as a curl command for a shell."""
     options = ['-H "Authorization: Bearer $CANDOR_KEY"'] if example.operation.keyed else []
     if example.operation.method == "post":
-        options += ['-H "Content-Type: application/json"', f"-d '{json.dumps(EXAMPLE_POST)}'"]
+        options += ['-H "Content-Type: application/json"', f"-d '{example.body}'"]
     # -N: show events as they arrive.
     flags = "" if example.operation.answer else "-N "
     return " \\\n  ".join([f'curl {flags}"{example.url}"', *options])
@@ -281,7 +295,7 @@ def write_python(example: Example) -> str:
         modules.append("os")
     if example.operation.method == "post":
         headers.append('"Content-Type": "application/json"')
-        arguments.append(f"data=json.dumps({json.dumps(EXAMPLE_POST)}).encode()")
+        arguments.append(f"data=json.dumps({example.body}).encode()")
     if headers:
         arguments.append(f"headers={{{', '.join(headers)}}}")
     if example.operation.answer:
@@ -305,7 +319,7 @@ def write_typescript(example: Example) -> str:
     headers = ["Authorization: `Bearer ${process.env.CANDOR_KEY}`"] if keyed else []
     if example.operation.method == "post":
         headers.append('"Content-Type": "application/json"')
-        options += ['method: "POST"', f"body: JSON.stringify({json.dumps(EXAMPLE_POST)})"]
+        options += ['method: "POST"', f"body: JSON.stringify({example.body})"]
     if headers:
         options.append(f"headers: {{ {', '.join(headers)} }}")
     more = f", {{\n  {f',{chr(10)}  '.join(options)},\n}}" if options else ""

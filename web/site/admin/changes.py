@@ -17,6 +17,8 @@ from web.site.forms import first_error, without_secrets
 
 # Does it: (reason) -> whether anything was done.
 Change = Callable[[str], bool]
+# Bots of one source banned at once, well within a request's time.
+MAX_BANNED = 100
 NOTHING_DONE = "It was so already; nothing was done."
 
 
@@ -184,6 +186,22 @@ def change_wallet_ban(address: str) -> ResponseReturnValue:
         " tries is told your reason.",
         url_for("admin.list_bans"),
         acts.ban_wallet,
+    )
+
+
+@blueprint.route("/registrations/<source>/ban", methods=["GET", "POST"])
+def ban_source(source: str) -> ResponseReturnValue:
+    """Ban the unclaimed bots that agents registered from one source, once confirmed."""
+    who = find_session().uid
+    return confirm(
+        "Ban all bots from this source?",
+        "The accounts and wallets of bots that agents registered from it and nobody claimed are"
+        f" banned, up to {MAX_BANNED} at once; send the form again for more. Posts stay; hide them"
+        " one by one. Each ban can be lifted.",
+        "Yes, ban them",
+        url_for("admin.list_registrations", source=source),
+        lambda reason: acts.ban_source(source, who, reason, g.now, MAX_BANNED) > 0,
+        source,
     )
 
 

@@ -1,5 +1,5 @@
 """The operator's lists: owners, bots, wallets, keys, hooks, posts, posts of paper traders, reports,
-bans and acts; and the page of one owner.
+registrations, bans and acts; and the page of one owner.
 """
 
 import re
@@ -36,6 +36,7 @@ HEADINGS = {
     "posts": "Posts",
     "paper-posts": "Posts of paper traders",
     "reports": "Reports by readers",
+    "registrations": "Bots that agents registered",
     "bans": "Bans",
     "acts": "What the operator did",
 }
@@ -90,6 +91,11 @@ def list_paper_posts() -> ResponseReturnValue:
 def list_reports() -> ResponseReturnValue:
     """List readers' reports of posts."""
     return render_list("reports")
+
+
+@blueprint.get("/registrations")
+def list_registrations() -> ResponseReturnValue:
+    return render_list("registrations")
 
 
 @blueprint.get("/bans")

@@ -164,6 +164,21 @@ class BanRow(NamedTuple):
     at: int
 
 
+class RegistrationRow(NamedTuple):
+    """A bot that an agent registered; `source` names the network it came from."""
+
+    id: int
+    wallet: str
+    source: str
+    created_at: int
+    claim_ends_at: int | None
+    claimed_at: int | None
+    bot_uid: str
+    bot_name: str
+    owner_uid: str
+    ban_reason: str | None
+
+
 class Listing(NamedTuple):
     """How a list is read: its type of row, its statement with `{where}` for conditions, the column
     of its numbers, and the condition of each filter.
@@ -261,6 +276,15 @@ LEFT JOIN paper_post s ON s.id = r.paper_post_id LEFT JOIN trader t ON t.id = s.
 JOIN owner o ON o.id = COALESCE(b.owner_id, t.owner_id) {{where}}""",
         "r.id",
         {"post": "? IN (p.uid, s.uid)"},
+    ),
+    "registrations": Listing(
+        RegistrationRow,
+        """SELECT g.id, g.wallet, g.source, g.created_at, g.claim_ends_at, g.claimed_at,
+       b.uid AS bot_uid, b.name AS bot_name, o.uid AS owner_uid,
+       (SELECT reason FROM ban WHERE kind = 'owner' AND target = o.uid) AS ban_reason
+FROM registration g JOIN bot b ON b.id = g.bot_id JOIN owner o ON o.id = b.owner_id {where}""",
+        "g.id",
+        {"source": "g.source = ?", "owner": OF_OWNER.format("b.owner_id")},
     ),
     "bans": Listing(
         BanRow, "SELECT n.id, n.kind, n.target, n.reason, n.at FROM ban n {where}", "n.id", {}

@@ -1,4 +1,4 @@
-"""Guarded Start and the adaptive pauses, which only ever reduce what a trader may do. Pure.
+"""Guarded Start and the adaptive pauses, which only reduce what a trader may do. Pure.
 
 Guarded Start ends with evidence of volume, never of profit. A pause stops entries, never exits, and
 nothing here raises a limit above its base. Times are ms, money is lamports, shares are basis
@@ -20,18 +20,18 @@ CLOSES_NEEDED, DAYS_NEEDED = 20, 14
 # Of the base size.
 GUARDED_SIZE_BPS = 2_500
 GUARDED_POSITIONS = 2
-# Lost of the day's first equity, it stops entries for the rest of the UTC day.
+# Loss of the day's first equity that stops entries for the rest of the UTC day.
 DAILY_LOSS_BPS = 500
-# Below the highest equity, it leads back to Guarded Start.
+# Drawdown that leads back to Guarded Start.
 DRAWDOWN_LOCK_BPS = 2_000
 
-# Rules look back no further, and no pause lasts longer.
+# How far rules look back, and the longest pause.
 LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
 # Eligible closes that a rule needs.
 MIN_CLOSES = 8
-# A fair coin may set each rule off in one account out of ACCOUNTS within thirty days. Rules look
-# once in six hours at most, so that each look may go wrong once in ACCOUNTS * LOOKS times.
+# A fair coin may trigger each rule in one of ACCOUNTS accounts within thirty days. Rules look at
+# most once in six hours, so each look may go wrong once in ACCOUNTS * LOOKS times.
 ACCOUNTS = 5
 LOOK_MS = 6 * HOUR_MS
 LOOKS = 30 * DAY_MS // LOOK_MS + 1
@@ -40,17 +40,16 @@ CHANCE_SQUARES = 15
 
 
 def is_another_day(day: int, now: int) -> bool:
-    """Tell whether `now` (ms) is of another day than this one, counted from 1970.
+    """Return whether `now` (ms) is on a different day than `day`, counted from 1970.
 
-    The day before counts as the same one: a clock that is set back over midnight begins no day
-    again.
+    The day before counts as the same: a clock set back over midnight starts no day again.
     """
     return now // DAY_MS not in (day - 1, day)
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """How far a trader is with Guarded Start."""
+    """A trader's progress through Guarded Start."""
 
     # guarded | standard
     name: str = "guarded"
@@ -63,14 +62,12 @@ class Phase:
     last_day: int = -1
 
     def on_day(self, now: int) -> "Phase":
-        """Return the phase with the day of `now` counted."""
         if not is_another_day(self.last_day, now):
             return self
         return replace(self, days=self.days + 1, last_day=now // DAY_MS)
 
     @property
     def is_over(self) -> bool:
-        """Whether a guarded start has seen enough closes and days."""
         return self.name == "guarded" and self.closes >= CLOSES_NEEDED and self.days >= DAYS_NEEDED
 
 
@@ -94,7 +91,6 @@ class Pause:
     numbers: str
 
     def covers(self, mint: str, at: int) -> bool:
-        """Whether it holds for this token at `at` (ms)."""
         return self.since <= at < self.until and self.mint in (None, mint)
 
 
@@ -107,22 +103,22 @@ class Rule:
     look_back: int
     minimum: int
     duration: int
-    # Return what was counted, in words, where it is reason for a pause.
+    # Returns what was counted, in words, if that is a reason for a pause.
     count: Callable[[Sequence[Close]], str | None]
     by_mint: bool = False
 
 
 def is_rare(hits: int, of: int) -> bool:
-    """Tell whether a fair coin shows `hits` heads or more in `of` throws at most as often as a look
-    may go wrong: sum(comb(of, i) for i >= hits) / 2**of <= 1 / (ACCOUNTS * LOOKS).
+    """Return whether a fair coin shows `hits` or more heads in `of` throws no more often than a
+    look may go wrong: sum(comb(of, i) for i >= hits) / 2**of <= 1 / (ACCOUNTS * LOOKS).
     """
     tail = sum(math.comb(of, heads) for heads in range(hits, of + 1))
     return tail * ACCOUNTS * LOOKS <= 1 << of
 
 
 def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None) -> str | None:
-    """Count the clusters that lost, in words, where a fair coin would hardly lose as many.
-    reasons: of which a close must have one of these.
+    """Count losing clusters, in words, if a fair coin would rarely lose as many. reasons: count
+    only clusters with such a close.
     """
     groups = cluster(closes)
     lost = sum(
@@ -134,18 +130,18 @@ def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None
 
 
 def _stop_cluster(closes: Sequence[Close]) -> str | None:
-    """Count stops that lost; a trailing stop that won did what it is for."""
+    """Count losing stops; a trailing stop that won did its job."""
     found = _count_losses(closes, STOPS)
     return found and f"{found} by a stop"
 
 
 def _drawdown(closes: Sequence[Close]) -> str | None:
-    """Compare the fall of the running total from its highest point with what an average position
-    costs, and with what chance alone does.
+    """Compare the fall of the running total from its peak with the mean cost of a position and with
+    chance.
 
-    Where each cluster wins or loses its amount by a fair coin, the fall reaches a with a chance of
-    2 * exp(-a**2 / (2 * the sum of the squared amounts)) at most (Levy's and Hoeffding's bounds):
-    with a**2 = CHANCE_SQUARES times that sum less than one look in ACCOUNTS * LOOKS goes wrong.
+    If each cluster wins or loses its amount by a fair coin, the fall reaches a with probability at
+    most 2 * exp(-a**2 / (2 * the sum of the squared amounts)) (Levy's and Hoeffding's bounds). With
+    a**2 = CHANCE_SQUARES times that sum, less than one look in ACCOUNTS * LOOKS goes wrong.
     """
     total = top = squares = 0
     for group in cluster(closes):
@@ -177,7 +173,7 @@ COOLDOWN_FACTOR = 4
 
 
 def is_first_within(closes: Sequence[Close], span_ms: int) -> bool:
-    """Tell whether the newest of these closes is the first of its stretch of this length."""
+    """Return whether the newest close is the first of its stretch of this length."""
     return len(closes) < 2 or closes[-2].closed_at // span_ms != closes[-1].closed_at // span_ms
 
 
@@ -189,11 +185,11 @@ def find_pauses(
     applied: bool,
     ident: Callable[[str], str],
 ) -> list[Pause]:
-    """Return the pauses that the newest of `closes` (oldest first) gives reason to, beside those in
-    force. `ident(rule)` makes the id of a new one.
+    """Return the new pauses that the newest of `closes` (oldest first) triggers. `ident(rule)`
+    makes the id.
 
-    Rules look once in LOOK_MS, at the first close in it: whatever looks at each close finds its
-    reason by chance, sooner or later.
+    Rules look once in LOOK_MS, at the first close in it: a look at every close finds a reason by
+    chance sooner or later.
     """
     newest, found = closes[-1], list[Pause]()
     if not is_first_within(closes, LOOK_MS):
@@ -222,40 +218,35 @@ def _list_counted(rule: Rule, closes: Sequence[Close], at: int) -> list[Close]:
 
 
 def in_force(pauses: Iterable[Pause], effect: str, mint: str, at: int) -> bool:
-    """Tell whether an applied pause with this effect covers the token."""
     return any(
         pause.applied and pause.effect == effect and pause.covers(mint, at) for pause in pauses
     )
 
 
 def size_for(base_bps: int, phase: Phase, pauses: Iterable[Pause], mint: str, at: int) -> int:
-    """Return the basis points of the equity for a position: the base, reduced."""
     size = base_bps * (GUARDED_SIZE_BPS if phase.name == "guarded" else ONE) // ONE
     return size // 2 if in_force(pauses, "half_size", mint, at) else size
 
 
 def positions_for(base: int, phase: Phase) -> int:
-    """Return how many positions may be open: fewer in a guarded start."""
     return min(base, GUARDED_POSITIONS) if phase.name == "guarded" else base
 
 
 def cooldown_for(base_ms: int, pauses: Iterable[Pause], mint: str, at: int) -> int:
-    """Return the ms to wait before a token is bought again at `at` (ms)."""
+    """Return the time (ms) before a token may be bought again."""
     return base_ms * COOLDOWN_FACTOR if in_force(pauses, "long_cooldown", mint, at) else base_ms
 
 
 def lost_too_much(equity: int, day_equity: int, phase: Phase) -> bool:
-    """Tell whether the daily loss stop of Guarded Start holds."""
     return phase.name == "guarded" and equity * ONE <= day_equity * (ONE - DAILY_LOSS_BPS)
 
 
 def is_locked(equity: int, peak: int, phase: Phase) -> bool:
-    """Tell whether the drawdown leads back to Guarded Start."""
     return (
         phase.name == "standard" and peak > 0 and equity * ONE <= peak * (ONE - DRAWDOWN_LOCK_BPS)
     )
 
 
 def list_covered(pause: Pause, closes: Sequence[Close]) -> list[Close]:
-    """List the closes of positions opened in a pause, or in one that was not applied."""
+    """List the closes of positions opened during a pause, applied or not."""
     return [close for close in closes if pause.covers(close.mint, close.opened_at)]

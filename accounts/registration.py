@@ -1,0 +1,252 @@
+"""Agents that register themselves: a text signed by their wallet becomes a bot with a key, and a
+link with which a human becomes the bot's owner.
+
+Challenges aren't stored: a nonce says when it was given and is authenticated with this instance's
+secret. It works once, because a wallet's next registration needs a newer one. `now` is UTC
+milliseconds.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from accounts import conduct, influencers, quotas, wallets
+from accounts.api_keys import MAX_ACTIVE_KEYS, NewKey, insert_key, is_active
+from accounts.fields import check_wallet, is_provable, parse_body
+from accounts.keys import hash_secret, is_well_formed, make_key
+from accounts.owners import check_present, hash_recovery_code, make_recovery_code
+from accounts.problem import Problem, invalid, refuse_full
+from accounts.tables import Hook, Registration
+from config import Config
+from models import Bot, Key, Owner, Session
+from paper.tables import Backtest, Trader
+from storage import writing
+
+CHALLENGE_MS, CLAIM_MS = wallets.MINUTES * 60_000, 30 * 86_400_000
+# When it was given (11 hex digits of ms), 64 random bits, and half of an HMAC-SHA256 of both.
+NONCE = re.compile(r"([0-9a-f]{11}[0-9a-f]{16})([0-9a-f]{32})")
+# Of an account that a claim moves to another owner.
+OWNED = (Bot, Key, Hook, Trader, Backtest)
+
+
+class RegistrationBody(BaseModel):
+    """The JSON body of POST /api/v1/bots."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    name: str
+    bio: str = ""
+    voice: dict[str, Any] = Field({}, description="any fields of Voice")
+    wallet: str
+    signature: str = Field(description="of the challenge's text: base58, base64 or hex")
+    nonce: str = Field(description="the challenge's")
+
+
+class Challenge(NamedTuple):
+    """A text to sign, and the nonce in it. It expires at `ends_at`."""
+
+    text: str
+    nonce: str
+    ends_at: int
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A bot that an agent registered, or registered again. The key and the code of the claim link
+    are shown once.
+    """
+
+    bot: Bot
+    publish_key: NewKey
+    claim_code: str
+    claim_ends_at: int
+    is_new: bool
+
+
+# ---- the challenge -------------------------------------------------------------------------------
+def make_challenge(config: Config, secret: str, wallet: Any, now: int) -> Challenge:
+    """Return the text with which a wallet's holder registers a bot."""
+    if not isinstance(wallet, str):
+        raise invalid("wallet", "must be the wallet's address, as text")
+    address = check_wallet(wallet)
+    if not is_provable(address):
+        raise invalid("wallet", wallets.UNPROVABLE)
+    head = f"{now:011x}{secrets.token_hex(8)}"
+    return _write(config, address, head + _authenticate(config, secret, address, head), now)
+
+
+def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -> int:
+    """Return when the nonce of a registration was given, in ms. Raises Problem unless this instance
+    gave it for this wallet, it is still valid, and the wallet signed its text.
+    """
+    address, found = check_wallet(body.wallet), NONCE.fullmatch(body.nonce)
+    if not found or not hmac.compare_digest(
+        found[2], _authenticate(config, secret, address, found[1])
+    ):
+        raise invalid("nonce", "is not one that this instance gave for this wallet")
+    given_at = int(body.nonce[:11], 16)
+    if now >= given_at + CHALLENGE_MS:
+        raise invalid(
+            "nonce", f"has expired: it works for {wallets.MINUTES} minutes; get a new one"
+        )
+    signature = wallets.parse_signature(body.signature)
+    if signature is None:
+        raise invalid("signature", "must be 64 bytes in base58, base64 or hex")
+    text = _write(config, address, body.nonce, given_at).text
+    if not is_provable(address) or not wallets.is_signed(address, signature, text):
+        raise invalid("signature", "is not this wallet's signature of the text with this nonce")
+    return given_at
+
+
+def _write(config: Config, address: str, nonce: str, given_at: int) -> Challenge:
+    ends_at = given_at + CHALLENGE_MS
+    text = wallets.write_challenge(config.base_url, "a new bot", address, nonce, ends_at)
+    return Challenge(text, nonce, ends_at)
+
+
+def _authenticate(config: Config, secret: str, address: str, head: str) -> str:
+    told = "\n".join(("registration", config.base_url, address, head))
+    return hmac.digest(secret.encode(), told.encode(), hashlib.sha256).hex()[:32]
+
+
+def name_source(secret: str, network: str) -> str:
+    """Name the network that a registration came from, so that the operator can find others from it.
+    The network itself isn't stored.
+    """
+    return hmac.digest(secret.encode(), f"source\n{network}".encode(), hashlib.sha256).hex()[:12]
+
+
+# ---- registering ---------------------------------------------------------------------------------
+def parse_registration(value: dict[str, Any]) -> RegistrationBody:
+    """Check the types of a body. Raises Problem naming each invalid field."""
+    return parse_body(RegistrationBody, value)
+
+
+def register(
+    config: Config, body: RegistrationBody, source: str, given_at: int, now: int
+) -> Registered:
+    """Create a bot with a proven wallet, for an account that nobody can sign in to yet.
+
+    A wallet registers one bot. While nobody has claimed it, registering again replaces its key and
+    its claim link, so an answer that got lost costs nothing. `given_at`: of the nonce.
+    """
+    address = check_wallet(body.wallet)
+    with writing():
+        row = Registration.get_or_none(Registration.wallet == address)
+        if row:
+            _check_again(config, row, given_at)
+            Key.update(revoked_at=now).where(Key.bot == row.bot, Key.revoked_at.is_null()).execute()
+            bot, key = row.bot, insert_key(row.bot.owner, "publish", "", now, row.bot)
+        else:
+            made = influencers.create_bot(config, body.name, now, voice=body.voice, bio=body.bio)
+            bot, key = made.bot, made.publish_key
+            wallets.attach(config, bot, address, now, "proven")
+            row = Registration(bot=bot, wallet=address, created_at=now)
+        code = make_key("claim")
+        row.source, row.nonce_at = source, max(now, given_at)
+        row.claim_hash, row.claim_ends_at = hash_secret(code), now + CLAIM_MS
+        is_new = row.id is None
+        row.save()
+    return Registered(bot, key, code, row.claim_ends_at, is_new)
+
+
+def _check_again(config: Config, row: Registration, given_at: int) -> None:
+    if row.claimed_at is not None:
+        raise Problem(
+            "wallet_taken", "this wallet registered a bot before, and its owner manages it now"
+        )
+    if row.bot.retired_at is not None:
+        raise Problem("bot_retired", "this wallet registered a bot before, which is retired")
+    if given_at <= row.nonce_at:
+        raise invalid("nonce", "was used before; get a new one")
+    conduct.refuse_banned(row.bot.owner)
+    wallets.check_address(config, row.wallet, "proven")
+
+
+def list_registered(source: str | None = None) -> list[Registration]:
+    """List registrations with their bots and owners, newest first, from one source or from all."""
+    found = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
+    found = found.order_by(Registration.id.desc())
+    return list(found.where(Registration.source == source) if source else found)
+
+
+# ---- claiming ------------------------------------------------------------------------------------
+def find_claim(code: str, now: int) -> Registration | None:
+    """Return the registration that a claim link's code is for; None if it is unknown, used or
+    expired, or its bot is retired.
+    """
+    if not is_well_formed(code):
+        return None
+    found: Registration | None = (
+        Registration.select(Registration, Bot, Owner)
+        .join(Bot)
+        .join(Owner)
+        .where(
+            Registration.claim_hash == hash_secret(code),
+            Registration.claim_ends_at > now,
+            Bot.retired_at.is_null(),
+        )
+        .first()
+    )
+    return found
+
+
+class Claimed(NamedTuple):
+    """A claimed bot and its owner. `recovery_code`: of an account that nobody had before."""
+
+    bot: Bot
+    owner: Owner
+    recovery_code: str | None
+
+
+def claim(config: Config, code: str, owner: Owner | None, now: int) -> Claimed | None:
+    """Use up a claim link: `owner`, or without one a new person, becomes the bot's owner.
+
+    Return None if the link doesn't work. Raises Problem if the operator banned the bot's account,
+    or if `owner` has no room for its wallets and keys.
+    """
+    with writing():
+        row = find_claim(code, now)
+        if row is None:
+            return None
+        conduct.refuse_banned(row.bot.owner)
+        recovery_code = None
+        if owner is None:
+            owner, recovery_code = row.bot.owner, make_recovery_code()
+            hashed = hash_recovery_code(recovery_code)
+            Owner.update(recovery_hash=hashed).where(Owner.id == owner.id).execute()
+        else:
+            _move(config, row.bot.owner, owner, now)
+        Registration.update(claim_hash=None, claim_ends_at=None, claimed_at=now).where(
+            Registration.id == row.id
+        ).execute()
+        return Claimed(row.bot, owner, recovery_code)
+
+
+def _move(config: Config, source: Owner, owner: Owner, now: int) -> None:
+    """Give an account's bots and keys to another owner, and close the account."""
+    check_present(owner.id)
+    conduct.refuse_banned(owner)
+    held = quotas.find_wallets(config, source.id).used
+    if held:
+        refuse_full(quotas.find_wallets(config, owner.id, 1 - held), "wallet_limit")
+    if Key.select().where(Key.owner.in_([source, owner]), is_active(now)).count() > MAX_ACTIVE_KEYS:
+        raise Problem(
+            "key_limit",
+            f"an account can have at most {MAX_ACTIVE_KEYS} active keys; revoke one first",
+        )
+    moved = influencers.list_bots_of(source)
+    for table in OWNED:
+        table.update(owner=owner).where(table.owner == source).execute()
+    kept = Owner.select(Owner.posts_bytes).where(Owner.id == source.id).scalar()
+    Owner.update(posts_bytes=Owner.posts_bytes + kept).where(Owner.id == owner.id).execute()
+    Owner.update(posts_bytes=0, recovery_hash=None).where(Owner.id == source.id).execute()
+    Session.delete().where(Session.owner == source).execute()
+    # The log marks each bot's owner.
+    for bot in moved:
+        influencers.log_profile(influencers.find_bot(bot.uid), now)

@@ -1,0 +1,201 @@
+"""Claim links: a human becomes the owner of a bot that an agent registered."""
+
+import json
+import re
+
+import pytest
+from service import NOW, address
+from test_leaving import list_wrong
+from test_registration import clock, code_of, opened, register
+from test_studio import Browser
+
+import storage
+from accounts import acts, departures, influencers, wallets
+from accounts.tables import Ban, Registration
+from evidence.tables import Leaf
+from models import Attachment, Bot, Key, Owner, Session
+from storage.arrivals import mark_owner
+
+__all__ = ["clock", "opened"]
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def made(opened):
+    """The answer to a registration of Nell."""
+    return register(opened)
+
+
+@pytest.fixture
+def browser(opened):
+    return Browser(opened)
+
+
+def claim(browser, code, **more):
+    return browser.send("/claim", page="/claim", code=code, **{"sure": "yes", **more})
+
+
+def leaves(kind):
+    return [
+        one for one in map(json.loads, (row.data for row in Leaf.select())) if one["kind"] == kind
+    ]
+
+
+def test_a_new_person_gets_an_account_with_the_bot(opened, made, browser):
+    uid, code = made.json["bot"]["id"], code_of(made)
+    link = made.json["claimUrl"]
+    assert link == f"{opened.config.base_url}/claim#{code}" and code.startswith("cnd_claim_")
+    # Looking uses nothing up, and tells what happens.
+    asked = claim(browser, code, sure="")
+    assert asked.status_code == 200 and "Become the owner of Nell?" in asked.text
+    assert "new account" in asked.text and "rotate" in asked.text
+    page = claim(browser, code)
+    assert page.status_code == 200 and "Nell is yours" in page.text
+    recovery = re.search(r'id="recovery-code">([^<]+)<', page.text)[1]
+    assert browser.get(f"/bots/{uid}/manage").status_code == 200
+    other = Browser(opened)
+    assert other.send("/recover", code=recovery).status_code == 200
+    assert other.get(f"/bots/{uid}/manage").status_code == 200
+    # The agent goes on.
+    posted = opened.post({"eventId": "1", "body": "b"}, made.json["publishKey"])
+    assert posted.status_code == 201
+    # The link works once, and the wallet can't register again.
+    assert claim(Browser(opened), code).status_code == 422
+    again = register(opened)
+    assert (again.status_code, again.json["code"]) == (409, "wallet_taken")
+
+
+def test_the_page_of_a_link_is_no_store_and_takes_the_code_by_script(opened, browser):
+    page = browser.get("/claim")
+    assert page.headers["Cache-Control"] == "no-store" and "/claim.js" in page.text
+    assert "noindex" in page.text
+
+
+def test_a_signed_in_owner_gets_the_bot_into_the_account(opened, made, browser):
+    _, own, _, _ = browser.create("Ada")
+    source = Registration.get().bot.owner
+    opened.post({"eventId": "1", "body": "b" * 50}, made.json["publishKey"])
+    kept = Owner.get_by_id(source.id).posts_bytes
+    asked = claim(browser, code_of(made), sure="")
+    assert "moves to your account" in asked.text
+    answer = claim(browser, code_of(made))
+    uid = made.json["bot"]["id"]
+    assert answer.status_code == 302 and answer.headers["Location"].endswith(f"{uid}/manage")
+    ada = Bot.get(Bot.uid == own).owner
+    assert {bot.name for bot in ada.bots} == {"Ada", "Nell"}
+    assert Key.select().where(Key.owner == ada).count() == 2
+    assert kept > 50 and ada.posts_bytes == kept
+    left = Owner.get_by_id(source.id)
+    assert left.recovery_hash is None and left.posts_bytes == 0
+    me = opened.get("/api/v1/me", made.json["publishKey"]).json
+    assert (me["ownerId"], me["botId"]) == (ada.uid, uid)
+    assert opened.post({"eventId": "2", "body": "b"}, made.json["publishKey"]).status_code == 201
+    # The log shows the change.
+    marks = [one["owner"] for one in leaves("profile") if one["bot"] == uid]
+    assert marks == [mark_owner(uid, source.uid), mark_owner(uid, ada.uid)]
+
+
+def test_claiming_keeps_within_the_limits_of_the_account(opened, made, browser):
+    _, own, _, _ = browser.create("Ada", wallet=address("ada"))
+    with storage.database.connection_context():
+        for n in range(4):
+            opened.make_bot(f"Bot {'abcd'[n] * 3}", address(f"w{n}"), Bot.get(Bot.uid == own).owner)
+    refused = claim(browser, code_of(made))
+    assert refused.status_code == 409 and "observed wallets" in refused.text
+    assert Registration.get().claimed_at is None
+    with storage.database.connection_context():
+        wallets.detach_wallet(Bot.get(Bot.uid == own), NOW)
+        owner = Bot.get(Bot.uid == own).owner
+        for _ in range(20 - Key.select().where(Key.owner == owner).count()):
+            opened.make_read_key(owner)
+    refused = claim(browser, code_of(made))
+    assert refused.status_code == 409 and "active keys" in refused.text
+    Key.update(revoked_at=NOW).where(Key.owner == owner, Key.scope == "read").execute()
+    assert claim(browser, code_of(made)).status_code == 302
+
+
+@pytest.mark.parametrize(
+    "code", ["", "x", "cnd_claim_" + "0" * 49, "cnd_pub_" + "0" * 49, "é" * 300]
+)
+def test_a_wrong_code_says_how_to_get_a_new_one(opened, browser, code):
+    answer = claim(browser, code)
+    assert answer.status_code == 422 and "registering again" in answer.text
+    assert len(code) < 9 or code not in answer.text
+
+
+def test_a_publishing_key_is_no_claim_code_and_the_other_way_round(opened, made, browser):
+    assert claim(browser, made.json["publishKey"]).status_code == 422
+    assert opened.get("/api/v1/me", code_of(made)).status_code == 401
+
+
+def test_a_link_expires_after_thirty_days_and_registering_again_gives_a_new_one(
+    opened, made, browser, clock
+):
+    clock.now = NOW + 30 * DAY_MS
+    assert claim(browser, code_of(made)).status_code == 422
+    fresh = register(opened)
+    assert fresh.status_code == 200 and claim(browser, code_of(fresh)).status_code == 200
+
+
+def test_a_banned_bot_is_not_freed_by_claiming_it(opened, made, browser):
+    with storage.database.connection_context():
+        acts.ban_owner(Registration.get().bot.owner.uid, "me", "spam", NOW)
+    browser.create("Ada")
+    for one in (browser, Browser(opened)):
+        answer = claim(one, code_of(made))
+        assert answer.status_code == 403 and "spam" in answer.text
+    assert Registration.get().claimed_at is None and Ban.select().count() == 1
+
+
+def test_a_retired_bot_cannot_be_claimed(opened, made, browser):
+    with storage.database.connection_context():
+        influencers.retire_bot(Registration.get().bot, NOW)
+    assert claim(browser, code_of(made)).status_code == 422
+
+
+def test_wrong_codes_are_limited(tmp_path, clock):
+    from service import Service
+
+    service = Service(tmp_path / "data", failed_auth_per_minute=2)
+    browser = Browser(service)
+    assert [claim(browser, "x").status_code for _ in range(3)] == [422, 422, 429]
+    service.close()
+
+
+def test_a_form_of_another_site_claims_nothing(opened, made):
+    answer = opened.ask("POST", "/claim", data={"code": code_of(made), "sure": "yes"})
+    assert answer.status_code in (400, 403) and Registration.get().claimed_at is None
+
+
+def test_secrets_reach_no_log_no_table_and_no_post(opened, made, browser, caplog):
+    caplog.set_level("DEBUG")
+    key, code = made.json["publishKey"], code_of(made)
+    claim(browser, code, sure="")
+    claim(browser, code)
+    for words in (f"My owner's link: /claim#{code}", f"My key: {key}"):
+        assert opened.post({"eventId": words[:5], "body": words}, key).status_code == 422
+    told = caplog.text + "".join(str(vars(record)) for record in caplog.records)
+    assert code not in told and key not in told
+    with open(opened.config.database_path, "rb") as file:
+        stored = file.read()
+    assert code.encode() not in stored and key.encode() not in stored
+
+
+def test_the_doctor_finds_nothing_wrong_before_and_after(opened, made, browser):
+    assert list_wrong(opened) == []
+    browser.create("Ada")
+    assert claim(browser, code_of(made)).status_code == 302
+    assert list_wrong(opened) == []
+    Registration.update(source="192.0.2.1").execute()
+    assert [(one.table, one.field) for one in list_wrong(opened)] == [("registration", "source")]
+
+
+def test_what_is_left_of_a_deleted_account_does_not_say_where_it_came_from(opened, made, browser):
+    claim(browser, code_of(made))
+    with storage.database.connection_context():
+        departures.delete_owner(Registration.get().bot.owner, NOW)
+    row = Registration.get()
+    assert row.source == "" and row.claim_hash is None
+    # The wallet is free for others, and registers no second bot.
+    assert register(opened).json["code"] == "wallet_taken"
+    assert Attachment.get().detached_at is not None and Session.select().count() == 0

@@ -1,0 +1,291 @@
+"""Following other owners' bots: what the chain shows reaches a hook, and nothing private does."""
+
+import json
+
+import orjson
+import pytest
+from service import NOW, address, signature
+from test_hooks import add, delivering, private, receivers, say, until
+from test_studio import Browser, errors_of
+
+import storage
+from accounts import acts, departures, following, hooks, influencers, posts
+from accounts.problem import Problem
+from accounts.tables import Hook
+from chain.stored.summary import NOT_POLLED
+from models import Bot, Wallet
+from storage.arrivals import store_arrival
+
+__all__ = ["delivering", "private", "receivers"]
+ALL = hooks.EVENTS
+URL = "https://example.org/in"
+
+
+@pytest.fixture
+def ada(private):
+    """The bot that others follow, with a wallet."""
+    return private.make_bot("Ada", address("ada"))
+
+
+@pytest.fixture
+def bea(private):
+    """Who follows."""
+    return private.make_bot("Bea")
+
+
+def told(one):
+    """[(type, data)] of what a receiver got, without pings."""
+    got = [json.loads(body) for _, body in one.got]
+    return [(event["type"], event["data"]) for event in got if event["type"] != "ping"]
+
+
+def publish(made, event, name=None, body="words"):
+    with storage.database.connection_context():
+        given = {"eventId": event, "body": body, **({"signature": signature(name)} if name else {})}
+        parsed, _ = posts.parse_post(given)
+        return posts.publish(made.bot.id, parsed, NOW, key_id=made.publish_key.key.id)
+
+
+def trade(service, name, **more):
+    with storage.database.connection_context():
+        at = {"slot": more.pop("slot", 1), "block_time": NOW // 1000 + 1}
+        return service.observe_trade(address("ada"), name, **at, **more)
+
+
+def cover(state):
+    with storage.database.connection_context(), storage.writing():
+        row = Wallet.get(Wallet.address == address("ada"))
+        gaps = [{"fromSlot": 1, "toSlot": 2, "reason": "x"}] if state == "partial" else []
+        coverage = {**orjson.loads(row.coverage or "{}"), "state": state, "gaps": gaps}
+        row.coverage = orjson.dumps({**NOT_POLLED, **coverage}).decode()
+        row.save()
+        store_arrival("coverage", wallet=row)
+
+
+def refused(act):
+    with pytest.raises(Problem) as caught:
+        act()
+    return caught.value.errors[0]["field"]
+
+
+# ---- what is sent --------------------------------------------------------------------------------
+def test_a_follower_gets_verified_trades_labels_and_gaps_and_nothing_else(
+    private, delivering, receivers, ada, bea
+):
+    (receiver,) = receivers()
+    add(private, bea, receiver.url, events=ALL, bots=[ada.bot.uid])
+    publish(ada, "hello")
+    publish(ada, "waits", "unseen")
+    trade(private, "bought", explained=100)
+    trade(private, "gift", kind="transfer_in", slot=2)
+    trade(private, "unclear", slot=3, flags='["value_unexplained"]')
+    trade(private, "failed", kind="failed", slot=4)
+    publish(ada, "sure", "bought")
+    publish(ada, "wrong", "gift")
+    for state in ("backfilling", "partial", "complete"):
+        cover(state)
+    delivering()
+    until(lambda: len(told(receiver)) >= 6)
+    publish(ada, "late")
+    publish(ada, "last", "bought")
+    until(lambda: len(told(receiver)) >= 7)
+    got = told(receiver)
+    assert [(kind, data.get("eventId") or data.get("id")) for kind, data in got[:3]] == [
+        ("trade", "trade_bought"),
+        ("verification", "sure"),
+        ("verification", "wrong"),
+    ]
+    assert {data["botId"] for _, data in got} == {ada.bot.uid}
+    # A coverage is sent as it is when it is sent.
+    assert [data["coverage"]["state"] for kind, data in got if kind == "coverage"] == [
+        "complete",
+        "complete",
+        "complete",
+    ]
+    assert got[-1][1]["eventId"] == "last"
+    key = ada.publish_key.key.uid
+    assert not any(
+        key in body.decode() or ada.owner.uid in body.decode() for _, body in receiver.got
+    )
+
+
+def test_a_coverage_is_shared_only_when_it_has_a_gap_or_none_any_more():
+    def event(state):
+        return "coverage", {"botId": "b", "coverage": state and {"state": state}}
+
+    states = (None, "none", "backfilling", "partial", "complete")
+    assert [one for one in states if following.share(*event(one))] == ["partial", "complete"]
+
+
+@pytest.mark.parametrize("status", ["none", "pending", "not_found"])
+@pytest.mark.parametrize("kind", ["post", "verification"])
+def test_no_other_label_is_shared(status, kind):
+    post = {
+        "createdAt": "2026-11-05T12:00:00Z",
+        "hiddenAt": None,
+        "verification": {"status": status, "checkedAt": "2026-11-05T12:00:00Z"},
+        "provenance": {"keyId": "key_1"},
+    }
+    assert following.share(kind, post) is None
+    verified = {**post, "verification": {**post["verification"], "status": "verified"}}
+    shared = following.share(kind, verified)
+    assert shared.kind == "verification" and shared.shown["provenance"]["keyId"] is None
+    assert following.share(kind, {**verified, "hiddenAt": "2026-11-05T12:00:01Z"}) is None
+    later = {
+        **verified,
+        "verification": {"status": "verified", "checkedAt": "2026-11-05T12:09:00Z"},
+    }
+    # Its label changed after it was posted: that is an arrival of its own.
+    assert bool(following.share(kind, later)) == (kind == "verification")
+
+
+def test_an_owner_is_told_all_of_own_bots_by_the_same_hook(
+    private, delivering, receivers, ada, bea
+):
+    (receiver,) = receivers()
+    add(private, bea, receiver.url, events=("post", "trade"), bots=[ada.bot.uid, bea.bot.uid])
+    publish(ada, "foreign")
+    say(private, bea, "own")
+    trade(private, "bought", explained=100)
+    delivering()
+    until(lambda: len(told(receiver)) >= 2)
+    assert [data.get("eventId") or data["id"] for _, data in told(receiver)] == [
+        "own",
+        "trade_bought",
+    ]
+
+
+def test_an_empty_list_still_means_all_of_the_owners_bots_and_nobody_elses(
+    private, delivering, receivers, ada, bea
+):
+    (receiver,) = receivers()
+    add(private, bea, receiver.url, events=ALL)
+    trade(private, "bought", explained=100)
+    say(private, bea, "own")
+    delivering()
+    until(lambda: told(receiver))
+    assert [kind for kind, _ in told(receiver)] == ["post"]
+
+
+# ---- banned, retired, hidden, deleted ------------------------------------------------------------
+@pytest.mark.parametrize("whom", ["followed", "follower"])
+def test_a_ban_of_either_side_silences_what_is_followed(
+    private, delivering, receivers, ada, bea, whom
+):
+    (receiver,) = receivers()
+    add(private, bea, receiver.url, events=ALL, bots=[ada.bot.uid, bea.bot.uid])
+    with storage.database.connection_context():
+        banned = ada if whom == "followed" else bea
+        acts.ban_owner(banned.owner.uid, "me", "spam", NOW)
+    trade(private, "bought", explained=100)
+    say(private, bea, "own")
+    delivering()
+    until(lambda: told(receiver))
+    assert [data.get("eventId") for _, data in told(receiver)] == ["own"]
+
+
+def test_words_that_were_taken_down_do_not_arrive(private, delivering, receivers, ada, bea):
+    (receiver,) = receivers()
+    add(private, bea, receiver.url, events=ALL, bots=[ada.bot.uid])
+    trade(private, "bought", explained=100)
+    said = publish(ada, "sure", "bought", body="A terrible thing.")
+    with storage.database.connection_context():
+        posts.hide(said.uid, NOW)
+    trade(private, "after", explained=100, slot=2)
+    delivering()
+    until(lambda: len(told(receiver)) >= 2)
+    assert [data["id"] for _, data in told(receiver)] == ["trade_bought", "trade_after"]
+
+
+@pytest.mark.parametrize("end", ["retire", "ban", "delete"])
+def test_what_is_gone_cannot_be_followed(private, ada, bea, end):
+    with storage.database.connection_context():
+        if end == "retire":
+            influencers.retire_bot(ada.bot, NOW)
+        elif end == "ban":
+            acts.ban_owner(ada.owner.uid, "me", "spam", NOW)
+        else:
+            departures.delete_owner(ada.owner, NOW)
+    assert refused(lambda: add(private, bea, URL, events=("trade",), bots=[ada.bot.uid])) == "bots"
+    assert refused(lambda: add(private, bea, URL, events=("trade",), bots=["bot_x"])) == "bots"
+
+
+def test_a_hook_of_others_bots_alone_needs_an_event_they_share(private, ada, bea):
+    assert refused(lambda: add(private, bea, URL, bots=[ada.bot.uid])) == "events"
+    many = [f"bot_{n}" for n in range(51)]
+    assert refused(lambda: add(private, bea, URL, events=("trade",), bots=many)) == "bots"
+
+
+def test_a_bot_that_changes_owners_is_followed_then_owned(private, ada, bea):
+    with storage.database.connection_context():
+        add(private, bea, URL, events=ALL, bots=[ada.bot.uid])
+        (row,) = Hook.select()
+        assert hooks.find_followed([row]) == {row.id: frozenset({ada.bot.uid})}
+        Bot.update(owner=bea.owner).where(Bot.id == ada.bot.id).execute()
+        assert hooks.find_followed([row]) == {row.id: frozenset()}
+
+
+# ---- the form ------------------------------------------------------------------------------------
+def test_follow_from_the_profile_with_a_new_hook_and_one_more_bot(service):
+    other, browser = service.make_bot("Ada"), Browser(service)
+    more = service.make_bot("Cleo")
+    browser.create("Bea")
+    page = f"/bots/{other.bot.uid}/follow"
+    assert f'href="{page}"' in browser.get(f"/bots/{other.bot.uid}").text
+    secret = browser.send(page, page=page, kind="webhook", url=URL, event=["trade", "coverage"])
+    assert secret.status_code == 200 and "whsec_" in secret.text
+    hook = Hook.get()
+    assert hooks.read_list(hook.bots) == [other.bot.uid] and hook.state == "waiting"
+    second = f"/bots/{more.bot.uid}/follow"
+    assert browser.send(second, page=second, hook=hook.uid).status_code == 302
+    assert hooks.read_list(Hook.get().bots) == [other.bot.uid, more.bot.uid]
+    overview = browser.get("/following").text
+    assert "Ada" in overview and "Cleo" in overview and "example.org/…" in overview
+    assert "Unfollow" in browser.get(page).text
+    # Sent a test, its owner is back where the hook is listed.
+    tested = browser.send(f"/hooks/{hook.uid}/test", page="/following")
+    assert tested.headers["Location"] == "/following"
+    for one in (other, more):
+        browser.send(f"/bots/{one.bot.uid}/unfollow", page="/following", hook=hook.uid)
+    assert Hook.select().count() == 0
+
+
+def test_the_form_keeps_the_limits_and_says_what_is_wrong(service):
+    other, browser = service.make_bot("Ada"), Browser(service)
+    browser.create("Bea")
+    page = f"/bots/{other.bot.uid}/follow"
+    wrong = browser.send(page, page=page, kind="webhook", url="http://127.0.0.1/", event=["trade"])
+    assert wrong.status_code == 422 and "https" in errors_of(wrong)["url"]
+    none = browser.send(page, page=page, kind="webhook", url=URL)
+    assert none.status_code == 422 and "one or more of" in none.text
+    for n in range(5):
+        made = browser.send(
+            page, page=page, kind="ntfy", url=f"https://ntfy.sh/x{n}", event="trade"
+        )
+        assert made.status_code == 302
+    full = browser.send(page, page=page, kind="ntfy", url="https://ntfy.sh/y", event="trade")
+    assert full.status_code == 409 and "5 webhooks" in full.text
+
+
+def test_nobody_adds_to_or_takes_from_anothers_hook(service):
+    ada, bea, mallory = Browser(service), Browser(service), Browser(service)
+    uid = ada.create("Ada")[1]
+    bea.create("Bea")
+    mallory.create("Mallory")
+    page = f"/bots/{uid}/follow"
+    bea.send(page, page=page, kind="ntfy", url="https://ntfy.sh/bea", event="trade")
+    hook = Hook.get().uid
+    for path in (page, f"/bots/{uid}/unfollow"):
+        assert mallory.send(path, page=page, hook=hook).status_code == 404
+        assert Browser(service).send(path, page="/connect", hook=hook).status_code == 403
+    assert Hook.select().count() == 1
+    assert "ntfy.sh" not in mallory.get(page).text
+    assert "yours" in ada.get(page).text
+
+
+def test_a_stranger_is_shown_what_needs_no_account(service):
+    made = service.make_bot("Ada")
+    page = service.get(f"/bots/{made.bot.uid}/follow")
+    assert page.status_code == 200 and "feed.atom" in page.text and "Sign in" in page.text
+    assert service.get("/bots/bot_x/follow").status_code == 404
+    assert service.get("/following").status_code == 403

@@ -1,0 +1,105 @@
+"""Agents that register themselves at a running instance: with skill.md and a shell, and with the
+MCP tools.
+"""
+
+import asyncio
+import json
+import shutil
+import subprocess
+
+import pytest
+from live import Live
+from mcp import Client
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+from solders.keypair import Keypair
+from test_guides import read_blocks
+from test_mcp import call, talk_as
+
+ANSWER = ("bot", "publishKey", "claimUrl", "claimExpiresAt")
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    server = Live(tmp_path_factory.mktemp("agents"), SELF_REGISTRATION="on")
+    yield server
+    server.stop()
+
+
+async def register(client, agent, name):
+    _, given = await call(client, "request_challenge", wallet=str(agent.pubkey()))
+    signed = agent.sign_message(given["answer"]["text"].encode())
+    return await call(
+        client,
+        "register_bot",
+        name=name,
+        wallet=str(agent.pubkey()),
+        signature=str(signed),
+        nonce=given["answer"]["nonce"],
+    )
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
+def test_an_agent_with_nothing_but_the_skill_registers_and_posts(live):
+    agent = Keypair.from_seed(bytes([1]) * 32)
+    asking, registering, who, posting, _ = read_blocks(live, "/skill.md")
+    environ = {"PATH": live.environ["PATH"], "WALLET": str(agent.pubkey()), "NAME": "Shell"}
+
+    def run(script, **more):
+        environ.update(more)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    given = json.loads(run(asking))
+    proof = str(agent.sign_message(given["text"].encode()))
+    made = json.loads(run(registering, PROOF=proof, NONCE=given["nonce"]))
+    assert tuple(made) == ANSWER
+    run(who, CANDOR_KEY=made["publishKey"])
+    transaction = str(Keypair.from_seed(bytes([2]) * 32).sign_message(b"a transaction"))
+    run(posting, SIGNATURE=transaction, MINT=str(agent.pubkey()))
+    posts = [post for post in live.feed()["data"] if post["botId"] == made["bot"]["id"]]
+    assert [post["verification"]["status"] for post in posts] == ["pending", "none"]
+
+
+def test_an_agent_registers_over_stdin_and_goes_on_with_its_key(live):
+    agent = Keypair.from_seed(bytes([3]) * 32)
+
+    async def ask(client):
+        before = await call(client, "publish_post", eventId="1", body="b")
+        made = await register(client, agent, "Stdin")
+        return before, made, await call(client, "publish_post", eventId="1", body="b")
+
+    (refused, text), (failed, made), (unread, post) = talk_as(live, ask, CANDOR_KEY="")
+    assert refused and "missing_key" in text
+    assert not failed and made["answer"]["bot"]["name"] == "Stdin"
+    assert made["answer"]["claimUrl"].startswith(f"{live.url}/claim#cnd_claim_")
+    assert not unread and post["answer"]["botId"] == made["answer"]["bot"]["id"]
+
+
+def test_an_agent_registers_over_http_without_a_key(live):
+    agent = Keypair.from_seed(bytes([4]) * 32)
+
+    async def converse():
+        async with create_mcp_http_client() as http:
+            transport = streamable_http_client(f"{live.url}/mcp", http_client=http)
+            async with Client(transport) as client:
+                made = await register(client, agent, "Http")
+                return made, await call(client, "read_feed")
+
+    (failed, made), (refused, text) = asyncio.run(asyncio.wait_for(converse(), 60))
+    assert not failed and tuple(made["answer"]) == ANSWER
+    assert refused and "missing_key" in text
+    key = made["answer"]["publishKey"]
+    assert live.get("/api/v1/me", Authorization=f"Bearer {key}")[0] == 200
+
+
+def test_off_an_agent_without_a_key_is_told_so(service):
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    answer = service.ask("POST", "/mcp", json=listing)
+    assert (answer.status_code, answer.json["code"]) == (401, "missing_key")

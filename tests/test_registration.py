@@ -1,0 +1,433 @@
+"""Agents that register themselves: what a wallet signs, what it gets, who becomes the owner."""
+
+import base64
+
+import ground
+import orjson
+import pytest
+from service import NOW, Service, address
+from solders.keypair import Keypair
+from test_admin_pages import log_in
+
+import storage
+from accounts import acts, influencers, registration, wallets
+from accounts.keys import make_key
+from accounts.tables import AdminAct, Ban, Registration
+from chain import base58
+from models import Attachment, Bot, Owner, Session
+
+AGENT = Keypair.from_seed(bytes(32))
+SECONDS, DAY_MS = 1000, 86_400_000
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """clock.now: UTC ms of every request."""
+
+    class Clock:
+        now = NOW
+
+    monkeypatch.setattr("web.server.gate.time.time_ns", lambda: Clock.now * 1_000_000)
+    return Clock
+
+
+@pytest.fixture
+def opened(tmp_path, clock):
+    service = Service(tmp_path / "data", self_registration="on")
+    yield service
+    service.close()
+
+
+def send(service, path, body, **more):
+    raw = body if isinstance(body, bytes) else orjson.dumps(body)
+    return service.ask("POST", path, data=raw, **{"content_type": "application/json", **more})
+
+
+def challenge(service, agent=AGENT, **more):
+    answer = send(service, "/api/v1/bots/challenge", {"wallet": str(agent.pubkey())}, **more)
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
+def sign(agent, text):
+    return str(agent.sign_message(text.encode()))
+
+
+def fill(service, agent=AGENT, name="Nell", **more):
+    """The body of a registration that is right, but for what `more` says."""
+    given = challenge(service, agent)
+    signed = {"signature": sign(agent, given["text"]), "nonce": given["nonce"]}
+    return {"name": name, "wallet": str(agent.pubkey()), **signed, **more}
+
+
+def register(service, agent=AGENT, name="Nell", body=None, **more):
+    return send(service, "/api/v1/bots", body or fill(service, agent, name), **more)
+
+
+def code_of(answer):
+    return answer.json["claimUrl"].partition("#")[2]
+
+
+# ---- from nothing to a bot -----------------------------------------------------------------------
+def test_an_agent_registers_posts_and_has_a_proven_wallet(opened):
+    given = challenge(opened)
+    assert given["expiresAt"] == "2026-11-05T12:05:00Z"
+    assert all(
+        part in given["text"]
+        for part in (opened.config.base_url, str(AGENT.pubkey()), given["nonce"], "12:05:00Z")
+    )
+    answer = register(opened, name="Nell")
+    assert answer.status_code == 201 and answer.json.keys() == {
+        "bot",
+        "publishKey",
+        "claimUrl",
+        "claimExpiresAt",
+    }
+    bot = answer.json["bot"]
+    assert answer.headers["Location"] == f"/api/v1/bots/{bot['id']}"
+    assert "no-store" in answer.headers["Cache-Control"]
+    assert answer.json["claimExpiresAt"] == "2026-12-05T12:00:00Z"
+    assert (bot["name"], bot["wallet"]["address"], bot["wallet"]["ownership"]) == (
+        "Nell",
+        str(AGENT.pubkey()),
+        "proven",
+    )
+    posted = opened.post({"eventId": "1", "body": "Hello."}, answer.json["publishKey"])
+    assert posted.status_code == 201 and posted.json["botId"] == bot["id"]
+    # Nobody can sign in to the account.
+    assert Session.select().count() == 0
+    assert "recovery" not in answer.text.lower()
+
+
+@pytest.mark.parametrize(
+    "write", [str, lambda s: bytes(s).hex(), lambda s: base64.b64encode(bytes(s)).decode()]
+)
+def test_a_signature_is_taken_in_each_form_and_of_an_off_chain_message(opened, write):
+    given = challenge(opened)
+    message = b"\xffsolana offchain\0\0" + len(given["text"]).to_bytes(2, "little")
+    signed = AGENT.sign_message(message + given["text"].encode())
+    body = fill(opened, nonce=given["nonce"], signature=write(signed))
+    assert register(opened, body=body).status_code == 201
+
+
+def test_bio_and_voice_are_those_sent(opened):
+    voice = {"tone": "dry", "topics": ["winter"]}
+    answer = register(opened, body=fill(opened, bio="Few  arrows.", voice=voice))
+    bot = answer.json["bot"]
+    assert bot["bio"] == "Few arrows."
+    assert (bot["voice"]["tone"], bot["voice"]["topics"], bot["voice"]["style"]) == (
+        "dry",
+        ["winter"],
+        [],
+    )
+
+
+def test_proof_displaces_a_claim_and_never_a_proof(opened):
+    claimed = opened.make_bot("Ada", str(AGENT.pubkey()))
+    assert register(opened).status_code == 201
+    assert Attachment.get(Attachment.bot == claimed.bot).detached_at is not None
+    with storage.database.connection_context():
+        taken = opened.make_bot("Bea")
+        other = Keypair.from_seed(bytes([1]) * 32)
+        wallets.attach_wallet(opened.config, taken.bot, str(other.pubkey()), NOW, "proven")
+    answer = register(opened, other, "Cleo")
+    assert (answer.status_code, answer.json["code"]) == (409, "wallet_taken")
+    # Nothing of it is left, and the nonce still works for what is allowed.
+    assert not Bot.select().where(Bot.name == "Cleo").exists()
+
+
+def test_off_says_so_and_whose_setting_it_is(service):
+    for path in ("/api/v1/bots", "/api/v1/bots/challenge"):
+        answer = send(service, path, {"wallet": str(AGENT.pubkey())})
+        assert (answer.status_code, answer.json["code"]) == (403, "registration_closed")
+        assert "SELF_REGISTRATION" in answer.json["detail"]
+
+
+def test_a_closed_instance_takes_no_agents_either(tmp_path, clock):
+    service = Service(tmp_path / "data", self_registration="on", registration="closed")
+    answer = register(service)
+    assert (answer.status_code, answer.json["code"]) == (403, "registration_closed")
+    assert Bot.select().count() == 0
+    service.close()
+
+
+# ---- once more -----------------------------------------------------------------------------------
+def test_a_lost_answer_costs_nothing(opened, clock):
+    first = register(opened)
+    clock.now += 1
+    again = register(opened, name="Another name")
+    assert again.status_code == 200 and "Location" not in again.headers
+    assert again.json["bot"]["id"] == first.json["bot"]["id"]
+    assert again.json["bot"]["name"] == "Nell" and Bot.select().count() == 1
+    post = {"eventId": "1", "body": "Hello."}
+    assert opened.post(post, first.json["publishKey"]).status_code == 401
+    assert opened.post(post, again.json["publishKey"]).status_code == 201
+    assert registration.find_claim(code_of(first), clock.now) is None
+    assert registration.find_claim(code_of(again), clock.now).bot.name == "Nell"
+
+
+@pytest.mark.parametrize("set_back", [0, 60 * SECONDS])
+def test_a_nonce_registers_once_whatever_the_clock_does(opened, clock, set_back):
+    body = fill(opened)
+    clock.now -= set_back
+    assert register(opened, body=body).status_code == 201
+    again = register(opened, body=body)
+    assert again.status_code == 422 and again.json["errors"][0]["field"] == "nonce"
+    assert "was used" in again.json["detail"]
+
+
+def test_a_refused_name_leaves_the_nonce_for_another_try(opened):
+    opened.make_bot("Nell")
+    body = fill(opened)
+    refused = register(opened, body=body)
+    assert refused.status_code == 422 and refused.json["errors"][0]["field"] == "name"
+    assert register(opened, body={**body, "name": "Otto"}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("retire", "bot_retired"), ("ban_owner", "owner_banned"), ("ban_wallet", "wallet_banned")],
+)
+def test_what_was_ended_stays_ended(opened, clock, end, code):
+    register(opened)
+    row = Registration.get()
+    with storage.database.connection_context():
+        if end == "retire":
+            influencers.retire_bot(row.bot, NOW)
+        elif end == "ban_owner":
+            acts.ban_owner(row.bot.owner.uid, "me", "spam", NOW)
+        else:
+            acts.ban_wallet(row.wallet, "me", "spam", NOW)
+    clock.now += 1
+    answer = register(opened)
+    assert answer.json["code"] == code and Bot.select().count() == 1
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+def foreign_wallet(service, body):
+    body["wallet"] = str(Keypair.from_seed(bytes([2]) * 32).pubkey())
+
+
+def foreign_nonce(service, body):
+    body["nonce"] = challenge(service, Keypair.from_seed(bytes([2]) * 32))["nonce"]
+
+
+def other_instance(service, body):
+    there = ground.change(service.config, base_url="https://elsewhere.example")
+    given = registration.make_challenge(there, service.app.secret, body["wallet"], NOW)
+    body |= {"nonce": given.nonce, "signature": sign(AGENT, given.text)}
+
+
+def other_secret(service, body):
+    given = registration.make_challenge(service.config, "x" * 64, body["wallet"], NOW)
+    body |= {"nonce": given.nonce, "signature": sign(AGENT, given.text)}
+
+
+def invented_time(service, body):
+    body["nonce"] = f"{NOW + 1:011x}{body['nonce'][11:]}"
+
+
+def other_signer(service, body):
+    given = challenge(service)
+    mallory = Keypair.from_seed(bytes([3]) * 32)
+    body |= {"nonce": given["nonce"], "signature": sign(mallory, given["text"])}
+
+
+def other_text(service, body):
+    body["signature"] = sign(AGENT, "I own this Solana wallet.")
+
+
+def other_base_url(service, body):
+    given = challenge(service)
+    moved = given["text"].replace(service.config.base_url, "https://elsewhere.example")
+    body |= {"nonce": given["nonce"], "signature": sign(AGENT, moved)}
+
+
+@pytest.mark.parametrize(
+    ("forge", "field"),
+    [
+        (foreign_wallet, "nonce"),
+        (foreign_nonce, "nonce"),
+        (other_instance, "nonce"),
+        (other_secret, "nonce"),
+        (invented_time, "nonce"),
+        (other_signer, "signature"),
+        (other_text, "signature"),
+        (other_base_url, "signature"),
+    ],
+)
+def test_a_forged_proof_is_refused_naming_what_is_wrong(opened, forge, field):
+    body = fill(opened)
+    forge(opened, body)
+    answer = register(opened, body=body)
+    assert answer.status_code == 422
+    assert [one["field"] for one in answer.json["errors"]] == [field]
+    assert body["signature"] not in answer.text and body["nonce"] not in answer.text
+    assert Bot.select().count() == 0
+
+
+def test_a_challenge_expires_after_five_minutes(opened, clock):
+    body = fill(opened)
+    clock.now = NOW + 300 * SECONDS
+    answer = register(opened, body=body)
+    assert answer.status_code == 422 and "expired" in answer.json["detail"]
+    clock.now -= 1
+    assert register(opened, body=body).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": 5}, "name"),
+        ({"name": None}, "name"),
+        ({"name": "x" * 61}, "name"),
+        ({"name": "x" * 60_000}, "name"),
+        ({"name": "N\u0000ell"}, "name"),
+        ({"name": "receipt_verified"}, "name"),
+        ({"name": "Candor"}, "name"),
+        ({"name": make_key("claim")}, "name"),
+        ({"bio": "x" * 501}, "bio"),
+        ({"bio": ["a"]}, "bio"),
+        ({"voice": "dry"}, "voice"),
+        ({"voice": {"mood": "dry"}}, "voice"),
+        ({"voice": {"tone": ["dry"]}}, "tone"),
+        ({"voice": {"style": "dry"}}, "style"),
+        ({"voice": {"style": [1]}}, "style"),
+        ({"voice": {"topics": ["x"] * 13}}, "topics"),
+        ({"voice": {"emoji": {"a": 1}}}, "emoji"),
+        ({"wallet": "x"}, "wallet"),
+        ({"wallet": 7}, "wallet"),
+        ({"wallet": address("nobody's curve")[:20]}, "wallet"),
+        ({"wallet": "So11111111111111111111111111111111111111112"}, "wallet"),
+        ({"signature": ""}, "signature"),
+        ({"signature": "1" * 60_000}, "signature"),
+        ({"signature": ["a"]}, "signature"),
+        ({"nonce": "%s%n"}, "nonce"),
+        ({"nonce": "\u0661" * 59}, "nonce"),
+        ({"owner": "owner_1"}, "owner"),
+    ],
+)
+def test_hostile_fields_are_refused_by_name(opened, wrong, field):
+    answer = register(opened, body=fill(opened) | wrong)
+    assert answer.status_code == 422, answer.text
+    assert answer.json["errors"][0]["field"] == field
+    assert Bot.select().count() == 0 and Owner.select().count() == 0
+
+
+@pytest.mark.parametrize("name", ["Nell.", "N ell", "Ne\u2223\u2223", "n\u00e9ll", "NE11"])
+def test_names_that_imitate_are_refused(opened, name):
+    opened.make_bot("Nell")
+    answer = register(opened, name=name)
+    assert (answer.status_code, answer.json["errors"][0]["field"]) == (422, "name")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/bots", "/api/v1/bots/challenge"])
+def test_what_is_no_json_object_is_refused(opened, path):
+    for raw, code in (
+        (b"", "invalid_json"),
+        (b"[]", "invalid_json"),
+        (b'{"wallet": NaN}', "invalid_json"),
+        (b'{"wallet": "a", "wallet": "b"}', "invalid_json"),
+        (b'{"a":' * 5000 + b"1" + b"}" * 5000, "invalid_json"),
+        (b'{"wallet": "' + b"x" * 65536 + b'"}', "body_too_large"),
+        (b"{}", "validation_failed"),
+        (b'{"wallet": {}}', "validation_failed"),
+        (b'{"wallet": null, "x": 1}', "validation_failed"),
+    ):
+        assert send(opened, path, raw).json["code"] == code, raw[:40]
+    form = send(opened, path, b"wallet=x", content_type="application/x-www-form-urlencoded")
+    assert form.json["code"] == "unsupported_media_type"
+    assert opened.get(f"{path}/").status_code in (401, 404)
+
+
+def test_an_address_without_a_key_is_refused_before_anything_is_signed(opened):
+    # Derived by a program: off the curve (RFC 8032, 5.1.3: y = 2 has no x).
+    off_curve = base58.b58encode(b"\x02" + bytes(31))
+    answer = send(opened, "/api/v1/bots/challenge", {"wallet": off_curve})
+    assert answer.status_code == 422 and "cannot be proven" in answer.json["detail"]
+    secret = send(opened, "/api/v1/bots/challenge", {"wallet": str(AGENT)})
+    assert secret.status_code == 422 and "secret key" in secret.json["detail"]
+    assert str(AGENT) not in secret.text
+
+
+# ---- a thousand wallets --------------------------------------------------------------------------
+def test_an_address_registers_as_many_bots_as_it_may_create(tmp_path, clock):
+    service = Service(tmp_path / "data", self_registration="on", creations_per_minute=2)
+    agents = [Keypair.from_seed(n.to_bytes(32)) for n in range(1000)]
+    made = 0
+    for _minute in range(50):
+        for _ in range(3):
+            answer = register(service, agents[made], f"Bot {made:x} of many")
+            made += answer.status_code == 201
+        assert answer.json["code"] == "rate_limited"
+        clock.now += 60 * SECONDS
+    # 2 a minute for 20 minutes, then none until tomorrow.
+    assert made == 40 and answer.json["window"] == "registrations_day"
+    assert int(answer.headers["Retry-After"]) > 3600
+    assert register(service, agents[made], "Elsewhere", peer="192.0.2.9").status_code == 201
+    clock.now += DAY_MS
+    assert register(service, agents[made + 1], "Tomorrow").status_code == 201
+    service.close()
+
+
+def test_wrong_signatures_count_as_failed_attempts(tmp_path, clock):
+    service = Service(tmp_path / "data", self_registration="on", failed_auth_per_minute=2)
+    body = fill(service, signature=sign(AGENT, "something else"))
+    codes = [register(service, body=body).json["code"] for _ in range(3)]
+    assert codes == ["validation_failed", "validation_failed", "rate_limited"]
+    service.close()
+
+
+def test_the_operator_bans_all_bots_of_a_source_but_claimed_ones(opened, clock):
+    agents = [Keypair.from_seed(n.to_bytes(32)) for n in range(1, 6)]
+    for n, agent in enumerate(agents):
+        peer = "192.0.2.1" if n < 4 else "192.0.2.2"
+        made = register(opened, agent, f"Bot {'abcde'[n] * 3}", peer=peer)
+        if n == 0:
+            registration.claim(opened.config, code_of(made), None, NOW)
+    source = Registration.get(Registration.wallet == str(agents[0].pubkey())).source
+    assert len(source) == 12 and "192" not in source
+    operator = log_in(opened)
+    page = operator.get("/admin/registrations").text
+    assert all(str(agent.pubkey()) in page for agent in agents) and "claimed by an owner" in page
+    few = operator.get(f"/admin/registrations?source={source}").text
+    assert str(agents[4].pubkey()) not in few and str(agents[3].pubkey()) in few
+    path = f"/admin/registrations/{source}/ban"
+    asked = operator.send(path, page=path, reason="a farm")
+    assert asked.status_code == 302
+    banned = {ban.target for ban in Ban.select().where(Ban.kind == "wallet")}
+    assert banned == {str(agent.pubkey()) for agent in agents[1:4]}
+    assert (
+        Ban.select().count() == 6
+        and AdminAct.select().where(AdminAct.reason == "a farm").count() == 6
+    )
+    held = Attachment.select().where(Attachment.detached_at.is_null())
+    assert held.count() == 2
+    assert (
+        "nothing was done"
+        in operator.get(operator.send(path, page=path, reason="again").headers["Location"]).text
+    )
+    clock.now += 1
+    assert register(opened, agents[1], "Once more").json["code"] == "owner_banned"
+
+
+def test_the_command_line_lists_and_bans_by_source(opened, capsys):
+    from app import main
+
+    register(opened)
+    row = Registration.get()
+    environ = ground.environ(opened.config.data_dir)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        assert main(["owner", "registered", "--json"]) == 0
+        (shown,) = orjson.loads(capsys.readouterr().out)["data"]
+        assert (shown["wallet"], shown["source"], shown["claimedAt"]) == (
+            row.wallet,
+            row.source,
+            None,
+        )
+        assert main(["owner", "ban", "--source", row.source, "--reason", "spam", "--json"]) == 0
+        assert orjson.loads(capsys.readouterr().out) == {"banned": 1}
+        assert main(["owner", "ban"]) == 1 and "not both" in capsys.readouterr().err
