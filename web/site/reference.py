@@ -171,7 +171,8 @@ class Example(NamedTuple):
 
     @property
     def body(self) -> str:
-        return json.dumps(EXAMPLE_BODIES[self.operation.name])
+        # A request without a body takes an empty object as well.
+        return json.dumps(EXAMPLE_BODIES.get(self.operation.name, {}))
 
 
 def _find_noun(parameters: Sequence[Json]) -> str:
