@@ -6,6 +6,7 @@ observer has a second lock, so the command line can run a pass while a server is
 """
 
 import contextlib
+import ctypes
 import json
 import logging
 import math
@@ -35,7 +36,6 @@ from observing.subscriptions import Subscriptions
 from paper import copying_store
 from papertrade import PaperJob
 from scout import HELD_SECONDS, Scout
-from storage import heaps
 from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
@@ -382,8 +382,11 @@ def run_observer(observer: Observer, now: int) -> Outcome:
 
 
 def give_back_memory(now: int) -> Outcome:
-    """Return freed memory to the system."""
-    heaps.give_back()
+    """Return freed memory to the system. glibc returns free pages between used ones only on
+    request; other C libraries don't have the call.
+    """
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
     return None, None
 
 

@@ -49,13 +49,11 @@ def store_act(
 
 
 def list_acts(limit: int, before: int | None = None) -> list[AdminAct]:
-    """List audit log lines, newest first. `before`: only lines with a lower id."""
     acts = AdminAct.select().order_by(AdminAct.id.desc()).limit(limit)
     return list(acts.where(AdminAct.id < before) if before is not None else acts)
 
 
 def check_reason(text: str, shortest: int = 0) -> str:
-    """Return the cleaned reason. Raises Problem on the field `reason` if it is invalid."""
     return check_line("reason", text, MAX_REASON, shortest)
 
 

@@ -58,7 +58,6 @@ def use_login(code: str, now: int) -> NewSession | None:
 
 
 def _drop_old_sessions(now: int) -> None:
-    """Delete expired sessions, then the oldest, to leave room for one more within MAX_SESSIONS."""
     AdminSession.delete().where(AdminSession.ends_at <= now).execute()
     newest = [row.id for row in list_sessions(now)[: MAX_SESSIONS - 1]]
     AdminSession.delete().where(AdminSession.id.not_in(newest)).execute()
@@ -71,7 +70,6 @@ def find_session(token: str, now: int) -> AdminSession | None:
 
 
 def list_sessions(now: int) -> list[AdminSession]:
-    """List active sessions, newest first."""
     return list(
         AdminSession.select()
         .where(AdminSession.ends_at > now)

@@ -59,13 +59,11 @@ def rotate_key(key: Key, now: int, overlap_ms: int = 0) -> NewKey:
 
 
 def revoke_key(uid: str, now: int) -> None:
-    """Revoke a key immediately. Idempotent."""
     key = find_key(uid)
     Key.update(revoked_at=now).where(Key.id == key.id, Key.revoked_at.is_null()).execute()
 
 
 def find_key(uid: str) -> Key:
-    """Return the key with this id. Raises Problem `not_found`."""
     key: Key | None = Key.get_or_none(Key.uid == uid)
     return key or refuse_unknown("key")
 

@@ -102,7 +102,6 @@ def find_candidates(
 
 
 def find_span(since: str, until: str) -> Span:
-    """Return the part of the typed period that is recorded."""
     recorded = recordings.find_recorded()
     if recorded is None:
         raise Problem("not_found", "no prices are recorded yet; the scout hasn't stored any")
@@ -250,7 +249,6 @@ def _end_last(held: int) -> None:
 
 
 def list_backtests(config: Config, owner: Owner, now: int) -> list[Backtest]:
-    """List an owner's backtests, newest first, without their results."""
     columns = (Backtest.uid, Backtest.asked, Backtest.state, Backtest.progress)
     runs = Backtest.select(*columns, Backtest.error, Backtest.created_at)
     mine = runs.where(Backtest.owner == owner).order_by(Backtest.id.desc())
@@ -258,7 +256,6 @@ def list_backtests(config: Config, owner: Owner, now: int) -> list[Backtest]:
 
 
 def read_asked(run: Backtest) -> dict[str, str]:
-    """Parse the request. If it is damaged, every field is empty."""
     return {**dict.fromkeys(FIELDS, ""), **(read_stored(run.asked, ASKED) or {})}
 
 

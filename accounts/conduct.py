@@ -56,13 +56,11 @@ def report_post(uid: str, about: str, note: str, now: int) -> None:
 
 
 def find_report(uid: str) -> Report:
-    """Return the report with this id. Raises Problem `not_found`."""
     found: Report | None = Report.get_or_none(Report.uid == uid)
     return found or refuse_unknown("report")
 
 
 def dismiss(uid: str, now: int) -> bool:
-    """Dismiss a report. Return whether it was open."""
     open_one = (Report.uid == uid) & Report.dismissed_at.is_null()
     return bool(Report.update(dismissed_at=now).where(open_one).execute())
 
@@ -91,14 +89,12 @@ def list_silent() -> set[int]:
 
 
 def refuse_banned(owner: Owner) -> None:
-    """Raise Problem `owner_banned` if this owner is banned."""
     reason = find_ban("owner", owner.uid)
     if reason is not None:
         raise Problem("owner_banned", tell_owner(reason))
 
 
 def tell_owner(reason: str) -> str:
-    """Return the message shown to a banned owner."""
     return f"the operator of this instance banned this account: {reason}"
 
 
@@ -121,7 +117,6 @@ def ban_wallet(address: str, reason: str, now: int) -> bool:
 
 
 def lift_ban(kind: str, target: str) -> bool:
-    """Lift a ban. Return whether there was one."""
     return bool(Ban.delete().where(Ban.kind == kind, Ban.target == target).execute())
 
 

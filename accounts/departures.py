@@ -62,7 +62,6 @@ class Sheet(NamedTuple):
 
     @property
     def sql(self) -> str:
-        """The SELECT: each row's id, then its columns."""
         words = [word.partition("=") for word in self.columns.split()]
         values = [expression or f"x.{name}" for name, _, expression in words]
         return f"SELECT x.id, {', '.join(values)} {self.source}"

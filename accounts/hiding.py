@@ -9,7 +9,6 @@ from paper.tables import PaperPost, Trader
 
 
 def find_post(uid: str) -> Post | PaperPost:
-    """Return the post with this id. Raises Problem `not_found`."""
     return (
         Post.get_or_none(Post.uid == uid)
         or PaperPost.get_or_none(PaperPost.uid == uid)

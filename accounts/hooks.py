@@ -215,13 +215,11 @@ def _write_list(words: Iterable[str]) -> str:
 
 
 def find_newest_arrival() -> int:
-    """Return the newest arrival's id, or 0."""
     newest: int | None = Arrival.select(Arrival.id).order_by(Arrival.id.desc()).limit(1).scalar()
     return newest or 0
 
 
 def find_hook(uid: str) -> Hook:
-    """Return the hook with this id. Raises Problem `not_found`."""
     hook: Hook | None = Hook.get_or_none(Hook.uid == uid)
     return hook or refuse_unknown("hook")
 

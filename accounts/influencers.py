@@ -108,7 +108,6 @@ def retire_bot(bot: Bot, now: int) -> None:
 
 
 def find_bot(uid: str) -> Bot:
-    """Return the bot with this id. Raises Problem `not_found`."""
     bot: Bot | None = Bot.get_or_none(Bot.uid == uid)
     return bot or refuse_unknown("bot")
 
@@ -194,7 +193,6 @@ def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:
 
 
 def check_bio(text: str) -> str:
-    """Return the bio as a single line. Raises Problem if it is too long."""
     check_size("bio", text, MAX_BIO)
     return check_line("bio", " ".join(text.split()), MAX_BIO, shortest=0)
 

@@ -40,7 +40,6 @@ def is_well_formed(text: str) -> bool:
 
 
 def hash_secret(text: str) -> str:
-    """Return a secret's SHA-256 in hex, as stored."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -30,7 +30,6 @@ def create_owner(now: int) -> OwnerWithCode:
 
 
 def find_owner(uid: str) -> Owner:
-    """Return the owner with this id. Raises Problem `not_found`."""
     owner: Owner | None = Owner.get_or_none(Owner.uid == uid)
     return owner or refuse_unknown("owner")
 

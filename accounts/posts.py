@@ -106,7 +106,6 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "signature", "reason")
     @classmethod
     def refuse_secret(cls, text: str | None) -> str | None:
-        """Refuse text that contains a private key or recovery phrase."""
         # The length of other fields is checked by now; `check_base58` refuses a longer signature.
         if text is not None and len(text) <= MAX_TEXT and holds_secret(text):
             raise PydanticCustomError("secret", HOLDS_SECRET)
@@ -115,7 +114,6 @@ class PostBody(BaseModel):
     @field_validator("mint", "signature")
     @classmethod
     def check_base58(cls, text: str | None, info: ValidationInfo) -> str | None:
-        """Require base58 of 32 bytes (`mint`) or 64 bytes (`signature`)."""
         size = 32 if info.field_name == "mint" else 64
         if text is not None and not is_base58(text, size):
             raise PydanticCustomError("base58", "must be base58 of {size} bytes", {"size": size})
@@ -308,7 +306,6 @@ def _is_claim(bot: int, signature: str | None) -> bool:
 
 
 def log_post(row: Mapping[str, Any]) -> Appended:
-    """Append the log leaf of a post with these columns."""
     bot, wallet = getattr(row["bot"], "id", row["bot"]), row.get("wallet")
     said = {name: row.get(name) for name in ("mint", "signature", "source", "channel")}
     ((bot_uid, address),) = database.execute_sql(NAMES_OF, (wallet, bot)).fetchall()
@@ -333,7 +330,6 @@ def measure_post(columns: dict[str, Any]) -> int:
 
 
 def measure_words(columns: dict[str, Any]) -> int:
-    """Return the bytes of a post's text in UTF-8."""
     return sum(len((columns.get(name) or "").encode()) for name in POST_TEXTS)
 
 
@@ -372,5 +368,4 @@ def erase_words(post: Post, now: int) -> None:
 
 
 def hash_compared(said: PostBody | Post) -> str:
-    """Return the SHA-256 in hex of what a PostBody or a Post says."""
     return hashlib.sha256(orjson.dumps([getattr(said, field) for field in COMPARED])).hexdigest()

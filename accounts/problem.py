@@ -73,12 +73,10 @@ class Problem(Exception):
 
 
 def refuse_unknown(noun: str) -> NoReturn:
-    """Raise Problem `not_found`."""
     raise Problem("not_found", f"there is no such {noun}")
 
 
 def invalid(field: str, message: str) -> Problem:
-    """Return the Problem (422) for one invalid field."""
     return Problem(
         "validation_failed", f"{field}: {message}", errors=[{"field": field, "message": message}]
     )

@@ -99,7 +99,6 @@ def find_wallets(config: Config, owner_id: int, given_up: int = 0) -> Use:
 
 
 def find_traders(config: Config, owner_id: int) -> Use:
-    """Active paper traders."""
     return Use(
         "traders",
         config.max_traders_per_owner,

@@ -14,7 +14,6 @@ def disarm(text: str) -> str:
 
 
 def write_lines(lines: Iterable[Sequence[object]]) -> str:
-    """Return lines of cells as CSV; None is an empty cell."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerows(lines)
     return text.getvalue()

@@ -129,14 +129,12 @@ def find_strategy(family: str, given: Settings, own: OwnFiles | None) -> Strateg
 
 
 def check_choice(field: str, value: str, allowed: Sequence[str]) -> str:
-    """Return `value` if it is allowed. Raises Problem naming `field`."""
     if value not in allowed:
         raise invalid(field, f"must be one of: {', '.join(allowed)}")
     return value
 
 
 def find_trader(uid: str) -> Trader:
-    """Return the trader with this id. Raises Problem `not_found`."""
     found = Trader.get_or_none(Trader.uid == uid)
     if found is None:
         raise Problem("not_found", "there is no such trader")
@@ -230,7 +228,6 @@ def _open_period(trader: Trader, number: int, twin: int, now: int) -> Period:
 
 
 def find_period(trader: Trader) -> Period:
-    """Return the trader's open account period."""
     return Period.get(Period.trader == trader, Period.twin == 0, Period.closed_at.is_null())
 
 
@@ -293,7 +290,6 @@ def _decide(trader: Trader, state: str, reason: str, now: int) -> None:
 
 
 def find_review(period: Period) -> Review | None:
-    """Return a period's latest review, or None."""
     reviews = Review.select().where(Review.period == period)
     last: Review | None = reviews.order_by(Review.id.desc()).first()
     return last

@@ -53,7 +53,6 @@ def find_holder(address: str) -> Attachment | None:
 
 # ---- begin and end -------------------------------------------------------------------------------
 def begin(bot: Bot, address: str, ownership: str, now: int) -> None:
-    """Attach a wallet that no bot has."""
     wallet = _watch(bot, address, now)
     Attachment.create(bot=bot, wallet=wallet, ownership=ownership, attached_at=now)
     append_leaf("attachment", now, bot=bot.uid, wallet=address, ownership=ownership)
@@ -199,7 +198,6 @@ def attach_wallet(
 
 
 def add_wallet(config: Config, bot: Bot, address: str, now: int) -> None:
-    """Add a proven wallet to the bot."""
     address = check_wallet(address)
     with writing():
         attach(config, bot, address, now, "proven", is_added=True)
@@ -256,7 +254,6 @@ def attach(
 
 
 def detach(bot: Bot, now: int) -> None:
-    """Like `detach_wallet`, inside a transaction."""
     forget_standings([bot.id])
     for held in list_holdings(bot):
         end(held, now)

@@ -300,12 +300,6 @@ EQUIVALENTS = {
             'kind: type[Strategy] | None = ""',
         ): "whatever is nothing is loaded at the first line",
     },
-    "paper/recordings.py": {
-        (
-            "if ends.first is None or ends.last is None:",
-            "if ends.first is None and ends.last is None:",
-        ): "where one is there, both are",
-    },
     "paper/store.py": {
         (
             "EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()",

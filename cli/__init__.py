@@ -22,7 +22,6 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors never repeat what was typed: it may be a pasted secret."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and what is wrong with the arguments; exit with status 2."""
         message = re.sub(
             r"(unrecognized arguments|ambiguous option|invalid \w+( value)?|ignored explicit"
             r" argument)\b.*?(\(choose from .*)?$",
@@ -41,7 +40,6 @@ Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"
 
 
 def now_ms() -> int:
-    """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -74,7 +72,6 @@ def add_group(commands: Commands, name: str, help: str) -> Commands:
 
 
 def read_file_name(text: str) -> Path:
-    """Read an argument that names a file."""
     if not Path(text).name:
         raise argparse.ArgumentTypeError("must name a file")
     return Path(text)
@@ -104,7 +101,6 @@ def open_database(config: "Config") -> Iterator[None]:
 
 
 def check_version(applied: list[str], known: list[str]) -> None:
-    """Refuse a database whose migrations are not those of this version."""
     from operate.instance import Refused
 
     newer = sorted(set(applied) - set(known))

@@ -12,7 +12,6 @@ MAX_NUMBER = 2**63 - 1
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the commands of `admin`."""
     admin = add_group(commands, "admin", "sign in to the operator's pages at /admin")
     add_command(
         admin, "login", run_admin_login, "print a link that signs in one browser, for ten minutes"
@@ -32,7 +31,6 @@ def add_commands(commands: Commands) -> None:
 
 @with_database
 def run_admin_login(config: Config, args: Namespace) -> None:
-    """Print a link that works once."""
     from accounts import admin
 
     now = now_ms()
@@ -47,7 +45,6 @@ def run_admin_login(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_admin_logout(config: Config, args: Namespace) -> None:
-    """End one session of the operator, or all."""
     from accounts import acts, admin
 
     if args.all:
@@ -60,7 +57,6 @@ def run_admin_logout(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_admin_audit(config: Config, args: Namespace) -> None:
-    """List what the operator did."""
     from accounts import acts
     from accounts.problem import invalid
 

@@ -20,7 +20,6 @@ NAMED = ("posts", "log", "bot", "held", "standings", "pace", "seasons")
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `audit`."""
     audit = add_command(
         commands,
         "audit",
@@ -70,12 +69,10 @@ def run_audit(config: Config, args: Namespace) -> int:
 
 
 def tell(text: str) -> None:
-    """Print progress."""
     print(text, file=sys.stderr, flush=True)
 
 
 def make_auditor(config: Config, args: Namespace, kept: Any) -> "Auditor":
-    """Make the auditor that these arguments name."""
     from chain.reading.programs import table
     from chain.rpc import Rpc
     from evidence.audit import Auditor
@@ -133,7 +130,6 @@ def show_reports(url: str, reports: "list[Report]", trouble: str | None) -> dict
 
 
 def show_report(report: "Report") -> dict[str, Any]:
-    """Make the JSON of one bot."""
     return {
         "botId": report.bot,
         "verdict": report.verdict,
@@ -147,7 +143,6 @@ def show_report(report: "Report") -> dict[str, Any]:
 
 
 def write_reports(reports: "list[Report]", trouble: str | None) -> str:
-    """Write the verdicts for people."""
     lines = []
     for one in reports:
         told = f"{one.receipts} receipts, {one.posts} posts"
@@ -166,7 +161,6 @@ def write_reports(reports: "list[Report]", trouble: str | None) -> str:
 
 
 def name_place(one: "Difference") -> str:
-    """Where a difference is: by its signature, or of the wallet or what its field names."""
     about = "" if one.field.partition(".")[0] in NAMED else "wallet "
     return f"{one.signature} {one.field}" if one.signature else f"{about}{one.field}"
 

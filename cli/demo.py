@@ -30,7 +30,6 @@ FOLDER, PORT = "data-demo", "8010"
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `demo`."""
     demo = add_command(
         commands,
         "demo",

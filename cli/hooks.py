@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the commands of `hook`."""
     hook = add_group(
         commands, "hook", "webhooks and chat channels that are notified of what bots do"
     )
@@ -65,13 +64,11 @@ def run_hook_add(config: Config, args: Namespace) -> None:
 
 
 def split_words(text: str) -> list[str]:
-    """Split words between commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 @with_database
 def run_hook_list(config: Config, args: Namespace) -> None:
-    """List the hooks of an owner, or all."""
     from accounts import hooks, owners
 
     owner = owners.find_owner(args.owner) if args.owner else None
@@ -108,7 +105,6 @@ def show_hook(hook: "Hook") -> dict[str, object]:
 
 @with_database
 def run_hook_remove(config: Config, args: Namespace) -> None:
-    """Remove a hook."""
     from accounts import acts
 
     reason = acts.check_reason(args.reason)
@@ -118,18 +114,15 @@ def run_hook_remove(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_hook_off(config: Config, args: Namespace) -> None:
-    """Switch a hook off."""
     switch(args, False)
 
 
 @with_database
 def run_hook_on(config: Config, args: Namespace) -> None:
-    """Switch a hook on again."""
     switch(args, True)
 
 
 def switch(args: Namespace, on: bool) -> None:
-    """Switch a hook and say so."""
     from accounts import acts
 
     reason = acts.check_reason(args.reason)
@@ -139,7 +132,6 @@ def switch(args: Namespace, on: bool) -> None:
 
 @with_database
 def run_hook_test(config: Config, args: Namespace) -> None:
-    """Ask the running server for a ping to a hook."""
     from accounts import hooks
 
     hooks.ask_for_ping(args.hook, now_ms())

@@ -12,7 +12,6 @@ from config import Config
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `mcp`."""
     add_command(
         commands,
         "mcp",
@@ -23,7 +22,6 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_mcp(config: Config, args: Namespace) -> None:
-    """Serve tools on stdin and stdout until the agent closes them."""
     from accounts.problem import invalid
 
     key = os.environ.get("CANDOR_KEY")

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `backup`, `restore`, `copy` and `doctor`."""
     add_command(
         commands,
         "backup",
@@ -45,7 +44,6 @@ def add_commands(commands: Commands) -> None:
 
 
 def add_doctor(commands: Commands) -> None:
-    """Add `doctor`."""
     doctor = add_command(
         commands,
         "doctor",
@@ -68,7 +66,6 @@ def add_doctor(commands: Commands) -> None:
 
 
 def run_backup(config: Config, args: Namespace) -> None:
-    """Write a checked copy of the database into one file."""
     from operate import backups
 
     holding = backups.store_backup(config, args.file)
@@ -84,7 +81,6 @@ def run_backup(config: Config, args: Namespace) -> None:
 
 
 def run_restore(config: Config, args: Namespace) -> None:
-    """Put a backup in the place of the database."""
     from operate import backups
 
     holding, aside = backups.restore_backup(config, args.file, args.replace, now_ms())
@@ -97,7 +93,6 @@ def run_restore(config: Config, args: Namespace) -> None:
 
 
 def run_copy(config: Config, args: Namespace) -> None:
-    """Copy everything into the database of another URL."""
     from operate import copy
 
     tables = copy.move(config, args.to)
@@ -119,7 +114,6 @@ def run_copy(config: Config, args: Namespace) -> None:
 
 
 def describe(holding: "Holding") -> str:
-    """Say in one line what a database file holds."""
     return (
         f"{holding.posts} posts, {holding.trades} trades, {holding.receipts} receipts,"
         f" {holding.bytes / 1e6:.1f} MB, schema {holding.schema}, checked"
@@ -144,7 +138,6 @@ def run_doctor(config: Config, args: Namespace) -> int:
 
 
 def show_finding(finding: "Finding") -> str:
-    """Return the lines of one finding."""
     return f"{finding.level:5}  {finding.text}" + (
         f"\n       -> {finding.advice}" if finding.advice else ""
     )

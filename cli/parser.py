@@ -70,7 +70,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_command(argv: Sequence[str] | None) -> int:
-    """Run the command that these arguments name; a refusal becomes a sentence on stderr."""
     args = build_parser().parse_args(argv)
     os.umask(0o077)
     try:

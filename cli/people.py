@@ -24,7 +24,6 @@ DAY_MS, MAX_DAYS, NO_LIMIT = 86_400_000, 3650, 10**9
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `bot`, `key`, `owner` and `post`."""
     add_bot_commands(add_group(commands, "bot", "bots and their wallets"))
     add_key_commands(add_group(commands, "key", "API keys"))
     owner = add_group(commands, "owner", "people who own bots")
@@ -52,12 +51,10 @@ def add_commands(commands: Commands) -> None:
 
 
 def add_reason(command: Parser) -> None:
-    """Add --reason, which `admin audit` shows."""
     command.add_argument("--reason", default="", help="why; `admin audit` shows it")
 
 
 def add_bot_commands(bot: Commands) -> None:
-    """Add the commands of `bot`."""
     create = add_command(
         bot, "create", run_bot_create, "create a bot; its publishing key is shown once"
     )
@@ -86,7 +83,6 @@ def add_bot_commands(bot: Commands) -> None:
 
 
 def add_key_commands(key: Commands) -> None:
-    """Add the commands of `key`."""
     create = add_command(key, "create", run_key_create, "create a key; it is shown once")
     create.add_argument("--scope", required=True, choices=("read", "publish", "inbox"))
     create.add_argument("--owner", metavar="ID", help="owner of a read key")
@@ -102,8 +98,6 @@ def add_key_commands(key: Commands) -> None:
 
 
 def with_database(run: Callable[[Config, Namespace], None]) -> Callable[[Config, Namespace], None]:
-    """Wrap a command so that it runs inside one open connection."""
-
     def open_and_run(config: Config, args: Namespace) -> None:
         with open_database(config):
             run(config, args)
@@ -113,7 +107,6 @@ def with_database(run: Callable[[Config, Namespace], None]) -> Callable[[Config,
 
 @with_database
 def run_bot_create(config: Config, args: Namespace) -> None:
-    """Create a bot; print its publishing key, once."""
     from accounts import influencers, owners
 
     owner = owners.find_owner(args.owner) if args.owner else None
@@ -137,7 +130,6 @@ def run_bot_create(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_bot_list(config: Config, args: Namespace) -> None:
-    """List all bots."""
     from accounts import influencers
 
     bots = influencers.list_bots()
@@ -174,7 +166,6 @@ def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:
 
 @with_database
 def run_bot_wallet(config: Config, args: Namespace) -> None:
-    """Attach a wallet to a bot, or detach all that it holds."""
     from accounts import influencers, wallets
 
     bot = influencers.find_bot(args.bot)
@@ -192,7 +183,6 @@ def run_bot_wallet(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_bot_retire(config: Config, args: Namespace) -> None:
-    """Retire a bot."""
     from accounts import acts
 
     reason = acts.check_reason(args.reason)
@@ -206,7 +196,6 @@ def run_bot_retire(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_bot_voice(config: Config, args: Namespace) -> None:
-    """Change the tone of a bot."""
     from accounts import influencers
 
     bot = influencers.find_bot(args.bot)
@@ -220,7 +209,6 @@ def run_bot_voice(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_key_create(config: Config, args: Namespace) -> None:
-    """Create a key and print it, once."""
     from accounts import api_keys, influencers, owners
     from accounts.problem import invalid
 
@@ -247,7 +235,6 @@ def run_key_create(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_key_list(config: Config, args: Namespace) -> None:
-    """List the keys of an owner, or all."""
     from accounts import api_keys, owners
     from ratelimit import Allowance
     from storage import counters
@@ -288,7 +275,6 @@ def show_key(key: "Key") -> dict[str, object]:
 
 @with_database
 def run_key_revoke(config: Config, args: Namespace) -> None:
-    """Revoke a key."""
     from accounts import acts
 
     acts.revoke_key(args.key, acts.COMMAND_LINE, acts.check_reason(args.reason), now_ms())
@@ -297,7 +283,6 @@ def run_key_revoke(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_owner_recovery(config: Config, args: Namespace) -> None:
-    """Give an owner a new recovery code; print it, once."""
     from accounts import owners
 
     code = owners.replace_recovery_code(owners.find_owner(args.owner))
@@ -355,7 +340,6 @@ def run_owner_ban(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_post_hide(config: Config, args: Namespace) -> None:
-    """Take the words of a post down."""
     from accounts import acts
 
     acts.hide_post(args.post, acts.COMMAND_LINE, acts.check_reason(args.reason), now_ms())

@@ -11,7 +11,6 @@ HEADER = ("ID", "FAMILY", "NAME", "DATE", "SOURCE")
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `programs`."""
     add_command(
         commands,
         "programs",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `run`, `migrate`, `observe` and `rebuild`."""
     add_command(
         commands,
         "run",
@@ -42,7 +41,6 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_migrate(config: Config, args: Namespace) -> None:
-    """Apply the migrations that are missing, after a copy of the database."""
     from operate import backups
 
     applied, copy = backups.migrate(config)
@@ -110,7 +108,6 @@ def refuse_unusable_port(config: Config) -> None:
 
 
 def refuse_demonstration(config: Config) -> None:
-    """Refuse a DATA_DIR that belongs to a demonstration."""
     from operate import instance
 
     if config.demonstration:
@@ -153,7 +150,6 @@ def run_observe(config: Config, args: Namespace) -> int:
 
 
 def run_rebuild(config: Config, args: Namespace) -> None:
-    """Derive all records again from what is stored, and print what changed."""
     if args.trader:
         run_rebuild_trader(config, args)
         return

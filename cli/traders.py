@@ -41,7 +41,6 @@ REVIEW_ACTIONS = {
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `trader` and its commands."""
     trader = add_group(commands, "trader", "paper traders, which trade with virtual funds")
     create = add_command(trader, "create", run_create, "a paper trader")
     create.add_argument("--name", required=True)
@@ -77,14 +76,12 @@ def add_commands(commands: Commands) -> None:
 
 
 def read_family(text: str) -> str:
-    """Return the name of a family or of an own file; ArgumentTypeError for anything else."""
     if text not in FAMILIES and not text.startswith("own:"):
         raise ArgumentTypeError(f"must be one of: {', '.join(FAMILIES)}, own:NAME")
     return text
 
 
 def read_setting(text: str) -> tuple[str, int | str]:
-    """Read NAME=N or bot=ID; ArgumentTypeError for anything else."""
     from accounts.fields import parse_whole
 
     name, _, value = text.partition("=")
@@ -96,7 +93,6 @@ def read_setting(text: str) -> tuple[str, int | str]:
 
 @with_database
 def run_create(config: Config, args: Namespace) -> None:
-    """Create a paper trader."""
     from accounts import owners, traders
 
     owner = owners.find_owner(args.owner) if args.owner else None
@@ -127,7 +123,6 @@ def run_create(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_list(config: Config, args: Namespace) -> None:
-    """List all paper traders."""
     from accounts import traders
 
     rows = [
@@ -154,7 +149,6 @@ def run_list(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_voice(config: Config, args: Namespace) -> None:
-    """Change the tone of a paper trader."""
     from accounts import traders
 
     trader = traders.find_trader(args.trader)
@@ -168,7 +162,6 @@ def run_voice(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_reset(config: Config, args: Namespace) -> None:
-    """Close a trader's account period and open the next."""
     from accounts import traders
 
     trader = traders.find_trader(args.trader)
@@ -182,7 +175,6 @@ def run_reset(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_review(config: Config, args: Namespace) -> None:
-    """Open, clear or uphold the review of a trader."""
     from accounts import traders
 
     decide = {
@@ -201,7 +193,6 @@ NO_VALUE = "-"
 
 
 def add_backtest(commands: Commands) -> None:
-    """Add `backtest` to the commands of `trader`."""
     command = add_command(
         commands, "backtest", run_backtest, "play recorded prices through a strategy"
     )
@@ -222,7 +213,6 @@ def add_backtest(commands: Commands) -> None:
 
 @with_database
 def run_backtest(config: Config, args: Namespace) -> None:
-    """Play recorded snapshots through a strategy and print what came of it."""
     from accounts import backtests, traders
 
     told = Progress(args.quiet)
@@ -242,7 +232,6 @@ class Progress:
         self.quiet, self.told = quiet, -1
 
     def note(self, percent: int) -> None:
-        """Print a line each STEP percent."""
         if not self.quiet and percent // STEP > self.told:
             self.told = percent // STEP
             print(f"{self.told * STEP}%", file=sys.stderr, flush=True)
@@ -263,7 +252,6 @@ def _print_report(report: dict[str, Any], args: Namespace) -> None:
 
 
 def format_report(report: dict[str, Any]) -> str:
-    """Format a report for a terminal."""
     found = report["comparison"]
     check = report["lookAhead"]
     lines = [

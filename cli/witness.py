@@ -12,7 +12,6 @@ ALARM, CANNOT_TELL = 1, 3
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `witness` and `log`."""
     witness = add_command(
         commands,
         "witness",
@@ -34,7 +33,6 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_witness(config: Config, args: Namespace) -> int:
-    """Look at a log once; what was seen is kept in the database."""
     from evidence import witnessing
     from evidence.notes import Signer
     from operate import backups
@@ -56,7 +54,6 @@ def run_witness(config: Config, args: Namespace) -> int:
 
 
 def run_log(config: Config, args: Namespace) -> None:
-    """Print the log's name, size, root and key; with --renew begin a new one first."""
     from evidence import log
     from evidence.notes import Signer, encode
 

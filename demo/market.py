@@ -150,7 +150,6 @@ class Market:
         self.tokens = {mints[token.symbol]: token for token in TOKENS}
 
     def show_list(self, kind: str, at: float) -> list[JsonObject]:
-        """Return token profiles or boosts, newest first."""
         return [
             {"chainId": "solana", "tokenAddress": mint}
             for mint, token in self._list_traded(at)
@@ -166,7 +165,6 @@ class Market:
         ]
 
     def show_pools(self, at: float) -> JsonObject:
-        """Answer new_pools, its tokens included."""
         pools = [one for one in self._list_traded(at) if one.token.listed_in == "pools"][:MAX_POOLS]
         return {
             "data": [self._show_pool(mint, token, at) for mint, token in pools],
@@ -232,5 +230,4 @@ class Market:
 
 
 def pair_address(mint: str) -> str:
-    """Return a well-formed address that no real pool has."""
     return b58encode(hashlib.sha256(f"pair of {mint}".encode()).digest())

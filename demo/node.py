@@ -120,7 +120,6 @@ class Node:
     def get_signatures(
         self, seen: int, at: float, address: str, options: JsonObject | None = None
     ) -> list[JsonObject]:
-        """Answer getSignaturesForAddress, newest first."""
         options = options or {}
         before = self.by_signature[options["before"]] if options.get("before") else seen
         numbers = [
@@ -152,7 +151,6 @@ class Node:
     def get_block(
         self, seen: int, at: float, slot: int, options: JsonObject | None = None
     ) -> JsonObject:
-        """Answer getBlock with signatures only."""
         found = [row for row in self.transactions[:seen] if row.slot == slot]
         return {
             "blockTime": self._time_of(slot),
@@ -161,11 +159,9 @@ class Node:
         }
 
     def get_block_time(self, seen: int, at: float, slot: int) -> int:
-        """Answer getBlockTime: Unix seconds."""
         return self._time_of(slot)
 
     def get_slot(self, seen: int, at: float, options: JsonObject | None = None) -> int:
-        """Answer getSlot."""
         return slot_of(int(at))
 
     def _time_of(self, slot: int) -> int:
@@ -175,7 +171,6 @@ class Node:
     def get_balance(
         self, seen: int, at: float, address: str, options: JsonObject | None = None
     ) -> JsonObject:
-        """Answer getBalance, in lamports."""
         account = self._find_account(address, seen)
         return self._in_context(at, account["lamports"] if account else 0)
 
@@ -195,7 +190,6 @@ class Node:
         wanted: Mapping[str, str],
         options: JsonObject | None = None,
     ) -> JsonObject:
-        """Answer getTokenAccountsByOwner."""
         named = {
             key
             for number in self.by_address.get(owner, ())
@@ -267,7 +261,6 @@ def _token_data(token: JsonObject) -> str:
 
 
 def _cut(account: JsonObject | None, options: JsonObject) -> JsonObject | None:
-    """Return an account with the slice of its data that the call asks for."""
     part = options.get("dataSlice")
     if account is None or part is None:
         return account

@@ -36,7 +36,6 @@ class Plan:
 
 
 def make_address(name: str) -> str:
-    """Return a well-formed address that nobody has."""
     return b58encode(hashlib.sha256(f"candor demonstration {name}".encode()).digest())
 
 
@@ -70,12 +69,10 @@ class Receipts:
 
     @property
     def next_at(self) -> int:
-        """When the next one happens, in seconds of the demonstration."""
         return self.plan.times[len(self.rows)]
 
     # ---- instructions ----------------------------------------------------------------------------
     def pay(self, source: str, target: str, lamports: int) -> JsonObject:
-        """Make a transfer of SOL."""
         info = {"source": source, "destination": target, "lamports": lamports}
         return _instruction(SYSTEM, "system", "transfer", info)
 
@@ -224,7 +221,6 @@ def load_recording(slow_count: int = SLOW_COUNT) -> JsonObject:
 
 # ---- wallets that it lacks -----------------------------------------------------------------------
 def add_newcomers(recording: JsonObject, slow_count: int = SLOW_COUNT) -> JsonObject:
-    """Return the recording with these wallets and their transactions."""
     slow, retired, dollars = (
         make_address(f"{name} wallet") for name in ("slow", "retired", "dollar")
     )
@@ -315,7 +311,6 @@ DECIMALS, WHOLE = 6, 10**6
 
 
 def add_oddities(recording: JsonObject) -> JsonObject:
-    """Return the recording with these transactions in their places."""
     wallet, mint = recording["wallets"][WHO], sorted(recording["accounts"])[0]
     lamports = _find_lamports(recording, wallet)
     plan = Plan(WHO, wallet, mint, DECIMALS, range(BEGIN, 0, APART))

@@ -163,7 +163,7 @@ def write(
         with storage.writing():
             for sql, values in made:
                 storage.database.execute_sql(sql, values)
-            storage.insert_rows(model, rows)
+            storage.write_rows(model, rows)
 
 
 def _change(token: Token, columns: Mapping[str, Any]) -> Statement:

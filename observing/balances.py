@@ -19,8 +19,8 @@ from chain.rpc import Resting, RpcError
 from chain.stored.attachments import HELD
 from chain.stored.store import read_untouched
 from models import Wallet, WalletSignature
-from observing.entries import list_addresses, store_holding
-from observing.state import FINALIZED, IN_WORK, MAX_SLEEP_SECONDS, Attempts, State
+from observing.entries import store_holding
+from observing.state import FINALIZED, IN_WORK, MAX_SLEEP_SECONDS, Attempts, State, list_addresses
 from storage import in_parts
 
 # Between two requests for a slot's block time.
@@ -306,7 +306,6 @@ MAX_CLOSING_MS = 86_400_000
 
 
 def is_held() -> Any:
-    """SQL condition: a bot has the wallet."""
     return Wallet.id.in_(SQL(HELD))
 
 

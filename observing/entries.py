@@ -12,14 +12,13 @@ from chain.reading.entries import Entry, read_entry
 from chain.reading.programs import Programs
 from chain.reading.receipts import parse_stored, unpack_text
 from models import Address, Receipt, Wallet, WalletSignature
+from observing.state import list_addresses
 from storage import in_parts
 
 # Transactions reread per step, held in memory and written in one transaction.
 REREAD_BATCH = 500
 # In `Wallet.rules`, separates the rules digest from the last id reread.
 DONE_UP_TO = "@"
-# Plain SQL: it runs with each slice of transactions, and in each poll.
-ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
 
 
 class Reread(NamedTuple):
@@ -27,12 +26,6 @@ class Reread(NamedTuple):
 
     changed: int
     lost: int
-
-
-def list_addresses(wallet_id: int) -> set[str]:
-    """List a wallet's watched addresses: itself and every token account it was ever seen to own."""
-    rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
-    return {address for (address,) in rows}
 
 
 def store_holding(

@@ -19,9 +19,17 @@ from chain.reading.receipts import Receipt as ParsedReceipt
 from chain.reading.receipts import digest_receipt, pack, read_stored
 from chain.rpc import BadAnswer, Refused, RpcError
 from models import Address, Receipt, Wallet, WalletSignature
-from observing.entries import drop_receipts, list_addresses, reread_entries
+from observing.entries import drop_receipts, reread_entries
 from observing.listing import Listing
-from observing.state import FINALIZED, MAX_REPAIR_WAIT_MS, MIN_REPAIR_WAIT_MS, SLICE, State, log
+from observing.state import (
+    FINALIZED,
+    MAX_REPAIR_WAIT_MS,
+    MIN_REPAIR_WAIT_MS,
+    SLICE,
+    State,
+    list_addresses,
+    log,
+)
 
 MAX_RETRY_WAIT_MS = 3_600_000
 
@@ -134,7 +142,6 @@ class Fetching:
         return count
 
     def _fetch_safely(self, part: Slice, row: Pending, now: int) -> None:
-        """Fetch a transaction. If our own code fails on it, the others continue."""
         try:
             self._fetch(part, row, now)
         except (RpcError, PeeweeException):
@@ -164,10 +171,9 @@ class Fetching:
         return None
 
     def _store(self, part: Slice) -> None:
-        """Store a slice's transactions and entries, all or nothing."""
         if part.receipts or part.taken:
             with storage.writing():
-                storage.insert_rows(Receipt, part.receipts)
+                storage.write_rows(Receipt, part.receipts)
                 _write_entries(part.taken)
             self._note_stored(part.wallet, part.taken)
 
@@ -356,7 +362,6 @@ class Repair:
                     self._replace_receipt(wallet, row, row.body, row.endpoint, row.digest, now)
 
     def _count_wrong(self, wallet: Wallet) -> int:
-        """Count gaps, and balances unexplained at the last comparison."""
         gaps = self._state.apply_entries(wallet).chain.gaps
         checked = self._state.check_balances(wallet).values()
         return len(gaps) + sum(explained is False for explained in checked)

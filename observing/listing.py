@@ -20,8 +20,16 @@ from chain.stored.store import list_entries
 from chain.stored.summary import list_damaged
 from chain.stored.tables import WALLET_PARTS
 from models import Address, Wallet, WalletSignature
-from observing.entries import list_addresses, reread_entries
-from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, IN_WORK, SLICE, State, log
+from observing.entries import reread_entries
+from observing.state import (
+    FINALIZED,
+    FULL_SCAN_INTERVAL_MS,
+    IN_WORK,
+    SLICE,
+    State,
+    list_addresses,
+    log,
+)
 from storage import in_parts
 from storage.rows import make_object, make_shape, read_stored
 
@@ -188,7 +196,7 @@ class Listing:
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
             # Oldest first, in fetching order: inserting in key order fills database pages.
             rows = [row._asdict() | common for row in reversed(new)]
-            storage.insert_rows(WalletSignature, rows)
+            storage.write_rows(WalletSignature, rows)
         self._state.watches[wallet.id].quiet = False
         return new
 
@@ -300,11 +308,10 @@ class Listing:
         elif excess > 0:
             fresh = fresh[: max(0, MAX_ADDRESSES - len(known))]
         if fresh:
-            storage.insert_rows(Address, [{"wallet": wallet.id, "address": a} for a in fresh])
+            storage.write_rows(Address, [{"wallet": wallet.id, "address": a} for a in fresh])
             self._reread_ownerless(wallet, fresh)
 
     def _rank_accounts(self, wallet: Wallet, addresses: Iterable[str]) -> list[str]:
-        """Sort token accounts by importance, least important first."""
         ledger = self._state.apply_entries(wallet)
         seen = ledger.chain.seen
         traded = {mint for (mint,) in storage.database.execute_sql(TRADED, (wallet.id,))}
@@ -352,7 +359,6 @@ class Listing:
 
 
 def _find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:
-    """Return which of these signatures are listed for the wallet."""
     known: set[str] = set()
     for part in in_parts(signatures):
         sql = f"{KNOWN} AND signature IN ({storage.mark(part)})"
@@ -422,7 +428,6 @@ def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
 
 
 def count_stored(wallets: Iterable[Wallet]) -> dict[int, int]:
-    """Count stored transactions by wallet, including those stored by another process."""
     return dict(_ask(STORED, wallets))
 
 
@@ -447,7 +452,6 @@ def _is_due(state: State, wallet: Wallet, now: int) -> bool:
 
 
 def list_awake(state: State, wallets: Iterable[Wallet]) -> list[Wallet]:
-    """Return the wallets whose last poll left something to do."""
     return [wallet for wallet in wallets if not state.watches[wallet.id].quiet]
 
 

@@ -88,7 +88,6 @@ class Notices:
             self._news.notify_all()
 
     def note_false(self, endpoint: str) -> None:
-        """Count a false or malformed notice."""
         with self._news:
             self._false[endpoint] = self._false.get(endpoint, 0) + 1
 
@@ -110,7 +109,6 @@ class Notices:
 
     # ---- for the job that subscribes -------------------------------------------------------------
     def want(self, wanted: tuple[Subscription, ...]) -> None:
-        """Set the wanted subscriptions and forget all other wallets."""
         ids = {one.wallet_id for one in wanted}
         with self._news:
             # Keep the same tuple if nothing changed: listeners compare by identity.
@@ -164,7 +162,6 @@ class Notices:
                 call.is_missed = True
 
     def is_urgent(self) -> bool:
-        """Whether wallets wait for the next pass, so the running one should end."""
         return bool(self._taken)
 
     def is_noticed(self, wallet_id: int) -> bool:
@@ -242,7 +239,6 @@ class Postponed:
     until: float = -math.inf
 
     def postpone(self, now: float, first_seconds: float, max_seconds: float) -> None:
-        """Schedule a retry. The delay doubles with each failure."""
         self.until = now + min(max_seconds, first_seconds * 2 ** min(self.tries, 20))
         self.tries += 1
 
@@ -319,7 +315,6 @@ class State:
         self.forget()
 
     def begin_pass(self, now: int) -> None:
-        """Start a pass over the wallets. `now` in ms."""
         self.now, self.begun_at, self.work_until = now, self.clock(), 0.0
         # Why this pass stopped, for health.
         self.problem: str | None = None
@@ -335,7 +330,6 @@ class State:
         self.watches: dict[int, Watch] = defaultdict(Watch)
 
     def forget_wallet(self, wallet_id: int) -> None:
-        """Reread a wallet's ledger from the database."""
         self.ledger_store.forget(wallet_id)
         self.watches[wallet_id].new_entries.clear()
         self.watches[wallet_id].quiet = False
@@ -351,7 +345,6 @@ class State:
         return self.begun_at - checked_at >= FULL_SCAN_INTERVAL_MS / 1000
 
     def apply_entries(self, wallet: Wallet) -> Ledger:
-        """Apply all stored entries to the wallet's ledger and return it."""
         watch = self.watches[wallet.id]
         if watch.quiet:
             return self.ledger_store.find(wallet.id)
@@ -488,3 +481,14 @@ def _update_trouble(wallet: Wallet, **more: str) -> None:
         trouble_tries=wallet.trouble_tries,
         **more,
     ).where(Wallet.id == wallet.id).execute()
+
+
+# ---- watched addresses ---------------------------------------------------------------------------
+# Plain SQL: it runs with each slice of transactions, and in each poll.
+ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
+
+
+def list_addresses(wallet_id: int) -> set[str]:
+    """List a wallet's watched addresses: itself and every token account it was ever seen to own."""
+    rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
+    return {address for (address,) in rows}

@@ -109,7 +109,6 @@ class Line:
     count: int = 0
 
     def send(self, method: str, params: list[Any]) -> int:
-        """Send a request and return its id."""
         self.last_id += 1
         request = {"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}
         self.connection.send(orjson.dumps(request).decode())
@@ -192,7 +191,6 @@ class Listener:
                 self._step(line)
 
     def _step(self, line: Line) -> None:
-        """Update the subscriptions, then read messages for a while."""
         self._subscribe(line)
         if self._notices.is_false(self.label):
             raise Refusal
@@ -206,7 +204,6 @@ class Listener:
             self._take(line, raw)
 
     def _pace(self, line: Line) -> None:
-        """Limit how many notices are read per second."""
         now = self._clock()
         if now - line.counted_from >= 1.0:
             line.counted_from, line.count = now, 0
@@ -254,7 +251,6 @@ class Listener:
 
     # ---- messages --------------------------------------------------------------------------------
     def _take(self, line: Line, raw: bytes) -> None:
-        """Handle a message; ignore a malformed one."""
         try:
             message = read_message(orjson.loads(raw))
         except ValueError:
@@ -412,7 +408,6 @@ class Subscriptions:
 
 
 def make_due(wallet_ids: Collection[int]) -> None:
-    """Make the next pass poll these wallets fully."""
     Wallet.update(due_at=0).where(Wallet.id.in_(wallet_ids)).execute()
 
 

@@ -208,7 +208,7 @@ class OwnStrategy(Strategy):
         return self.file.ask({"ask": about, "settings": dict(self.given), **more})
 
 
-SNAPSHOT = [one.name for one in fields(Snapshot)]
+SNAPSHOT = [one.name for one in fields(Snapshot) if one.name != "pool"]
 FLOW = [one.name for one in fields(Flow)]
 
 

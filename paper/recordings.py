@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+import storage
 from paper import measured_store, store
 from paper.backtests import Recording
 from paper.market import Snapshot, Token
@@ -16,24 +17,7 @@ MINUTE_MS = 60_000
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
-
-
-class EndsRow(NamedTuple):
-    """The first and the last id of all snapshots, None without any."""
-
-    first: int | None
-    last: int | None
-
-
 ENDS = "SELECT MIN(id) AS first, MAX(id) AS last FROM snapshot"
-
-
-class TakenRow(NamedTuple):
-    """When a snapshot was taken, in ms."""
-
-    taken_at: int
-
-
 FIRST_AFTER = "SELECT taken_at FROM snapshot WHERE id >= ? ORDER BY id LIMIT 1"
 PAGE_OF_SNAPSHOTS = f"{store.NAMED_SNAPSHOT} WHERE s.id >= ? ORDER BY s.id LIMIT {PAGE}"
 
@@ -74,10 +58,10 @@ def find_grain(start: int, interval_ms: int, now: int) -> int:
 
 def find_recorded() -> Span | None:
     """Return the time from the first stored snapshot to after the last one; None without any."""
-    (ends,) = select(EndsRow, ENDS)
-    if ends.first is None or ends.last is None:
+    ((first, last),) = storage.read_rows(ENDS)
+    if first is None:
         return None
-    return Span(_taken_at(ends.first) or 0, (_taken_at(ends.last) or 0) + 1)
+    return Span(_taken_at(first) or 0, (_taken_at(last) or 0) + 1)
 
 
 def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
@@ -105,8 +89,8 @@ def _list_snapshots(span: Span, tokens: Mapping[str, Token]) -> Iterator[Snapsho
 
 def _find_first_id(at: int) -> int:
     """Return the id of the first snapshot taken at `at` or later. Ids rise with time."""
-    (ends,) = select(EndsRow, ENDS)
-    low, high = ends.first or 1, (ends.last or 0) + 1
+    ((first, last),) = storage.read_rows(ENDS)
+    low, high = first or 1, (last or 0) + 1
     while low < high:
         middle = (low + high) // 2
         taken_at = _taken_at(middle)
@@ -118,5 +102,5 @@ def _find_first_id(at: int) -> int:
 
 
 def _taken_at(ident: int) -> int | None:
-    found = select(TakenRow, FIRST_AFTER, (ident,))
-    return found[0].taken_at if found else None
+    found = storage.read_rows(FIRST_AFTER, (ident,))
+    return found[0][0] if found else None

@@ -73,15 +73,14 @@ from storage.rows import select, write_marks
 BIG = {"amount", "least", "done", "price", "high", "raw", "bought_raw"}
 POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
+# Columns that equal fields of Fill, of its own table and of its order's.
+FILL_COLUMNS = (
+    *("snapshot", "at", "mid", "slippage", "pool_fee", "network_fee", "rent", "flow", "turn"),
+)
+OF_ORDER = ("mint", "side", "decided_on", "decided_at", "reason")
 # States of a review that keep a record from counting.
 SUSPECT = ("under_review", "upheld")
 Columns = dict[str, Any]
-
-
-class AwakeRow(NamedTuple):
-    """An hour, counted from 1970, in which a snapshot was taken."""
-
-    hour: int
 
 
 AWAKE_HOURS = """
@@ -366,24 +365,11 @@ def _values_of(row: Mapping[str, Any], names: Sequence[str]) -> Columns:
 
 def read_fill(row: FillRow) -> Fill:
     return Fill(
+        **{name: getattr(row, name) for name in (*FILL_COLUMNS, *OF_ORDER)},
         order=row.number,
-        mint=row.mint,
-        side=row.side,
-        snapshot=row.snapshot,
-        at=row.at,
-        decided_on=row.decided_on,
-        decided_at=row.decided_at,
         raw=int(row.raw),
-        mid=row.mid,
-        slippage=row.slippage,
-        pool_fee=row.pool_fee,
-        network_fee=row.network_fee,
-        rent=row.rent,
         failed=bool(row.failed),
-        reason=row.reason,
         marks=tuple(orjson.loads(row.marks)),
-        flow=row.flow,
-        turn=row.turn,
         costs=NetworkCosts(*orjson.loads(row.costs)) if row.costs else None,
     )
 
@@ -409,19 +395,11 @@ def show_fill(fill: Fill, position: int | None, order: int) -> Columns:
     return {
         "order": order,
         "position": position,
-        "snapshot": fill.snapshot,
-        "at": fill.at,
+        **{name: getattr(fill, name) for name in FILL_COLUMNS},
         "raw": str(fill.raw),
-        "mid": fill.mid,
-        "slippage": fill.slippage,
-        "pool_fee": fill.pool_fee,
-        "network_fee": fill.network_fee,
-        "rent": fill.rent,
         "failed": fill.failed,
         "marks": orjson.dumps(fill.marks).decode(),
         "model": MODEL,
-        "flow": fill.flow,
-        "turn": fill.turn,
         "costs": orjson.dumps(tuple(fill.costs)).decode() if fill.costs else None,
     }
 
@@ -492,19 +470,7 @@ WHERE at >= ? AND at < ? ORDER BY at, id"""
 END_OF_TIME = 2**62
 
 
-class CopierRow(NamedTuple):
-    """The JSON settings of a trader that copies a bot."""
-
-    settings: str
-
-
 COPIERS = f"SELECT settings FROM trader WHERE family = '{COPY}' AND retired_at IS NULL"
-
-
-class PricedRow(NamedTuple):
-    """A token that a provider priced."""
-
-    mint: str
 
 
 PRICED = """
@@ -545,7 +511,7 @@ def see_flows(since: int, first_snapshot: int, now: int) -> None:
 
 
 def list_copied() -> set[str]:
-    return {orjson.loads(row.settings)["bot"] for row in select(CopierRow, COPIERS)}
+    return {orjson.loads(settings)["bot"] for (settings,) in storage.read_rows(COPIERS)}
 
 
 def find_reserves(rows: Iterable[TradedRow], now: int) -> dict[str, SeenReserves]:
@@ -560,8 +526,9 @@ def find_reserves(rows: Iterable[TradedRow], now: int) -> dict[str, SeenReserves
     }
     if not found:
         return {}
-    priced = select(PricedRow, PRICED.format(write_marks(list(found))), (*found, now - LATE_MS))
-    return {mint: one for mint, one in found.items() if mint not in {row.mint for row in priced}}
+    values = *found, now - LATE_MS
+    priced = storage.read_rows(PRICED.format(write_marks(list(found))), values)
+    return {mint: one for mint, one in found.items() if (mint,) not in priced}
 
 
 def _read_reserves(row: TradedRow) -> SeenReserves | None:
@@ -715,9 +682,9 @@ def find_silences(since: int, until: int) -> list[Silence]:
     """
     if since >= until:
         return []
-    awake = select(AwakeRow, AWAKE_HOURS, (since, until))
-    ends = [since, *((row.hour + 1) * HOUR_MS for row in awake)]
-    starts = [*(row.hour * HOUR_MS for row in awake), until]
+    awake = [hour for (hour,) in storage.read_rows(AWAKE_HOURS, (since, until))]
+    ends = [since, *((hour + 1) * HOUR_MS for hour in awake)]
+    starts = [*(hour * HOUR_MS for hour in awake), until]
     return [Silence(*one) for one in zip(ends, starts, strict=True) if one[0] < one[1]]
 
 

@@ -1,4 +1,4 @@
-// What a script adds to pages that work without it: copy buttons, times that tick, a preview, a test post, a wallet's signature.
+// What a script adds to pages that work without it: copy buttons, times in the reader's zone, a preview, a test post, a wallet's signature.
 "use strict";
 
 document.documentElement.classList.add("js");
@@ -41,10 +41,9 @@ addEventListener("pageshow", () => all("form[data-once]").forEach((form) => enab
 // ---- the answer to a form: reloading it must not send the form again
 if (one("[data-place]")) history.replaceState(null, "", one("[data-place]").dataset.place);
 
-// ---- times: they tick, and tell the reader's own zone
+// ---- times: they tick, and are in the reader's own zone and format
 const TICK_MS = 10000;
-const ZONE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
-let exact = false;
+const MINUTE = { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" };
 
 const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"} ago`;
 
@@ -56,25 +55,27 @@ function ago(seconds) {
   return seconds < 86400 ? count(Math.floor(seconds / 3600), "hour") : null;
 }
 
-function tick() {
-  all("time[datetime][title]").forEach((time) => {
+function writeLocal(at) {
+  const year = at.getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" };
+  return at.toLocaleString(undefined, { ...MINUTE, ...year });
+}
+
+function tick(scope = document) {
+  all("time[datetime][title]", scope).forEach((time) => {
     const at = new Date(time.dateTime);
-    time.dataset.utc ||= time.title;
-    time.dataset.text ||= time.textContent;
-    const local = ZONE.format(at);
-    time.title = `${local} · ${time.dataset.utc}`;
-    const text = exact ? `${local} (${time.dataset.utc})` : time.dataset.text.match(/ago$|now$/) ? ago((Date.now() - at) / 1000 | 0) || time.dataset.text : time.dataset.text;
+    const isRelative = time.dataset.relative ||= /ago$|now$/.test(time.textContent) ? "yes" : "no";
+    const text = (isRelative === "yes" && ago((Date.now() - at) / 1000 | 0)) || writeLocal(at);
     if (time.textContent !== text) time.textContent = text;
   });
 }
+tick();
 setInterval(tick, TICK_MS);
 
-document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-times]");
-  if (!button) return;
-  exact = !exact;
-  button.setAttribute("aria-pressed", exact);
-  tick();
+// Hours below a chart, as wide as the server wrote them.
+all("text[data-hour]").forEach((text) => {
+  const at = new Date(text.dataset.hour * 1000);
+  const day = / /.test(text.textContent) ? `${at.toLocaleString("en-US", { month: "short", day: "numeric" })} ` : "";
+  text.textContent = day + at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 });
 
 // ---- preview a bot while one types
@@ -145,7 +146,7 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-// ---- figures of a history that is still loading: shown anew until it is complete -------------------------------------------
+// ---- numbers of a history that is still loading: refreshed until it is complete
 const REFRESH_MS = 5000;
 
 async function refreshFigures() {
@@ -153,6 +154,10 @@ async function refreshFigures() {
   const answer = await fetch(location.href).catch(() => null);
   if (!answer || !answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  one("#figures").replaceWith(page.querySelector("#figures"));
+  for (const part of [".coverage", "#figures"]) {
+    const fresh = page.querySelector(part);
+    if (fresh && one(part)) one(part).replaceWith(document.adoptNode(fresh));
+  }
+  tick();
 }
 if (one("[data-refresh]")) setInterval(refreshFigures, REFRESH_MS);

@@ -43,7 +43,9 @@ async function refresh() {
   // An answer that was overtaken by a later one is older.
   if (turn < shown) return;
   shown = turn;
-  const page = articlesOf(new DOMParser().parseFromString(text, "text/html"));
+  const parsed = new DOMParser().parseFromString(text, "text/html");
+  tick(parsed);
+  const page = articlesOf(parsed);
   const known = new Map(articlesOf(list).map((article) => [article.dataset.post, article]));
   page.forEach((article) => {
     const old = known.get(article.dataset.post);

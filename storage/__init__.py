@@ -56,7 +56,6 @@ def make_database(config: Config) -> Any:
 
 
 def open_postgresql(url: str) -> Any:
-    """Return the database at a URL. The driver is imported only if needed."""
     try:
         from storage.postgresql import PostgreSQL
     except ModuleNotFoundError as missing:
@@ -70,7 +69,6 @@ def open_postgresql(url: str) -> Any:
 
 
 def list_migrations() -> list[str]:
-    """List this version's migrations, in order."""
     return sorted(path.stem for path in MIGRATIONS.glob("[0-9]*.py"))
 
 
@@ -210,11 +208,6 @@ class InOrder(Generic[Keyed]):
                 return
             self._next = None
             yield row
-
-
-def insert_rows(model: Any, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Insert rows, skipping existing ones. See write_rows."""
-    write_rows(model, rows)
 
 
 def write_rows(

@@ -42,7 +42,6 @@ def store_arrival(kind: str, **what: Any) -> None:
 
 
 def store_trade_arrivals(ids: Iterable[int]) -> None:
-    """Insert arrivals for new trades, in the given order."""
     for part in in_parts(ids):
         marks = ", ".join(["('trade', ?)"] * len(part))
         database.execute_sql(f"INSERT INTO arrival (kind, trade_id) VALUES {marks}", part)
@@ -113,7 +112,6 @@ def mark_owner(bot: str, owner: str) -> str:
 
 
 def new_salt() -> str:
-    """Return a 128-bit random salt in hex."""
     return secrets.token_hex(16)
 
 

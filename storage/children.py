@@ -55,7 +55,6 @@ class Child(subprocess.Popen[bytes]):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Kill the session, close the pipes and wait."""
         self.kill()
         # Closing may flush buffered input to a dead process.
         with contextlib.suppress(OSError), self:

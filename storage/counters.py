@@ -15,13 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 
 from config import BadSetting, Config
-from storage.files import Identity, identify
-from storage.trouble import BusyHandler, name_trouble
+from storage.trouble import BusyHandler, Identity, identify, name_trouble
 
 SWEEP_SECONDS, GRACE_SECONDS = 600, 60
 # How long to skip a store after a failure.
@@ -48,23 +47,7 @@ class Count(NamedTuple):
     used: list[int]
 
 
-class Store(Protocol):
-    """A File or Redis."""
-
-    name: str
-    unusable: tuple[type[Exception], ...]
-
-    def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
-        """See `File.count`."""
-
-    def note_use(self, key: str, at: int) -> None:
-        """See `File.note_use`."""
-
-    def find_uses(self) -> dict[str, int]:
-        """See `File.find_uses`."""
-
-    def close(self) -> None:
-        """Close the store; the next use reopens it."""
+Store: TypeAlias = "File | Redis"
 
 
 def open_store(config: Config) -> Store:
@@ -317,7 +300,6 @@ class Redis:
         self._script = self._client.register_script(SCRIPT)
 
     def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
-        """See `File.count`."""
         keys = [f"{PREFIX}:{subject}:{name}:{ends}" for subject, name, ends, _ in counters]
         kept = [
             value
@@ -329,12 +311,11 @@ class Redis:
         return Count(bool(counted), used)
 
     def note_use(self, key: str, at: int) -> None:
-        """See `File.note_use`. If two machines record the same minute, either may win."""
+        # If two machines record the same minute, either may win.
         with self.rest.trying():
             self._client.hset(USES, key, at)
 
     def find_uses(self) -> dict[str, int]:
-        """See `File.find_uses`."""
         with self.rest.trying():
             return {key.decode(): int(at) for key, at in self._client.hgetall(USES).items()}
 

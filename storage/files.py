@@ -39,7 +39,6 @@ class FileLock:
         """Do nothing: a file lock can't be lost."""
 
     def release(self) -> None:
-        """Release the lock; it can be acquired again."""
         self._lock.release(force=True)
 
 
@@ -64,26 +63,14 @@ def unlock_data_dir() -> None:
 
 
 # ---- files ---------------------------------------------------------------------------------------
-# Device and inode.
-Identity = tuple[int, int]
 
 
 def sync(path: Path) -> None:
-    """fsync a file's content, or a folder's entries."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def identify(path: Path | str) -> Identity | None:
-    """Return what distinguishes a file from its replacement; None if it is missing."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def make_folder(path: Path) -> None:

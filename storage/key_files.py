@@ -37,7 +37,6 @@ def log_key(config: Config) -> bytes:
 
 
 def is_log_key(text: str) -> bool:
-    """Whether this is 32 bytes in lowercase hex."""
     return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 

@@ -90,11 +90,9 @@ class Cursor(psycopg.Cursor):
     """
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
-        """Execute a statement with `?` placeholders."""
         return super().execute(_mark(query), params or None, **more)
 
     def executemany(self, query: Any, rows: Any, **more: Any) -> Any:  # type: ignore[override]
-        """Execute a statement with `?` placeholders for each row."""
         return super().executemany(_mark(query), rows, **more)
 
 
@@ -106,7 +104,6 @@ class Text(StrDumperUnknown):
     """Text for PostgreSQL, which can't store the NUL characters that clients may send."""
 
     def dump(self, text: str) -> Any:
-        """Replace NUL with U+FFFD."""
         return super().dump(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
@@ -226,7 +223,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     # ---- writing ---------------------------------------------------------------------------------
     def begin(self, isolation_level: str | None = None) -> None:
-        """Begin a transaction as the only writer."""
         with __exception_wrapper__:
             cursor = self.cursor()
             try:
@@ -249,7 +245,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             self.writes.fail(trouble)
 
     def commit(self) -> None:
-        """Commit, and record that writing works."""
         super().commit()
         self.writes.succeed()
 
@@ -301,7 +296,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             raise RuntimeError(f"{what} inside a transaction")
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Keep a snapshot for this thread's queries inside."""
         return hold_snapshot(self.execute_sql, BEGIN_POSTGRESQL)
 
     def erasing(self) -> contextlib.AbstractContextManager[None]:
@@ -309,7 +303,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return contextlib.nullcontext()
 
     def lock(self, name: str) -> "SessionLock":
-        """Return the lock with this name, shared by all processes on this database."""
         return SessionLock(self, LOCKS[name])
 
     @staticmethod
@@ -354,7 +347,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return "wal"
 
     def list_sizes(self) -> list[tuple[str, int]]:
-        """Return the database's size on disk: [(name, bytes)]."""
         ((size,),) = self.execute_sql("SELECT pg_database_size(current_database())").fetchall()
         return [("postgresql", size)]
 
@@ -391,7 +383,6 @@ class SessionLock:
                 raise
 
     def check(self) -> None:
-        """Raise OperationalError if the lock was lost."""
         session = self._session
         if session is None:
             raise OperationalError("the lock is not held")
@@ -399,7 +390,6 @@ class SessionLock:
             session.execute("SELECT 1")
 
     def release(self) -> None:
-        """Release the lock by closing its session."""
         session, self._session = self._session, None
         if session is not None:
             session.close()

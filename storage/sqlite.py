@@ -20,18 +20,20 @@ from peewee import OperationalError, __exception_wrapper__  # type: ignore[attr-
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.pool import PooledDatabase
 
-from storage.files import FileLock, Identity, identify, sync
+from storage.files import FileLock, sync
 from storage.trouble import (
     BEGIN_SQLITE,
     DISK_FLOOR,
     DISK_ROOM,
     LOCKED_SECONDS,
     BusyHandler,
+    Identity,
     Unusable,
     Writes,
     find_free,
     find_left,
     hold_snapshot,
+    identify,
     impatient,
     is_patient,
     name_trouble,
@@ -262,7 +264,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         return cursor
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """Execute a statement and record failures for health checks."""
         if WRITES.match(sql):
             self.check_queries(sql)
             if not self.connection().in_transaction:
@@ -357,14 +358,12 @@ class SQLite(PooledDatabase, APSWDatabase):
             return self._watch, self._watch.execute("PRAGMA data_version").get
 
     def close_idle(self) -> None:
-        """Close unused connections."""
         super().close_idle()
         if not self._in_use:
             self._opened = None
             self.connect_params.pop("flags", None)
 
     def close_all(self) -> None:
-        """Close every thread's connection."""
         super().close_all()
         # No connection is in use now.
         self.close_idle()
@@ -374,7 +373,6 @@ class SQLite(PooledDatabase, APSWDatabase):
                 self._watch = None
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Keep a snapshot for this thread's queries inside."""
         return hold_snapshot(self.execute_sql, BEGIN_SQLITE)
 
     @contextlib.contextmanager
@@ -431,7 +429,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         return str(self.execute_sql("PRAGMA journal_mode").fetchone()[0])
 
     def list_sizes(self) -> list[tuple[str, int]]:
-        """Return the database's size on disk: [(file, bytes)]."""
         paths = [Path(self.database).with_name(name) for name in ("app.db", "app.db-wal")]
         return [(path.name, path.stat().st_size) for path in paths if path.exists()]
 

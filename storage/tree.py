@@ -48,12 +48,10 @@ def hash_range(read: ReadHash, start: int, end: int) -> bytes:
 
 
 def find_root(read: ReadHash, size: int) -> bytes:
-    """Return the root of the first `size` leaves."""
     return hash_range(read, 0, size) if size else EMPTY_ROOT
 
 
 def hash_tile(hashes: Sequence[bytes]) -> bytes:
-    """Return the hash of a full tile's root."""
     while len(hashes) > 1:
         hashes = [hash_children(*hashes[n : n + 2]) for n in range(0, len(hashes), 2)]
     return hashes[0]

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,6 @@ BEGIN_POSTGRESQL = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 @contextlib.contextmanager
 def hold_snapshot(execute: Callable[[str], Any], begin: str) -> Iterator[None]:
-    """Keep a snapshot open for the queries of `execute`'s connection."""
     execute(begin)
     try:
         yield
@@ -46,7 +46,6 @@ def begin_deadline(moment: float | None = None) -> None:
 
 
 def end_deadline() -> None:
-    """Clear the deadline after the request."""
     _deadline.set(math.inf)
 
 
@@ -56,7 +55,6 @@ def find_left(most: float) -> float:
 
 
 def is_patient() -> bool:
-    """Whether this thread waits for locks at all."""
     return _deadline.get() != AT_ONCE
 
 
@@ -163,6 +161,19 @@ def find_free(folder: Path) -> int | None:
         return None
 
 
+# Device and inode.
+Identity = tuple[int, int]
+
+
+def identify(path: Path | str) -> Identity | None:
+    """Return what distinguishes a file from its replacement; None if it is missing."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class Writes:
     """The outcome of this process's last write: a key of TROUBLES or None, and when.
 
@@ -174,9 +185,7 @@ class Writes:
         self.failed_at = self.done_at = float("-inf")
 
     def fail(self, trouble: str) -> None:
-        """Record why writing fails."""
         self.trouble, self.failed_at = trouble, time.monotonic()
 
     def succeed(self) -> None:
-        """Record a successful write."""
         self.trouble, self.done_at = None, time.monotonic()

@@ -18,7 +18,7 @@ from paper.rules import DAY_MS, HOUR_MS
 from paper.store import MARK_MS
 from paper.tables import EquityMark, Period
 from web.api.paper_equity import EquityPoint, TradeRow
-from web.site import account_history
+from web.site import pictures
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -180,7 +180,8 @@ def account(service):
 
 
 def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
-    page = service.get(f"/traders/{account.uid}").text
+    tabs = ("", "?tab=trades", "?tab=record")
+    page = " ".join(service.get(f"/traders/{account.uid}{tab}").text for tab in tabs)
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
     assert f"Equity is 9.500 SOL: {MINUS}0.5000 SOL against holding the SOL it began with." in text
     # 1.5 of 11 SOL.
@@ -189,11 +190,11 @@ def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
     marks = [page.count(one) for one in ('class="bought"', "circle class=", 'class="part"')]
     # A purchase, and the sale that closes apart from that of a part before it.
     assert marks == [1, 2, 1] and '<circle class="loss"' in page
-    assert "Ringed dots are sales of a part." in text and "Results by reason for leaving" in text
-    assert re.search(r"virtual SOL, 5 Nov( 2026)? 09:00 to", text)
+    assert "ringed ones sales of a part" in text and "Results by reason for leaving" in text
+    assert re.search(r"virtual SOL, Nov 5,( 2026,)? 9:00 AM UTC to", text)
     # 2 of 11 SOL two hours ago, nothing since.
     assert "0% of the equity is in open positions; 9% on average." in text
-    assert f"5 Nov 2026 9.500 {MINUS}1.500 0 0% 1 {MINUS}0.5000" in text
+    assert f"Nov 5, 2026 9.500 {MINUS}1.500 0 0% 1 {MINUS}0.5000" in text
     shown = service.get(f"/api/traders/{account.uid}").json["metrics"]
     assert (shown["maxDrawdownPct"], shown["exposure"]) == (13.64, 0.0909)
 
@@ -201,7 +202,8 @@ def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
 def test_figures_of_a_doubted_record_are_withheld(service, account):
     accounts.open_review(account, "a jump", NOW)
     assert service.get(f"/api/traders/{account.uid}").json["metrics"] is None
-    page = service.get(f"/traders/{account.uid}").text
+    tabs = ("", "?tab=trades", "?tab=record")
+    page = " ".join(service.get(f"/traders/{account.uid}{tab}").text for tab in tabs)
     assert "against holding" not in page and "Profit factor" not in page
 
 
@@ -212,7 +214,7 @@ def test_marks_are_of_open_positions_too_and_of_each_close_once():
         TradeRow("sell", 4_000, 5, 9_000),
         TradeRow("sell", 3_000, 5, None),
     ]
-    marks = account_history.list_marks(trades, [replace(close(7), closed_at=9_000)])
+    marks = pictures.list_marks(trades, [replace(close(7), closed_at=9_000)])
     assert [(one.at, one.side) for one in marks] == [
         (3, "part"),
         (4, "part"),
@@ -223,5 +225,5 @@ def test_marks_are_of_open_positions_too_and_of_each_close_once():
 
 def test_falls_are_below_the_highest_so_far():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
-    curve = account_history.draw_falls(points, 30_000)
+    curve = pictures.draw_falls(points, 30_000)
     assert curve.total == 0 and [run.side for run in curve.runs] == ["flat", "down", "flat"]

@@ -47,7 +47,7 @@ def test_an_owner_plays_a_backtest_and_sees_what_came_of_it(service, waiting):
     browser = Browser(service)
     browser.create("Nell")
     empty = browser.get("/backtests").text
-    assert "riseBps=600" in empty and "No backtests of yours yet" in empty
+    assert "riseBps=600" in empty and "No backtests yet." in empty
     sent = browser.send("/backtests", family="momentum", set="riseBps=600,900")
     assert sent.status_code == 302
     shown = browser.get(sent.headers["Location"]).text

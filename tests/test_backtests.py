@@ -202,6 +202,33 @@ def test_a_price_that_jumps_excludes_the_positions_it_was_held_in_and_no_others(
     assert report["controls"]["randomEntry"]["eligibleCloses"] == 0
 
 
+@pytest.mark.parametrize(
+    ("back_at", "reason", "excluded"),
+    [(12, "told", "missing_snapshot"), (None, "price_gone", None)],
+)
+def test_a_token_that_dies_leaves_the_other_closes(back_at, reason, excluded):
+    """B has no snapshots from round 6 on. If it is back in round 12, its close doesn't count; if it
+    never is, it is closed at nothing a day later, and that counts. Closes in A count either way.
+    """
+    rounds = 40 if back_at else 25 * 60
+    alive = [number for number in range(rounds) if number < 6 or (back_at and number >= back_at)]
+    seen = [(number, "A") for number in range(rounds)] + [(number, "B") for number in alive]
+    recording = Recording(
+        *(MINUTE, START, START + rounds * MINUTE),
+        {"A": token("A"), "B": token("B")},
+        {},
+        [quote(number, mint) for number, mint in sorted(seen)],
+    )
+    asked_for = Told(enter_at=(3, 30), leave_at=(8, 20, 35))
+    found = backtests.run_backtest(recording, [asked_for])
+    closes = show_backtest(found, "told", "standard")["closes"]
+    (dead,) = [
+        one for one in closes if one["mint"] == "B" and one["openedAt"] < closes[0]["closedAt"]
+    ]
+    assert (dead["reason"], dead["excluded"]) == (reason, excluded)
+    assert [one["excluded"] for one in closes if one["mint"] == "A"] == [None, None]
+
+
 def test_holding_sol_is_told_in_dollars():
     """A token of 0.001 SOL for 0.15 and then 0.18 dollars: a SOL of 150 and 180, up a fifth."""
     snapshots = [quote(number, price_usd=usd) for number, usd in enumerate(["0.15"] * 3 + ["0.18"])]

@@ -206,7 +206,7 @@ def test_proven_ones_come_first_and_those_without_a_rank_last(service, ada):
         assert kinds == [(False, "proven")] * 3 + [(False, "claimed")] * 2 + [(True, "claimed")]
     page = service.get("/leaderboard").text
     told = "Anyone can name a wallet; these owners have not proven theirs."
-    assert page.index("Signed, two sales") < page.index(told) < page.index(">Named<")
+    assert page.index("Signed, two sales") < page.index(told) < page.index(">Named</bdi></a>")
 
 
 def test_a_proof_of_one_wallet_vouches_for_no_other(service, ada):
@@ -276,14 +276,47 @@ def test_windows_cut_the_record(service, ada, window, realized, cost_left, sells
 
 
 @pytest.mark.parametrize(("sales", "is_ranked"), [(2, False), (3, True)])
-def test_the_race_is_on_the_front_page_where_somebody_is_ranked(service, ada, sales, is_ranked):
-    """A rank takes three sales with a result. (The side column is made every ten seconds.)"""
+def test_the_chart_shows_only_ranked_bots(service, ada, sales, is_ranked):
+    """A rank takes three sales with a result."""
     begin = int(time.time()) - 3600
     observe(W, from_now(lucky(sales).entries, begin), begin * 1000)
-    front, filtered = service.get("/").text, service.get("/?label=verified").text
-    assert ("chart race" in front) == ("Only Ada has a rank for these days: " in front) == is_ranked
-    assert "chart race" not in filtered
-    assert ('aria-label="The race as a table"' in front) == is_ranked
+    page = service.get("/leaderboard").text
+    assert ("chart race" in page) == ("Only Ada is ranked: " in page) == is_ranked
+    assert ('aria-label="The race as a table"' in page) == is_ranked
+    assert "chart race" not in service.get("/").text
+
+
+def test_the_chart_follows_the_filters(service, ada):
+    """300 gained eight days ago, 60 since yesterday; Ben's wallet is proven, Ada's is claimed."""
+    now = int(time.time())
+    ben = service.make_bot("Ben", OTHER)
+    Attachment.update(attached_at=(now - 9 * 86_400) * 1000).execute()
+    Attachment.update(ownership="proven").where(Attachment.bot == ben.bot).execute()
+    for wallet, before in ((W, 300), (OTHER, 500)):
+        service.observe_span(wallet, at=now - 8 * 86_400, realized=before, matched=3)
+        service.observe_span(wallet, at=now - 3_600, realized=before + 60, matched=6)
+    for query, told in (
+        ("", "Ben is ahead with +0.00000056 SOL; Ada is last with +0.00000036 SOL."),
+        ("window=7d", "Ben is ahead with +0.00000006 SOL; Ada is last with +0.00000006 SOL."),
+        ("ownership=claimed", "Only Ada is ranked: +0.00000036 SOL."),
+        ("ownership=proven&window=24h", "Only Ben is ranked: +0.00000006 SOL."),
+    ):
+        page = service.get(f"/leaderboard?{query}").text
+        assert f'role="img" aria-label="{told}"' in page, query
+    page = service.get("/leaderboard?currency=USDC").text
+    assert "chart race" not in page
+
+
+def test_one_form_has_the_filters_and_keeps_the_sorting(service, ada):
+    page = service.get("/leaderboard?window=7d&sort=return&ownership=").text
+    form = re.search(r'<form class="filter".*?</form>', page, re.S)[0]
+    assert re.findall(r'<select id="f-(\w+)"', form) == [
+        *("window", "record", "currency", "ownership")
+    ]
+    assert '<option value="7d" selected>' in form and 'name="sort" value="return"' in form
+    # The first stop after the header leads to the table.
+    main = page[page.index("<main") :]
+    assert re.search(r"<a [^>]*>", main)[0] == '<a class="skip" href="#ranking">'
 
 
 @pytest.mark.parametrize("state", ["complete", "partial"])
@@ -303,7 +336,9 @@ def test_a_board_says_which_it_is(service, ada):
     for query in ("record=luck", "ownership=mine", "ownership="):
         path = f"/api/v1/leaderboard?{query}"
         assert service.get(path, ada.publish_key.text).status_code == 400
-        assert service.get(f"/leaderboard?{query}").status_code == 400
+        # A form sends what was left empty.
+        expected = 200 if query.endswith("=") else 400
+        assert service.get(f"/leaderboard?{query}").status_code == expected
 
 
 def test_a_page_that_is_cut_tells_where_the_rest_is(service, ada, monkeypatch):

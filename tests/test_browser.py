@@ -8,6 +8,7 @@ import io
 import itertools
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import ground
@@ -23,8 +24,11 @@ from accounts import admin, traders
 from accounts.fields import MAX_NAME
 from observer import Observer
 from storage import arrivals
+from web.site.paper_pages import TABS
+from web.site.profiles import CONTENTS
 
 CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
 AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text()
 WALLET, CAT = story.address("nell"), story.address("CAT")
 HOSTILE = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1> tail"
@@ -82,15 +86,18 @@ def site(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def chromium():
+def driver():
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def chromium(driver):
+    browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+    yield browser
+    browser.close()
 
 
 @pytest.fixture
@@ -341,13 +348,25 @@ def test_the_ring_shows_where_the_keyboard_is(site, full, open_page, scheme):
         assert places > 5 and ringless == [], path
 
 
-def test_times_tell_the_readers_zone_and_utc(site, full, open_page):
-    page = open_page(timezone_id="Asia/Tokyo")
-    page.goto("/")
-    page.get_by_role("button", name="Exact times").click()
-    shown = page.locator("article time").first.inner_text()
-    assert "GMT+9" in shown and "UTC" in shown
-    assert page.locator("article time").first.get_attribute("title").endswith("UTC")
+def test_times_are_in_the_readers_zone_and_format(site, full, open_page):
+    """Noon in UTC is 9 in the evening in Tokyo; the title keeps UTC."""
+    post = next(path for path in full if path.startswith("/posts/"))
+    at = datetime(2026, 11, 26, 12, tzinfo=UTC).timestamp()
+    with storage.database.connection_context():
+        models.Post.update(created_at=int(at) * 1000).execute()
+    for locale, told in (
+        ("en-US", "Nov 26, 2026, 9:00 PM"),
+        ("de-DE", "26. Nov. 2026, 21:00"),
+    ):
+        page = open_page(timezone_id="Asia/Tokyo", locale=locale)
+        page.clock.set_fixed_time("2027-02-01T00:00:00Z")
+        page.goto(post)
+        shown = page.locator("dl time").last
+        assert shown.inner_text() == told
+        assert shown.get_attribute("title") == "Nov 26, 2026, 12:00:00 PM UTC"
+    scriptless = open_page(java_script_enabled=False)
+    scriptless.goto(post)
+    assert "UTC" in scriptless.locator("time[datetime]").last.inner_text()
 
 
 def test_a_post_comes_over_the_stream_within_seconds(site, open_page):
@@ -378,6 +397,7 @@ def test_a_post_is_proven_in_the_browser_and_a_changed_byte_is_seen(site, open_p
     post = site.post(said, made.publish_key.text).json
     page = open_page()
     page.goto(f"/posts/{post['id']}")
+    page.get_by_text("Check this post yourself").click()
     page.get_by_text("from this entry to the root of").wait_for()
     told = page.locator("#proof-verdict").inner_text()
     assert "the entry holds the hash of these words. The log’s key signed that root." in told
@@ -436,11 +456,13 @@ def full(site):
         "/",
         "/leaderboard",
         f"/bots/{made.bot.uid}",
+        *(f"/bots/{made.bot.uid}?tab={tab}" for tab in CONTENTS if tab),
         f"/posts/{post.uid}",
         f"/tokens/{CAT}",
         "/market",
         "/traders",
         f"/traders/{trader.uid}",
+        *(f"/traders/{trader.uid}?tab={tab}" for tab in TABS if tab),
         "/strategies",
         "/create",
         "/connect",
@@ -448,7 +470,6 @@ def full(site):
         "/log/",
         "/docs",
         "/docs/errors",
-        "/docs/example",
         "/docs/fields",
         "/docs/fields/paper",
     ]
@@ -524,6 +545,51 @@ def test_no_page_has_a_serious_finding_of_axe_or_scrolls_sideways(
     assert found == {"color-contrast"} if rules else found >= {"image-alt", "label"}
 
 
+@pytest.mark.parametrize("width", [360, 768])
+def test_text_of_twice_the_size_scrolls_no_page_sideways(site, full, driver, width):
+    size = "--blink-settings=defaultFontSize=32,defaultFixedFontSize=26"
+    browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=[*ARGUMENTS, size])
+    page = browser.new_page(viewport={"width": width, "height": 740}, base_url=site.url)
+    for path in full:
+        page.goto(path)
+        assert page.evaluate(FIND_WIDE) == [], path
+    browser.close()
+
+
+# What reaches out of the page.
+FIND_WIDE = """() => {
+    const room = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= room) return [];
+    return [...document.querySelectorAll('main *, header *, footer *')]
+        .filter(one => one.getBoundingClientRect().right > room + 1 && !one.closest('.scroll'))
+        .slice(0, 4).map(one => one.outerHTML.slice(0, 140));
+}"""
+
+
+def test_no_word_is_broken_and_no_avatar_squeezed(site, full, open_page):
+    """A line of a name or a remark has one box for each of its words at most."""
+    page = open_page(viewport={"width": 360, "height": 740})
+    for path in full:
+        page.goto(path)
+        broken = page.evaluate(FIND_BROKEN)
+        assert broken == [], path
+        boxes = page.evaluate("""[...document.querySelectorAll('.avatar')].map(one =>
+            one.getBoundingClientRect()).map(({width, height}) => [width, height])""")
+        assert all(abs(width - height) < 1 for width, height in boxes), path
+
+
+FIND_BROKEN = """() => [...document.querySelectorAll('bdi, .board small')].filter(one => {
+    const text = one.firstChild;
+    if (!text || text.nodeType !== 3 || !one.checkVisibility()) return false;
+    return [...text.data.matchAll(/\\S+/g)].some(({0: word, index}) => {
+        const range = document.createRange();
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1;
+    });
+}).map(one => one.outerHTML)"""
+
+
 def test_on_a_phone_the_search_is_whole_and_no_two_buttons_touch(open_page):
     page = open_page(viewport={"width": 360, "height": 740})
     page.goto("/market")
@@ -579,6 +645,12 @@ def test_a_page_is_light_and_does_not_shift(site, full, open_page):
         "window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift +="
         " e.value)).observe({type: 'layout-shift', buffered: true})"
     )
+
+    def answer_slowly(route):
+        time.sleep(0.1)
+        route.continue_()
+
+    page.route("**/candor.js*", answer_slowly)
     for path in full:
         page.goto(path, wait_until="networkidle")
         assert page.evaluate("shift") == 0, path

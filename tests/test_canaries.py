@@ -429,7 +429,6 @@ def look_at_everything(server, uid, backup):
         "/status",
         "/docs",
         "/docs/errors",
-        "/docs/example",
         "/create",
         "/connect",
         f"/bots/{uid}",

@@ -63,7 +63,7 @@ def test_a_post_unfolds_with_its_label_first(service, bot):
         meta["og:description"]
         == f"Receipt verified · wallet claimed, not proven. Bought 1 {short(address('mint'))}"
         # 1,000 raw units with 3 decimals, 5,000 lamports, an hour before NOW
-        " for 0.000005 SOL · 5 Nov 2026 11:00, before connecting. bought the dip"
+        " for 0.000005 SOL · Nov 5, 2026, 11:00 AM UTC, before connecting. bought the dip"
     )
     hostile = service.get(f"/posts/{plain}?utm=1")
     assert Page(hostile.text).meta["og:title"] == f"[not verified] Ada: {HOSTILE}" and Page(

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from web.api.paper_equity import EquityPoint, SharePoint
-from web.site import account_history, axes, charts, pictures
-from web.site.axes import Axis, Scale
-from web.site.charts import Runner, Step, TimedTrade
+from web.site import charts, pictures
+from web.site.charts import Axis, Runner, Scale, Step, TimedTrade
 
-HOUR = axes.HOUR_SECONDS
+HOUR = charts.HOUR_SECONDS
 
 
 def read_path(path):
@@ -40,9 +39,7 @@ def test_a_curve_changes_sides_where_it_crosses_zero():
 
 def test_too_little_draws_nothing():
     assert charts.draw_curve([]) is charts.draw_timeline([]) is charts.draw_spark((7,)) is None
-    assert (
-        account_history.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
-    )
+    assert pictures.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
 
 
 steps = st.lists(st.integers(-(10**18), 10**18), min_size=1, max_size=130).map(
@@ -55,7 +52,7 @@ def test_no_loss_is_drawn_as_a_gain(given_steps):
     curve = charts.draw_curve(given_steps)
     for run in curve.runs:
         heights = [y for _, y in read_path(run.line)]
-        assert all(axes.TOP <= y <= axes.BOTTOM for y in heights)
+        assert all(charts.TOP <= y <= charts.BOTTOM for y in heights)
         assert run.side != "up" or all(y <= curve.zero for y in heights)
         assert run.side != "down" or all(y >= curve.zero for y in heights)
     sides = [charts.find_side(step.value) for step in given_steps]
@@ -81,18 +78,18 @@ def test_gaps_marks_and_the_connection_stand_at_their_time():
 @pytest.mark.parametrize(
     "begins, ends, labels",
     [
-        (0, 4 * HOUR, ["1 Jan", "01:00", "02:00", "03:00", "04:00"]),
+        (0, 4 * HOUR, ["Jan 1", "01:00", "02:00", "03:00", "04:00"]),
         # The first time has its date, for which the next one makes room, as does the last for the
         # one before; a new day has its own, and near by tells the first one's.
-        (2 * HOUR, 7 * HOUR, ["1 Jan 02:00", "04:00", "05:00", "06:00"]),
-        (23 * HOUR, 27 * HOUR, ["23:00", "2 Jan", "01:00", "02:00", "03:00"]),
-        (20 * HOUR, 28 * HOUR, ["1 Jan 20:00", "2 Jan", "02:00", "04:00"]),
-        (HOUR, 4 * 86_400, ["2 Jan", "3 Jan", "4 Jan", "5 Jan"]),
-        (0, 20 * 86_400, ["1 Jan", "8 Jan", "15 Jan"]),
+        (2 * HOUR, 7 * HOUR, ["Jan 1 02:00", "04:00", "05:00", "06:00"]),
+        (23 * HOUR, 27 * HOUR, ["23:00", "Jan 2", "01:00", "02:00", "03:00"]),
+        (20 * HOUR, 28 * HOUR, ["Jan 1 20:00", "Jan 2", "02:00", "04:00"]),
+        (HOUR, 4 * 86_400, ["Jan 2", "Jan 3", "Jan 4", "Jan 5"]),
+        (0, 20 * 86_400, ["Jan 1", "Jan 8", "Jan 15"]),
     ],
 )
 def test_an_axis_has_full_hours_or_days(begins, ends, labels):
-    ticks = axes.list_dates(Axis(begins, ends))
+    ticks = charts.list_dates(Axis(begins, ends))
     assert [tick.label for tick in ticks] == labels
     assert [tick.at for tick in ticks] == sorted(tick.at for tick in ticks)
 
@@ -100,7 +97,7 @@ def test_an_axis_has_full_hours_or_days(begins, ends, labels):
 @given(st.integers(1_700_000_000, 1_900_000_000), st.integers(120, 400 * 86_400))
 def test_dates_stand_apart_on_a_phone_and_times_have_their_day(begins, duration):
     """On a screen of 320 pixels a drawing has 254, a character 6.6 at most."""
-    ticks = axes.list_dates(Axis(begins, begins + duration))
+    ticks = charts.list_dates(Axis(begins, begins + duration))
     edges = []
     for tick in ticks:
         width = len(tick.label) * 6.6
@@ -113,9 +110,9 @@ def test_dates_stand_apart_on_a_phone_and_times_have_their_day(begins, duration)
 
 def test_amounts_beside_a_curve_are_round():
     # 7 SOL in at most four pieces: by 2 SOL.
-    ticks = axes.list_levels(Scale(5 * 10**9, -2 * 10**9))
+    ticks = charts.list_levels(Scale(5 * 10**9, -2 * 10**9))
     assert [tick.label for tick in ticks] == ["−2", "0", "+2", "+4"]
-    assert ticks[0].at == axes.BOTTOM and ticks[1].at == round(5 + 83 * 5 / 7, 2)
+    assert ticks[0].at == charts.BOTTOM and ticks[1].at == round(5 + 83 * 5 / 7, 2)
 
 
 def test_a_sparkline_shows_what_changed_since_it_began():
@@ -134,24 +131,11 @@ def test_in_a_race_the_best_is_first_and_no_label_covers_another():
         (2, "c0", 0),
     ]
     assert (race.lanes[-1].bot, race.lanes[-1].change) == ("b", -10)
-    # Of less than a day only the end is a row of the table, in the order of the lanes.
-    assert race.days == [(2 * HOUR, [20, 0, 0, 0, 0, 0, 0, -10])]
+    # The table begins after the start, in the order of the lanes.
+    assert race.rows == [(HOUR, [5, 0, 0, 0, 0, 0, 0, 0]), (2 * HOUR, [20, 0, 0, 0, 0, 0, 0, -10])]
     heights = [one.label_y for one in race.lanes]
     assert all(b - a >= charts.LABEL_HEIGHT - 0.01 for a, b in itertools.pairwise(heights))
-    assert heights[-1] <= axes.BOTTOM
-
-
-def test_sales_are_counted_by_what_they_returned():
-    sales = [(-60, 100), (-1, 100), (0, 100), (5, 100), (10, 100), (300, 100), (7, 0)]
-    counts = {one.label: one.sales for one in pictures.group_returns(sales) if one.sales}
-    assert counts == {
-        "lost over 50%": 1,
-        "lost up to 10%": 1,
-        "gained up to 10%": 2,
-        "gained 10% to 25%": 1,
-        "gained over 100%": 2,
-    }
-    assert {one.side for one in pictures.group_returns(sales) if "lost" in one.label} == {"down"}
+    assert heights[-1] <= charts.BOTTOM
 
 
 def test_a_calendar_has_a_row_for_each_weekday():
@@ -168,7 +152,7 @@ def test_purchases_stand_above_the_line_and_sales_below():
     timeline = charts.draw_timeline([TimedTrade(200, "sell", 500), TimedTrade(100, "buy", -1000)])
     buy, sell = timeline.bars
     assert (timeline.begins, timeline.ends) == (100, 200)
-    middle = axes.BOTTOM / 2
+    middle = charts.BOTTOM / 2
     assert (buy.side, buy.y + buy.height) == ("buy", middle) and (sell.side, sell.y) == (
         "sell",
         middle,
@@ -179,13 +163,13 @@ def test_purchases_stand_above_the_line_and_sales_below():
 def test_a_swap_has_a_bar_of_the_least_height_for_nothing_says_its_worth():
     trades = [TimedTrade(100, "buy", -1000), TimedTrade(200, "gave", 0), TimedTrade(300, "got", 0)]
     _, gave, got = charts.draw_timeline(trades).bars
-    middle = axes.BOTTOM / 2
+    middle = charts.BOTTOM / 2
     assert (gave.y, gave.height) == (middle, 4) and got.y == middle - 4
 
 
 def test_a_paper_account_begins_where_it_was_opened():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
-    line = account_history.draw_equity(points, 30_000)
+    line = pictures.draw_equity(points, 30_000)
     # It stood at 100 until 10 s, at 80 until 20 s, then at 180.
     assert [run.side for run in line.runs] == ["flat", "down", "up"]
     assert line.total == 180 and line.zero == round(5 + 83 * 80 / 100, 2)
@@ -193,9 +177,7 @@ def test_a_paper_account_begins_where_it_was_opened():
 
 def test_a_level_has_no_sign_and_a_fall_has_one():
     points = [EquityPoint(n * 10_000, sol * 10**9) for n, sol in enumerate((10, 12, 9))]
-    equity, falls = (
-        draw(points, 30_000) for draw in (account_history.draw_equity, account_history.draw_falls)
-    )
+    equity, falls = (draw(points, 30_000) for draw in (pictures.draw_equity, pictures.draw_falls))
     # 3 SOL in at most four pieces: by 1 SOL.
     assert [tick.label for tick in equity.levels] == ["9", "10", "11", "12"]
     assert [tick.label for tick in falls.levels] == ["−3", "−2", "−1", "0"]
@@ -203,11 +185,11 @@ def test_a_level_has_no_sign_and_a_fall_has_one():
 
 def test_exposure_is_a_share_on_the_axis_of_the_equity():
     points = [SharePoint(0, 0), SharePoint(600_000, 2_500), SharePoint(1_200_000, 0)]
-    curve = account_history.draw_exposure(points, 1_800_000)
+    curve = pictures.draw_exposure(points, 1_800_000)
     assert (curve.begins, curve.ends, curve.total) == (0, 1_800, 0)
     # Nobody looked before the second point.
     assert curve.gaps == [(0, 33.33)]
     assert [run.side for run in curve.runs] == ["flat", "held", "flat"]
     # A quarter in at most four pieces of 10%; the highest stands at the top.
     assert [tick.label for tick in curve.levels] == ["0%", "10%", "20%"]
-    assert [y for _, y in read_path(curve.runs[1].line)] == [axes.TOP]
+    assert [y for _, y in read_path(curve.runs[1].line)] == [charts.TOP]

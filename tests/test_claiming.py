@@ -3,6 +3,7 @@
 import json
 import re
 
+import ground
 import pytest
 from service import NOW, address
 from test_leaving import list_wrong
@@ -167,6 +168,8 @@ def test_a_form_of_another_site_claims_nothing(opened, made):
     assert answer.status_code in (400, 403) and Registration.get().claimed_at is None
 
 
+# The file of the database is searched.
+@ground.sqlite_only
 def test_secrets_reach_no_log_no_table_and_no_post(opened, made, browser, caplog):
     caplog.set_level("DEBUG")
     key, code = made.json["publishKey"], code_of(made)

@@ -149,7 +149,9 @@ def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     assert re.search(r"Pool fee paid 0\.2632 ?%", page)
     assert [answer.text.count(f'<circle class="{one}"') for one in ("unknown", "sold")] == [1, 1]
     assert "The same as a table" in page
-    assert "<script" not in re.sub(r'<script src="/static/[^"]+" defer></script>', "", answer.text)
+    assert "<script" not in re.sub(
+        r'<script src="/static/[^"]+" defer blocking="render"></script>', "", answer.text
+    )
 
 
 def test_what_the_model_assumes_is_told_in_sol(service, close):
@@ -187,9 +189,11 @@ def test_diary_post_and_trader_link_to_it(service, close):
         created_at=NOW,
     )
     link = f'href="/traders/{trader.uid}/closes/{ident}"'
-    page = service.get(f"/traders/{trader.uid}").text
-    ledger, diary = page.index('class="ledger"'), page.index('class="diary"')
-    assert link in page[:ledger] and link in page[ledger:diary] and page[diary:].count(link) == 2
+    assert link in service.get(f"/traders/{trader.uid}").text
+    assert link in service.get(f"/traders/{trader.uid}?tab=trades").text
+    page = service.get(f"/traders/{trader.uid}?tab=posts").text
+    diary = page.index('class="diary"')
+    assert link in page[:diary] and page[diary:].count(link) == 2
     assert link in service.get("/posts/post_1").text
     assert service.get("/api/feed").json["data"][0]["closeId"] == ident
     assert {one["closeId"] for one in shown["diary"]} == {ident}

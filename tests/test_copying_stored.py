@@ -114,8 +114,8 @@ def test_outcomes_go_with_the_wallet(look, monkeypatch):
     assert CopiedTrade.select().exists()
     CopyTotal.update(mark="old").execute()
 
-    def disconnect(wallets):
-        yield from read(wallets)
+    def disconnect(numbers):
+        yield from read(numbers)
         with storage.writing():
             wallets.end(held, NOW)
 

@@ -282,7 +282,6 @@ PAGES = (
     "/create",
     "/docs",
     "/docs/errors",
-    "/docs/example",
     "/status",
     "/nothing-here",
 )

@@ -76,7 +76,7 @@ def test_its_result_is_what_its_turns_left_in_usdc(chain, dora):  # noqa: F811
 
 def test_its_page_and_the_board_show_it(show, key, dora):  # noqa: F811
     page = show.get(f"/bots/{dora['id']}")
-    assert 'aria-label="Realized PnL and volume in USDC as a table"' in page.text
+    assert 'aria-label="Realized PnL by day in USDC"' in page.text
     (row,) = show.get("/api/v1/leaderboard?currency=USDC", key).json["data"]
     assert (row["name"], row["rank"]) == (DORA.name, 1)
     assert DORA.name in text_of(show.get("/leaderboard?currency=USDC"))

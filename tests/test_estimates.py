@@ -1,5 +1,7 @@
 """What open positions may be worth, in lamports: an estimate with its age and source."""
 
+import re
+
 import orjson
 import pytest
 from service import NOW, address
@@ -78,7 +80,7 @@ def test_the_page_tells_source_and_age(service, bot):
     quote()
     page = service.get(f"/bots/{bot.bot.uid}?tab=holdings").text
     assert "dexscreener, <time" in page and ", stale" in page
-    assert "It is an estimate, not an offer" in page
+    assert "Value and unrealized PnL are estimates" in page
 
 
 # ---- tokens that display a multiple of their raw units -------------------------------------------
@@ -131,3 +133,17 @@ def test_an_unknown_multiplier_has_no_amount_and_says_why(service, bot):
     assert position["estimateReason"] == "multiplier_unknown"
     page = service.get(f"/bots/{bot.bot.uid}?tab=holdings").text
     assert "unknown multiplier" in page
+
+
+def test_the_page_estimates_the_unrealized_result_and_its_total(service, bot):
+    """Worth 1,852,367 lamports for a cost of 90: 1,852,277 more."""
+    quote()
+    path = f"/bots/{bot.bot.uid}?tab=holdings"
+    text = " ".join(re.sub(r"<[^>]+>", " ", service.get(path).text).split())
+    assert "Value and unrealized PnL are estimates" in text
+    assert "+0.001852277" in service.get(path).text and "Total" in text
+    held = {"mint": M, "amountRaw": "1500500", "decimals": 3}
+    part = {**held, "costLamports": "90", "unknownBasisRaw": "500"}
+    Wallet.update(positions=orjson.dumps([part]).decode()).execute()
+    text = service.get(path).text
+    assert "0.5 at unknown cost" in text and "Total" not in text and "+0.0018" not in text

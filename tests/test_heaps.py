@@ -1,4 +1,4 @@
-"""Freed memory is given back to the system (storage/heaps.py), or never allocated."""
+"""Freed memory is given back to the system (jobs.give_back_memory), or never allocated."""
 
 import platform
 import subprocess
@@ -13,7 +13,7 @@ from web.api.answers import Body
 ROOT = Path(__file__).resolve().parent.parent
 READ_RSS = """
 from pathlib import Path
-from storage import heaps
+import jobs
 
 def read_rss():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -27,7 +27,7 @@ pieces = [bytes(1_000) for _ in range(40_000)]
 kept = pieces[::100]
 del pieces
 left = read_rss() - before
-heaps.give_back()
+jobs.give_back_memory(0)
 print(left, read_rss() - before)
 """
 needs_glibc = pytest.mark.skipif(

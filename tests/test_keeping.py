@@ -639,7 +639,7 @@ def test_the_doctor_notices_a_read_only_or_missing_database(service):
     assert complain(service.config) == ""
     (service.config.data_dir / "secret_key").write_text("0" * 64)
     path.unlink()
-    assert "app.db is gone" in complain(service.config)
+    assert "app.db is missing" in complain(service.config)
 
 
 @pytest.mark.parametrize(

@@ -457,7 +457,7 @@ def test_after_a_reset_an_upheld_review_still_warns_of_its_account(service, trad
         assert [
             (one["body"], one["headlineSuppressed"], bool(one["warning"])) for one in posts
         ] == [("up a little", False, False), ("up a lot", True, True)]
-    page = service.get(f"/traders/{trader.uid}").text
+    page = service.get(f"/traders/{trader.uid}?tab=record").text
     assert "A review of this record was upheld: it does not count." in page.split('id="periods"')[1]
 
 
@@ -474,9 +474,8 @@ def test_a_review_withholds_lessons_as_what_they_are_drawn_from(service, trader)
 
     def see():
         shown = service.get(f"/api/traders/{trader.uid}").json
-        page = service.get(f"/traders/{trader.uid}").text
-        # The page's list of lessons ends before the diary.
-        return [one["n"] for one in shown["brain"]["lessons"]], page.split('id="diary"')[0]
+        page = service.get(f"/traders/{trader.uid}?tab=record").text
+        return [one["n"] for one in shown["brain"]["lessons"]], page
 
     period = Period.get(Period.trader == trader)
     at = time.time_ns() // 1_000_000

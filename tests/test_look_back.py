@@ -151,7 +151,7 @@ def test_the_tab_says_where_its_look_ended(service, bot, trades, monkeypatch):
     monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 4)
     html = read(service, bot, "&kind=failed")
     assert shown(html) == [signature("t11"), signature("t8")]
-    assert "Older ones may match, too." in html
+    assert "Older ones may match too." in html
     older = re.search(r'href="([^"]+)">Look further back', html)[1].replace("&amp;", "&")
     assert "kind=failed" in older
     assert shown(service.get(older).get_data(as_text=True)) == [signature("t5")]

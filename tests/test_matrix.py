@@ -25,7 +25,7 @@ OPERATORS_FORMS = (
     *("/admin/posts/{post}/hide", "/admin/bots/{bot}/retire", "/admin/keys/{key}/revoke"),
     *("/admin/hooks/{hook}/switch", "/admin/hooks/{hook}/test"),
     *("/admin/reports/{report}/dismiss", "/admin/owners/{owner}/ban"),
-    "/admin/wallets/{wallet}/ban",
+    *("/admin/wallets/{wallet}/ban", "/admin/registrations/{source}/ban"),
 )
 DONE = {"its creator": 302}
 # path -> what each caller's GET is answered.
@@ -43,12 +43,13 @@ READ = {
             "/posts/{post}/report",
             "/docs",
             "/docs/errors",
-            "/docs/example",
             "/docs/fields",
             "/docs/fields/{group}",
             "/create",
             "/connect",
             "/connect/preview",
+            "/claim",
+            "/bots/{bot}/follow",
             "/bots/{bot}",
             "/posts/{post}",
             "/docs/requests/{request}",
@@ -97,8 +98,9 @@ READ = {
         ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
     ),
     "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
-    "/backtests": A_CREATOR,
+    "/backtests": EVERYBODY,
     "/account/delete": A_CREATOR,
+    "/following": A_CREATOR,
     "/backtests/{backtest}": ITS_KEY,
     **dict.fromkeys(["/backtests/{backtest}.json", "/backtests/{backtest}.csv"], ITS_KEY),
     # Of the operator: tests/test_admin_pages.py.
@@ -109,7 +111,7 @@ READ = {
             "/admin/find",
             *(f"/admin/{name}" for name in ("owners", "bots", "wallets", "keys", "hooks")),
             *(f"/admin/{name}" for name in ("posts", "acts", "backups", "owners/{owner}")),
-            *(f"/admin/{name}" for name in ("paper-posts", "reports", "bans")),
+            *(f"/admin/{name}" for name in ("paper-posts", "reports", "registrations", "bans")),
             *OPERATORS_FORMS,
         ],
         NOT_EVEN_ITS_CREATOR,
@@ -126,6 +128,12 @@ WRITE = {
     "/connect": ({"name": "New"}, EVERYBODY),
     "/connect/keys": ({"label": "l"}, A_CREATOR),
     "/recovery-code": ({"present": "x"}, {**A_CREATOR, "another creator": 422, "its creator": 422}),
+    "/claim": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
+    "/bots/{bot}/follow": ({"url": "https://x.example/in", "event": "trade"}, A_CREATOR),
+    "/bots/{bot}/unfollow": (
+        {"hook": "hook_x"},
+        {**A_CREATOR, "another creator": 404, "its creator": 404},
+    ),
     "/recover": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
     "/traders/new": (
         {"name": "Wren", "family": "flow", "start": "guarded"},
@@ -214,6 +222,7 @@ def place(service):
         "owner": stored.owner.uid,
         "wallet": address("banned"),
         "report": Report.get().uid,
+        "source": "0" * 12,
         "request": "listBots",
         "log": service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1],
         "level": "0",
@@ -309,8 +318,13 @@ def test_the_table_names_every_route(service, place):
             *READ,
             *(f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"),
         },
-        # The inbox asks by its address: tests/test_inbox.py; agents: tests/test_mcp_http.py.
-        "POST": {*WRITE, "/api/v1/posts", "/api/v1/inbox/discord/{key}", "/mcp"},
+        # The inbox asks by its address: tests/test_inbox.py; agents: tests/test_mcp_http.py and
+        # tests/test_registration.py.
+        "POST": {
+            *WRITE,
+            *("/api/v1/posts", "/api/v1/inbox/discord/{key}", "/mcp"),
+            *("/api/v1/bots", "/api/v1/bots/challenge"),
+        },
     }
     for rule in service.app.url_map.iter_rules():
         for method in rule.methods - {"HEAD", "OPTIONS"}:

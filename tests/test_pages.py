@@ -15,6 +15,7 @@ from service import NOW, Service, address, signature
 import jobs
 from accounts import influencers, posts, traders
 from app import create_app
+from chain.stored.summary import NOT_POLLED
 from chain.stored.tables import TradeMint
 from market.tables import Token
 from models import Post, Wallet
@@ -368,9 +369,10 @@ def test_a_page_that_did_not_change_is_not_sent_again(service, bot):
 # ---- bots ----------------------------------------------------------------------------------------
 def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, observed):
     page = text_of(service.get(f"/bots/{observed.bot.uid}"))
-    assert "Realized PnL −0.2500 SOL from 1 sale" in page
+    assert "Realized PnL −0.2500 SOL worst case −0.2500 SOL ; from 1 sale" in page
     assert (
-        "Every transaction of this wallet since its first on 16 Oct 2026 is known: 4 in all" in page
+        "Every transaction of this wallet since its first on Oct 16, 2026 is known: 4 in all"
+        in page
         and "claimed, not proven" in page
     )
 
@@ -378,7 +380,7 @@ def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, obser
 def test_a_sale_shows_the_purchases_it_was_matched_with(service, observed):
     page = service.get(f"/bots/{observed.bot.uid}?tab=trades")
     sale = re.search(r'<details class="trade trade-sell">.*?</details>', page.text, re.S)[0]
-    assert f"https://solscan.io/tx/{signature('bought')}" in sale and "4 Nov 2026" in sale
+    assert f"https://solscan.io/tx/{signature('bought')}" in sale and "Nov 4, 2026" in sale
     shown = re.search(rf'<code id="(\S+)">{signature("sold")}</code>', sale)
     assert f'data-copy="#{shown[1]}"' in sale
     assert "Proceeds of these lots 0.75 SOL, less their cost 1 SOL: −0.25 SOL" in html.unescape(
@@ -387,18 +389,18 @@ def test_a_sale_shows_the_purchases_it_was_matched_with(service, observed):
 
 
 def test_the_curve_has_its_numbers_beside_it(service, observed):
-    page = service.get(f"/bots/{observed.bot.uid}?tab=record")
+    page = service.get(f"/bots/{observed.bot.uid}")
     figure = re.search(r'<figure class="chart">.*?</figure>', page.text, re.S)[0]
     assert '<path class="down"' in figure and '<path class="up"' not in figure
     # Bought for 1 SOL, sold for 0.75: a day with one trade, another with the loss.
     assert text_of_html(figure).endswith(
-        "5 Nov 2026 −0.2500 −0.2500 0.750 1 1 4 Nov 2026 0.0000 0.0000 1.000 1 0"
+        "Nov 5, 2026 −0.2500 −0.2500 0.750 1 1 Nov 4, 2026 0.0000 0.0000 1.000 1 0"
     )
 
 
 def test_open_positions_of_unknown_cost_say_so(service, observed):
     page = service.get(f"/bots/{observed.bot.uid}?tab=holdings")
-    assert "1.5 unknown 1.5" in text_of(page)
+    assert "1.5 all at unknown cost unknown no price –" in text_of(page)
 
 
 def test_a_profile_has_a_page_for_each_tab(service, observed):
@@ -422,8 +424,8 @@ def test_results_say_since_when_they_count(service, observed):
     standing = {"realized": 5 * 10**8, "trades": 4, "matched": 3}
     service.observe_span(WALLET, **standing)
     front = text_of(service.get("/"))
-    assert "+0.5000 SOL All time, since connected: realized PnL on chain" in front
-    whole = "Results cover all known history, also from before it was connected"
+    assert "Top bots SOL, last 7 days, since connected" in front
+    whole = "Of all known history, after costs; not a balance."
     assert whole in text_of(service.get(f"/bots/{observed.bot.uid}"))
     embedded = text_of(service.get(f"/embed/bots/{observed.bot.uid}"))
     assert "Realized PnL, all known history, from 1 sale −0.2500 SOL" in embedded
@@ -448,10 +450,10 @@ def test_of_a_retired_bot_observing_ended(service, observed):
     influencers.retire_bot(observed.bot, NOW)
     for path in ("", "?tab=record"):
         page = text_of(service.get(f"/bots/{observed.bot.uid}{path}"))
-        assert "Observing ended. It was retired on 5 Nov 2026, and no wallet is connected" in page
+        assert "Observing ended. The wallet was disconnected on Nov 5, 2026." in page
         assert "Not observed" not in page
     embedded = text_of(service.get(f"/embed/bots/{observed.bot.uid}"))
-    assert "No results: it was retired on 5 Nov 2026. Observing ended" in embedded
+    assert "No results: it was retired on Nov 5, 2026. Observing ended" in embedded
     # One that had no wallet was never observed.
     mute = service.make_bot("Mute").bot
     influencers.retire_bot(mute, NOW)
@@ -487,7 +489,7 @@ def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
         "Of the 1 wallet observed here, 1 bought it and 1 sold it, swaps included." in text_of(page)
         and page.text.count("<rect") == 2
     )
-    assert re.search(r"Sold.*Ada.*2.*\+0\.7500 SOL.*Bought.*Ada.*2.*−1\.000 SOL", text_of(page))
+    assert re.search(r"Sale.*Ada.*2.*\+0\.7500 SOL.*Purchase.*Ada.*2.*−1\.000 SOL", text_of(page))
 
 
 def test_a_swap_of_a_token_against_another_tells_both_and_is_no_purchase(service, bot):
@@ -499,8 +501,8 @@ def test_a_swap_of_a_token_against_another_tells_both_and_is_no_purchase(service
     TradeMint.update(side="sell").execute()
     Token.create(mint=address("other"), symbol="FERN")
     page = service.get(f"/tokens/{MINT}")
-    assert re.search(r"Swapped .*Ada −2\.5 \+40 FERN", text_of(page))
-    assert not re.search(r"Sold|Bought|0\.000005", text_of(page))
+    assert re.search(r"Swap .*Ada −2\.5 \+40 FERN", text_of(page))
+    assert not re.search(r"Sale|Purchase |0\.000005", text_of(page))
     assert "No purchases, no sales and 1 swap on" in text_of(page) and 'class="gave"' in page.text
 
 
@@ -535,7 +537,7 @@ def test_pages_and_health_agree_on_the_status(service, monkeypatch, broken, said
     status = "ok" if said == "works" else "degraded"
     words = f"{'everything' if said == 'works' else 'something needs'} {said}"
     assert service.get("/api/health").json["status"] == status
-    assert f"Status: {words}" in service.get("/").text
+    assert f">{words.capitalize()}</a>:" in service.get("/").text
     assert words.capitalize() in service.get("/status").text
 
 
@@ -559,7 +561,6 @@ def test_a_feed_that_finds_nothing_leads_on_in_a_sentence(service, bot):
         "/log/",
         "/docs",
         "/docs/errors",
-        "/docs/example",
         "/docs/fields",
         *(f"/docs/fields/{group}" for group in GROUPS),
         "/connect",
@@ -644,3 +645,39 @@ def test_a_demonstration_says_so_on_every_page_and_leads_nowhere_outside(tmp_pat
 def test_every_error_has_its_place_in_the_docs(service):
     page = service.get("/docs/errors").text
     assert all(f'<div id="{code}">' in page for code in ADVICE)
+
+
+def test_a_wallet_without_transactions_is_not_called_complete(service, bot):
+    coverage = {**NOT_POLLED, "state": "complete", "receipts": 0, "note": None}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    page = service.get(f"/bots/{bot.bot.uid}")
+    assert "No transactions yet." in page.text and "Complete history" not in page.text
+    assert "coverage-complete" not in page.text and '<dl class="tiles' not in page.text
+    publish(service, bot, "hello")
+    assert "No claims yet." in service.get(f"/bots/{bot.bot.uid}").text
+
+
+def test_only_gains_and_losses_have_a_color(service, observed):
+    """0.75 SOL came in by a sale that lost 0.25, and 1 SOL went out by a purchase."""
+    page = service.get(f"/bots/{observed.bot.uid}?tab=trades").text
+    flows = re.findall(r'<span class="sol">(.*?)</span>', page)
+    assert [re.sub(r"<[^>]+>", "", flow) for flow in flows][:2] == ["+0.750 SOL", "−1.000 SOL"]
+    assert not re.search(r"amount (up|down)", "".join(flows))
+    assert re.search(r'<span class="result"><data class="amount down"', page)
+    token = service.get(f"/tokens/{MINT}").text
+    assert not re.search(r"amount (up|down)", token)
+
+
+def test_a_win_rate_takes_three_positions(service, bot):
+    service.observe_results(WALLET, 1, positions=2, positionsWon=2)
+    page = text_of(service.get(f"/bots/{bot.bot.uid}"))
+    assert "Win rate – 2 of 2 positions" in page
+
+
+def test_a_post_leads_to_its_trade(service, observed):
+    said = publish(service, observed, "t", signature=signature("sold"))
+    page = service.get(f"/posts/{said['id']}").text
+    link = html.unescape(re.search(r'href="([^"]+)">Its lots and costs', page)[1])
+    trades, _, trade = link.partition("#")
+    assert f'id="{trade}"' in service.get(trades).text
+    assert "<summary>Check this post yourself</summary>" in page

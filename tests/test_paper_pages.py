@@ -131,7 +131,7 @@ def test_a_diary_has_true_signs_and_short_amounts(service):
     trader = make_trader(service)
     facts = {"what": "closed", "symbol": "AA", "sol": "1.234567891", "reason": "stop"}
     said(trader, 1, facts={**facts, "resultSol": "-0.098212345", "returnPct": -4.13})
-    page = service.get(f"/traders/{trader.uid}").text
+    page = service.get(f"/traders/{trader.uid}?tab=posts").text
     diary = page[page.index('class="diary"') :]
     assert f"Closed AA for 1.235 SOL (stop): {MINUS}0.0982 SOL net, {MINUS}4.1%." in diary
 

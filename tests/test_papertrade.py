@@ -2,6 +2,8 @@
 make of it.
 """
 
+import contextlib
+import itertools
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -22,7 +24,7 @@ from chain.reading.pools import PoolReading, State
 from chain.stored.tables import TradeMint
 from chain.stored.trades import number_mints
 from market.tables import Snapshot, Token
-from paper import engine, store
+from paper import brain, engine, store
 from paper.account import STARTING_CASH, Account
 from paper.engine import Market
 from paper.market import Check, percent
@@ -320,7 +322,7 @@ def test_twins_are_accounts_in_the_same_tables_that_nobody_sees(stage, with_twin
     orders = {one.period.twin: one for one in PaperOrder.select().where(PaperOrder.side == "buy")}
     closes = {one.period.twin: one for one in Position.select()}
     assert len(orders) == len(closes) == 4
-    assert {one.amount for one in engine.values()} == {orders[0].amount}
+    assert {one.amount for one in orders.values()} == {orders[0].amount}
     held = {twin: one.closed_at - one.opened_at for twin, one in closes.items()}
     assert all(abs(time - held[0]) <= MINUTE for time in held.values())
     for twin, one in closes.items():
@@ -882,6 +884,59 @@ def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
     (position,) = Position.select()
     Snapshot.delete().where(Snapshot.expires_at.is_null(False)).execute()
     assert position.closed_at and papertrade.rebuild_trader(trader, stage.now) == []
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def kill_at(monkeypatch, number):
+    """Let the process end before its nth write; return a function that says if it was reached."""
+    left = [number]
+
+    def count(real):
+        def run(*values, **more):
+            left[0] -= 1
+            if left[0] == 0:
+                raise Killed
+            return real(*values, **more)
+
+        return run
+
+    for name in ("_insert", "_store_trader", "_pin_snapshots", "thin_out", "store_posts"):
+        monkeypatch.setattr(store, name, count(getattr(store, name)))
+    return lambda: left[0] <= 0
+
+
+def test_a_tick_killed_between_any_two_writes_loses_nothing(stage):
+    """The ticks that decide an entry and a sale, killed before each write in turn. Each new process
+    plays the snapshot again.
+    """
+    trader = stage.trader()
+    for number, price in enumerate(RISE):
+        stage.snapshot(price=price)
+        for write in itertools.count(1):
+            with pytest.MonkeyPatch.context() as patch:
+                was_killed = kill_at(patch, write if number in (12, 18) else 10**6)
+                with contextlib.suppress(Killed):
+                    stage.tick()
+            assert papertrade.rebuild_trader(trader, stage.now) == []
+            if not was_killed():
+                break
+            stage.job = papertrade.PaperJob(stage.config)
+        assert write > 3 or number not in (12, 18)
+        assert EngineState.get().snapshot == store.find_newest()
+        stage.round += 1
+    (position,) = Position.select()
+    assert position.closed_at and not Review.select().exists()
+    signs = {"buy": -1, "sell": 1}
+    moved = (
+        signs[one.order.side] * one.mid - one.slippage - one.pool_fee - one.network_fee - one.rent
+        for one in PaperFill.select()
+    )
+    assert Period.get().cash == STARTING_CASH + sum(moved)
+    news = [one for one in DiaryEntry.select() if orjson.loads(one.facts)["what"] in brain.NEWS]
+    assert sorted(one.entry_id for one in PaperPost.select()) == [one.id for one in news]
 
 
 # ---- flow ----------------------------------------------------------------------------------------

@@ -528,8 +528,8 @@ def position_of(number, mint, **more):
 
 def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
     fills = [SimpleNamespace(snapshot=4, twin=0, trader=1)]
-    told = {store.rows.LAST_SNAPSHOTS: [], store.rows.REMEMBERED_FILLS: fills}
-    told[store.rows.TRADERS] = []
+    told = {store.LAST_SNAPSHOTS: [], store.REMEMBERED_FILLS: fills}
+    told[store.TRADERS] = []
     monkeypatch.setattr(store, "select", lambda kind, sql, values=(): told[sql])
     market = Market(60_000)
     store.load_memories(market, START)

@@ -126,7 +126,6 @@ def test_every_page_is_reached_by_links_and_no_link_leads_out(below):
         "/status",
         "/docs",
         "/docs/errors",
-        "/docs/example",
         "/connect",
         f"/bots/{made}",
         "/feed.atom",

@@ -41,9 +41,13 @@ def test_a_duration_has_at_most_two_units(seconds, said):
 def test_figures_of_risk_are_dashes_where_nothing_is_known():
     # 27 / 44 = 0.6136...
     assert profile_words.write_rate(RATES) == "61%, 27 of 44 positions, 3 open"
-    assert profile_words.write_rate({**RATES, "winRate": None}) == "–"
-    assert profile_words.write_drawdown({"maxDrawdownLamports": "214000000"}) == "−0.2140 SOL"
-    assert profile_words.write_drawdown(None) == profile_words.write_return(None) == "–"
+    few = {"winRate": "1.0000", "positions": 2, "positionsWon": 2, "positionsOpen": 0}
+    assert profile_words.write_rate(few) == "2 of 2 positions"
+    assert profile_words.write_rate({**few, "winRate": None, "positions": 0}) == "–"
+    fall = {"maxDrawdownRaw": "214000000", "currency": "SOL", "decimals": 9}
+    assert profile_words.write_fall(fall) == "−0.2140 SOL"
+    assert profile_words.write_fall({**fall, "maxDrawdownRaw": None}) == "–"
+    assert profile_words.write_return(None) == "–"
     assert profile_words.write_return("-4.14") == "−4.14%"
 
 
@@ -99,10 +103,12 @@ def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
     # No color: nothing is decided yet.
     tiles = re.search(r'<dl class="tiles.*?</dl>', page, re.S)[0]
     assert 'class="amount up"' not in tiles
-    by_token = re.search(r'aria-labelledby="by-token".*?</section>', page, re.S)[0]
+    trades = service.get(f"/bots/{made.bot.uid}?tab=trades").text
+    by_token = re.search(r'aria-labelledby="by-token".*?</section>', trades, re.S)[0]
     assert "Result per token so far" in by_token and "made a profit so far." in by_token
     assert "0.2500" in by_token and "so-far" in by_token and 'class="amount up"' not in by_token
     Wallet.update(coverage=orjson.dumps({**coverage, "state": "complete"}).decode()).execute()
     page = service.get(f"/bots/{made.bot.uid}").text
     assert "<progress" not in page and "http-equiv" not in page and 'class="amount up"' in page
-    assert "so far" not in page and "+0.2500" in page[page.index("Result per token") :]
+    trades = service.get(f"/bots/{made.bot.uid}?tab=trades").text
+    assert "so far" not in page and "+0.2500" in trades[trades.index("Result per token") :]

@@ -125,7 +125,7 @@ def test_the_books_close_in_each_stablecoin(service, bot):
     assert told == {"mint": USDC.mint, "currency": "USDC", "decimals": 6, **lines}
     page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=record"))
     assert "Balance after the last transaction 42" in page and "Received +100" in page
-    assert "Paid for what it still holds −60" in page
+    assert "Cost of tokens still held −60" in page
 
 
 SOL_BOOKS = {
@@ -249,25 +249,25 @@ def test_a_profile_has_tiles_and_a_curve_with_its_table_for_each_currency(servic
     )
     page = service.get(path)
     text = text_of(page)
-    assert "Realized PnL +1.100 USDC from 2 sales; 2 more sales are left out" in text
-    assert 'aria-label="Realized PnL and volume in USDC as a table"' in page.text
+    assert "Realized PnL +1.100 USDC worst case +1.100 USDC ; from 2 sales; 2 more sales" in text
+    assert 'aria-label="Realized PnL by day in USDC"' in page.text
     # The days of the table: +1.5, then -0.4, which makes 1.1.
     assert "−0.400 +1.100" in text and "+1.500 +1.500" in text
     assert "In USDT" not in text
     ids = re.findall(r'\bid="([^"]+)"', page.text)
     assert len(ids) == len(set(ids))
     record = text_of(service.get(f"{path}?tab=record"))
-    assert "Record in USDC" in record and "Sales with unknown cost 2 2" in record
+    assert "Results in USDC" in record and "Sales with unknown cost 2 2" in record
 
 
 def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
     observe_quote(W, realized=1_500_000, trades=9, matched=3, winning=3)
     page = service.get("/leaderboard").text
-    link = re.search(r'href="([^"]+currency=USDC)"', page).group(1).replace("&amp;", "&")
-    quoted = service.get(link)
+    assert '<option value="USDC">USDC</option>' in page
+    quoted = service.get("/leaderboard?window=all&record=forward&currency=USDC&ownership=")
     text = text_of(quoted)
     assert "Realized PnL, USDC" in text and "+1.50" in text and "worst case" in text
-    assert re.search(r'currency=USDC" aria-current="true">USDC</a>', quoted.text)
+    assert '<option value="USDC" selected>USDC</option>' in quoted.text
     empty = text_of(service.get("/leaderboard?currency=PYUSD"))
     assert "No bot of this list has traded in PYUSD yet. Results in SOL , or connect a bot" in empty
     narrow = service.get("/leaderboard?currency=PYUSD&window=24h")
@@ -292,11 +292,12 @@ def test_of_a_bot_that_never_traded_for_sol_nothing_in_sol_is_shown(service, bot
         page = service.get(f"/bots/{bot.bot.uid}{path}")
         assert "went to 0 SOL" not in page.text and "+1.500 USDC" in text_of(page)
     overview = text_of(service.get(f"/bots/{bot.bot.uid}"))
-    assert "Nothing was bought or sold for SOL" in overview and "0 SOL no sale" not in overview
-    assert "Other fees 0.000005 SOL" in overview and "Max drawdown" not in overview
+    assert "0 SOL" not in overview
+    record = text_of(service.get(f"/bots/{bot.bot.uid}?tab=record"))
+    assert re.search(r"Fees outside of trades \S+( SOL)? 0\.000005 SOL", record)
     embedded = text_of(service.get(f"/embed/bots/{bot.bot.uid}"))
     assert "0 SOL" not in embedded
-    assert "Realized PnL in USDC, all known history, from 2 sales +1.500 USDC" in embedded
+    assert "Realized PnL, all known history, from 2 sales +1.500 USDC" in embedded
     card = service.get(f"/bots/{bot.bot.uid}").text
     described = re.search(r'property="og:description" content="([^"]+)"', card).group(1)
     assert described == "+1.500 USDC realized, from 2 sales; complete history."

@@ -261,7 +261,7 @@ def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bo
         "medianRealizedLamports": "10",
     }
     page = service.get("/leaderboard").text
-    assert "Of 4 wallets ever connected here, 1 still is." in page
+    assert "1 of 4 wallets ever connected here is still connected." in page
 
 
 # ---- the profile ---------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_the_profile_tells_windows_posting_and_owner(service, bot):
     """In the last 24 hours it lost 3 SOL and gained 1 SOL, and still holds 0.5 SOL's worth."""
     observe(service, W, -2 * 10**9)
     losses = {HOUR - 3: -3 * 10**9, HOUR - 2: 10**9, HOUR: 0}
-    observe_hours(W, losses, open_cost=5 * 10**8, ended=4, ended_won=1)
+    observe_hours(W, losses, open_cost=5 * 10**8, ended=4, ended_won=1, trades=8, volume=10**10)
     cover(W)
     DelayTotal.create(bot=bot.bot.id, posted=4, within_minute=3, median=20, delays="[]")
     with pytest.MonkeyPatch.context() as patch:
@@ -283,13 +283,13 @@ def test_the_profile_tells_windows_posting_and_owner(service, bot):
         page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
     (line,) = re.findall(r"<tr><th scope=\"row\">24 hours</th>(.*?)</tr>", page)
     cells = re.findall(r"<td[^>]*>(.*?)</td>", line)
-    assert cells == ["−2.000 SOL", "−2.500 SOL", "25%, 1 of 4 positions", "−3.000 SOL"]
+    assert cells == ["−2.000 SOL", "−2.500 SOL", "25%, 1 of 4 positions", "10.00 SOL"]
     assert (
         "It posted about 4 trades with a verified receipt: 75% within a minute of the trade, half"
         " of them within 20 s." in page
     )
     assert (
-        "Its owner created 1 bot (0 retired), connected 1 wallet and detached 0. A new browser"
+        "Its owner created 1 bot (0 retired), connected 1 wallet and disconnected 0. A new browser"
         in page
     )
 

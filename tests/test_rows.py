@@ -23,11 +23,9 @@ from web.api import (
     paper_closes,
     paper_equity,
     paper_statements,
-    post_statements,
     queries,
     risk,
     standings,
-    statements,
     stream,
     token_results,
     wallets,
@@ -45,10 +43,9 @@ MODULES = (
     paper_closes,
     paper_equity,
     paper_statements,
-    post_statements,
+    queries,
     risk,
     standings,
-    statements,
     token_results,
     wallets,
 )
@@ -73,6 +70,9 @@ def list_row_types():
                 "History",
                 "Order",
                 "Post",
+                "Arrived",
+                "Filter",
+                "Kind",
                 "Risk",
                 "SpanRow",
                 "Compared",
@@ -107,8 +107,8 @@ def read_everything(show):  # noqa: F811
     details = [show.get(f"/api/traders/{trader['id']}").json for trader in traders]
     mint = show.get("/api/v1/trades?limit=9", key).json["data"][0]["mint"]
     for path in (
-        *("/", "/leaderboard?window=7d", "/docs", f"/tokens/{mint}", "/market", "/status"),
-        "/traders",
+        *("/", "/leaderboard?window=7d", "/docs/requests/getPost", f"/tokens/{mint}"),
+        *("/market", "/status", "/traders"),
         *(
             f"/bots/{bot['id']}{tab}"
             for bot in bots

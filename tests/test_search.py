@@ -180,3 +180,9 @@ def test_more_words_than_are_looked_for_do_no_harm(service, bot, ask):
     post = publish(service, bot, "1", "one two three four five six seven eight")
     assert ask("one two three four five six seven eight nine") == [("post", post)]
     assert search.MAX_WORDS == 8
+
+
+def test_a_bots_name_finds_its_posts(service, bot):
+    said = publish(service, bot, "e", "Nothing about names.")
+    page = service.get("/search?q=nell").text
+    assert f'data-post="{said}"' in page and "Latest posts by" in page

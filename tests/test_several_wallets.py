@@ -122,7 +122,7 @@ def test_a_bot_proves_two_wallets_and_earns_with_both(service, browser, bot, tri
     assert [(one["wallet"], one["botId"]) for one in sale] == [(B, uid), (A, uid)]
     posted = service.post({"eventId": "1", "body": "Sold.", "signature": sale[0]["signature"]}, key)
     assert posted.json["verified"] is True
-    page = browser.get(f"/bots/{uid}").text
+    page = browser.get(f"/bots/{uid}?tab=record").text
     assert page.count("Solscan") >= 2 and A in page and B in page
     assert "Every transaction of its wallets" in html.unescape(page)
 
@@ -136,7 +136,7 @@ def test_the_least_known_wallet_is_named(service, browser, bot, trip, watched):
     assert (coverage["state"], coverage["wallet"]) == ("partial", B)
     own = {one["address"]: one["coverage"]["state"] for one in read(service, bot)["wallets"]}
     assert own == {A: "complete", B: "partial"}
-    page = browser.get(f"/bots/{uid}").text
+    page = browser.get(f"/bots/{uid}?tab=record").text
     assert f"of {short(B)} are known, but not its whole history" in html.unescape(page)
     assert "partial history" in page and "complete history" in page
 
@@ -218,8 +218,8 @@ def test_the_tab_lists_each_with_a_button_and_says_what_adding_does(browser, bot
     add(browser, uid, "b")
     page = html.unescape(browser.get(f"/bots/{uid}/manage").text)
     for one in (A, B):
-        assert f'aria-label="Detach {short(one)}"' in page and one in page
-    assert "Replace wallet" not in page and "Detach wallet" not in page
+        assert f'aria-label="Disconnect {short(one)}"' in page and one in page
+    assert "Replace wallet" not in page and "Disconnect wallet" not in page
 
 
 def test_a_proof_may_replace_the_one_that_leads(browser, bot):

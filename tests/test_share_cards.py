@@ -162,8 +162,8 @@ def test_a_claim_is_of_one_bot(service, bot, key):  # noqa: F811
 def test_the_sentence_names_each_status():
     statuses = ["verified", "verified", "mismatch", "pending", "none", "none", "not_found"]
     assert candor.describe_claims(statuses) == (
-        "2 of 7 claims match a transaction; 1 contradicts one; 1 is waiting for the chain; 1 names"
-        " one that was not found; 2 are not verified."
+        "2 of 7 claims match a transaction; 1 contradicts one; 1 is waiting for the chain; 1 cites"
+        " a transaction we couldn’t find; 2 are not verified."
     )
     assert candor.describe_claims([]) == "No claims yet."
 

@@ -10,13 +10,15 @@ import orjson
 import pytest
 from nacl.signing import SigningKey
 from peewee import OperationalError
-from service import NOW, Service, address
+from service import NOW, Service, address, signature
 
 import models
 import storage
 from accounts import wallets
 from accounts.keys import hash_secret
-from models import Attachment, Bot, Key, Owner, Post, Session
+from chain import base58
+from chain.stored.summary import NOT_POLLED
+from models import Attachment, Bot, Key, Owner, Post, Session, Wallet
 from paper.tables import Trader
 
 KEY_TEXT = re.compile(r"cnd_(?:pub|read)_[A-Za-z0-9]{49}")
@@ -664,7 +666,7 @@ def test_a_post_by_hand_goes_out_once_as_the_studios(service, browser, nell):
         "Line one\nline two",
         "studio",
         "none",
-    ) and "typed by its owner" in browser.get(sent[0].location).text
+    ) and "on this site, by its owner" in browser.get(sent[0].location).text
 
 
 def test_a_refused_post_keeps_its_words(browser, nell):
@@ -692,7 +694,7 @@ def test_a_wallet_is_replaced_and_detached(service, browser, nell):
     browser.send(f"/bots/{nell}/wallet", wallet=address("second"))
     assert (
         wallets.find_attachment(Bot.get()).wallet.address == address("second")
-        and address("nell")[:4] in browser.get(f"/bots/{nell}").text
+        and address("nell")[:4] in browser.get(f"/bots/{nell}?tab=record").text
     )
     browser.send(f"/bots/{nell}/wallet/detach")
     assert wallets.find_attachment(Bot.get()) is None
@@ -842,3 +844,41 @@ def test_the_voice_is_heard_before_it_is_saved(browser):
         and "<script" not in browser.get("/connect/preview?catchphrases=%3Cscript%3E").text
     )
     assert browser.get("/connect/preview?tone=" + "t" * 61).status_code == 204
+
+
+PROVABLE = base58.b58encode(bytes(SigningKey(bytes(32)).verify_key))
+
+
+def test_an_owner_sees_how_each_bot_is_doing(service, browser, nell):
+    """A wallet that is loading, then one without a post for a week, then a healthy one."""
+    browser.send(f"/bots/{nell}/wallet", wallet=PROVABLE)
+    page = browser.get("/connect").text
+    assert "loading its history" in page and "Prove this wallet" in page
+    coverage = {**NOT_POLLED, "state": "complete", "receipts": 3, "note": None}
+    coverage |= {"checkedAt": "2026-11-05T12:00:00Z"}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    assert "silent: no post for a week" in browser.get("/connect").text
+    browser.send(f"/bots/{nell}/posts", body="Here.", draft="d1")
+    assert "healthy" in browser.get("/connect").text
+    coverage["gaps"] = [{"fromSlot": 1, "toSlot": 2, "reason": "missing"}]
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    assert "a part of its history is missing" in browser.get("/connect").text
+
+
+def test_a_claimed_wallet_is_to_be_proven_first(browser, nell):
+    browser.send(f"/bots/{nell}/wallet", wallet=PROVABLE)
+    page = browser.get(f"/bots/{nell}/manage").text
+    prove, replace = page.index("Prove this wallet"), page.index("Replace wallet")
+    assert prove < replace and "<details" not in page[:replace]
+    field = re.search(r'<input id="f-prove"[^>]*>', page)[0]
+    assert f'value="{PROVABLE}"' in field
+    assert [one in page for one in ('href="#keys"', 'href="#hooks"', 'href="#end"')] == [True] * 3
+
+
+def test_the_last_trade_is_offered_for_a_post(service, browser, nell):
+    assert "Use your last trade" not in browser.get(f"/bots/{nell}/manage").text
+    service.observe_trade(address("nell"), "sold", 1, kind="sell")
+    page = browser.get(f"/bots/{nell}/manage").text
+    link = html.unescape(re.search(r'href="([^"]+)">Use your last trade', page)[1])
+    filled = re.search(r'<input id="f-signature"[^>]*>', browser.get(link).text)[0]
+    assert f'value="{signature("sold")}"' in filled

@@ -22,7 +22,7 @@ from accounts import posts
 from operate import backups, instance
 from storage import database, files, sqlite, trouble
 from storage.trouble import LOCKED_SECONDS
-from web.api.health import read_health
+from web.api.health import show_health
 from web.server import logs
 
 pytestmark = ground.sqlite_only
@@ -52,8 +52,8 @@ def fill(folder):
 def look(service):
     """(status of the answer, what health says) as they are now."""
     with service.app.test_request_context(), storage.database.connection_context():
-        shown, status = read_health(time.time_ns() // 1_000_000)
-    return status, shown
+        answer = show_health()
+    return answer.status_code, answer.get_json()
 
 
 def post_words(service, key, number):

@@ -15,7 +15,7 @@ MODULES = [path.read_text() for path in sorted((ROOT / "web").rglob("*.py"))]
 # Modules whose words become classes: the sides of a drawing, the sign of a number.
 GIVING = [
     (ROOT / "web" / "site" / name).read_text()
-    for name in ("account_history.py", "charts.py", "figures.py", "pictures.py")
+    for name in ("charts.py", "figures.py", "pictures.py")
 ]
 # The sides of a trade come out of the database.
 SIDES = {"buy", "sell"}
@@ -67,9 +67,10 @@ def test_each_class_of_the_stylesheet_is_written_somewhere():
 def test_each_template_is_rendered():
     told = "\n".join([*TEMPLATES.values(), *MODULES])
     # The tabs of a profile are included by the name of their tab.
-    names = ("overview", "trades", "holdings", "posts", "record", "copying")
-    tabs = {f"bot_{tab}.html" for tab in names}
-    assert '"bot_" ~' in TEMPLATES["bot.html"]
+    names = ("overview", "trades", "holdings", "posts", "record")
+    tabs = {f"{kind}_{tab}.html" for kind in ("bot", "trader") for tab in names}
+    tabs.add("bot_copying.html")
+    assert '"bot_" ~' in TEMPLATES["bot.html"] and '"trader_" ~' in TEMPLATES["trader.html"]
     assert not [name for name in TEMPLATES if name not in told and name not in tabs]
 
 

@@ -25,7 +25,7 @@ COMPLETE = {
         ("2026-11-05T11:59:20Z", "40 seconds ago"),
         ("2026-11-05T11:58:59.900Z", "1 minute ago"),
         ("2026-11-05T09:00:01Z", "2 hours ago"),
-        ("2026-11-04T12:00:00Z", "4 Nov 2026"),
+        ("2026-11-04T12:00:00Z", "Nov 4, 12:00 PM UTC"),
         (1_793_879_000, "16 minutes ago"),
         ("2026-11-05T12:00:03Z", "just now"),
     ],
@@ -40,14 +40,14 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
         (
             {},
             (
-                "Every transaction of this wallet since its first on 16 Oct 2026 is known: 240 in"
+                "Every transaction of this wallet since its first on Oct 16, 2026 is known: 240 in"
                 " all, with no gaps. Last checked 2 minutes ago."
             ),
         ),
         (
             {"state": "backfilling", "pending": 1200},
             (
-                "The history is still loading: 240 transactions so far, 1,200 to come."
+                "The history is still loading: 240 transactions so far, 1,200 to load."
                 " Nothing below is final."
             ),
         ),
@@ -85,7 +85,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
         (
             {"state": "backfilling", "pending": 1200, "wallet": "AAAABBBBCCCC"},
             (
-                "The history of AAAA…CCCC is still loading: 240 transactions so far, 1,200 to come."
+                "The history of AAAA…CCCC is still loading: 240 transactions so far, 1,200 to load."
                 " Nothing below is final."
             ),
         ),

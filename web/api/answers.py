@@ -35,7 +35,6 @@ class Body:
         self._packed: bytes | None = None
 
     def pack(self, end: bytes) -> bytes:
-        """Return the whole object compressed by gzip."""
         if self._packed is None:
             deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
             # A full flush ends on a byte, and what follows refers to nothing before it.
@@ -66,7 +65,6 @@ def answer(body: Body, end: bytes = b"}") -> Response:
 
 
 def accepts_gzip() -> bool:
-    """Whether the client accepts gzip."""
     accepted = request.headers.get("Accept-Encoding", "")
     return "gzip" in accepted and request.accept_encodings["gzip"] > 0
 
@@ -99,7 +97,6 @@ def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
 
 
 def keep_fields(shown: Mapping[str, Any], fields: Collection[str] | None) -> Mapping[str, Any]:
-    """Keep only these members of an object, or of each row of a list."""
     if fields is None:
         return shown
     if "data" in shown:

@@ -39,7 +39,6 @@ def read_choice(args: Args, name: str, allowed: Collection[Word], default: Word)
 
 
 def read_whole(args: Args, name: str, least: int, most: int, default: int | None = None) -> int:
-    """Return a whole number of the query from `least` to `most`; Problem for anything else."""
     text = args.get(name, "" if default is None else str(default))
     number = parse_whole(text)
     if number is None or not least <= number <= most:

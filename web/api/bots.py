@@ -19,6 +19,7 @@ from web.api import history, market, queries, token_results
 from web.api.copying import CopySize, find_sizes
 from web.api.estimates import add_estimates
 from web.api.posts import Post, show_posts
+from web.api.queries import BotRow
 from web.api.results import Results, Sign, Told, find_results, show_results
 from web.api.risk import Risk, find_risk, find_risk_reason
 from web.api.serialize import (
@@ -40,7 +41,6 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.statements import BotRow
 from web.api.token_results import TokenResult
 from web.api.trades import Trade, show_trades
 from web.api.wallets import (
@@ -217,7 +217,6 @@ NOTHING = Told({}, {})
 
 
 def show_bots(rows: Sequence[BotRow]) -> list[Bot]:
-    """Make the Bots."""
     ids, base_url = [row.id for row in rows], find_app().settings.base_url
     if not ids:
         return []
@@ -288,7 +287,6 @@ def _show_bot(
 
 
 def _show_all(row: BotRow, told: Told, coverage: Coverage) -> tuple[Results | None, Any]:
-    """The results of all known history, or why there are none."""
     if row.since is not None:
         return None, HELD_BY_ANOTHER
     derived, reason = show_part(row.results)
@@ -323,7 +321,6 @@ def _find_last_trade(row: BotRow) -> int | None:
 
 # ---- one bot -------------------------------------------------------------------------------------
 def find_row(uid: str) -> BotRow:
-    """Return the bot of this public id; Problem without one."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
@@ -351,7 +348,6 @@ def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -
 
 
 def show_profile(row: BotRow, bot: Bot) -> Any:
-    """Make what a detail has of a bot itself."""
     former = queries.list_former_wallets([row.id]).get(row.id, ())
     state = bot["coverage"]["state"]
     reason, books_reason = find_risk_reason(bot), find_books_reason(row, state)
@@ -484,7 +480,6 @@ PACE = "SELECT posted, within_minute, median FROM delay_total WHERE bot_id = ?"
 
 
 def find_pace(bot_id: int) -> Pace:
-    """Make the Pace of a bot."""
     row = next(iter(select(PaceRow, PACE, [bot_id])), PaceRow(0, 0, None))
     share = row.within_minute * 100 // row.posted if row.posted else None
     return {

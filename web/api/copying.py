@@ -95,6 +95,7 @@ class TotalRow(NamedTuple):
     excluded: Annotated[list[list[Any]], Part(list[tuple[str, int]])]
 
 
+NOTHING = TotalRow(0, 0, None, None, None, None, 0, 0, 0, 0, 0, 0, None, "not_worked_out", [])
 TOTALS = f"SELECT bot_id AS bot, {', '.join(TotalRow._fields[1:])} FROM copy_total WHERE "
 
 
@@ -111,7 +112,7 @@ def find_copying(bot_id: int) -> Copying:
     excluded = shown.excluded if shown and not isinstance(shown.excluded, Damaged) else []
     return {
         "model": MODEL,
-        "sizes": [_show_size(rows[one]) if one in rows else _show_missing(one) for one in SIZES],
+        "sizes": [_show_size(rows.get(one, NOTHING._replace(size=one))) for one in SIZES],
         "sales": shown.sales if shown else 0,
         "tokens": shown.tokens if shown else 0,
         "topTokenPct": shown.top_token if shown else None,
@@ -131,19 +132,4 @@ def _show_size(row: TotalRow) -> CopySize:
         "salesUsed": row.used,
         "coveredPct": row.covered,
         "reason": row.reason,
-    }
-
-
-def _show_missing(size: int) -> CopySize:
-    return {
-        "sizeLamports": str(size),
-        "returnBps": None,
-        "worstReturnBps": None,
-        "evenBotReturnBps": None,
-        "keptPct": None,
-        "spentLamports": "0",
-        "receivedLamports": "0",
-        "salesUsed": 0,
-        "coveredPct": 0,
-        "reason": "not_worked_out",
     }

@@ -11,7 +11,6 @@ blueprint = Blueprint("openapi", __name__)
 
 @blueprint.get("/openapi.json")
 def show_document() -> AnyResponse:
-    """Answer with the document, or 304."""
     # The shapes of all answers are for whoever asks for them: a twentieth of a start.
     from web.api import openapi
 

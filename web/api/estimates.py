@@ -58,7 +58,6 @@ def _add_estimate(
 
 
 def find_prices(mints: Collection[str]) -> dict[str, PriceRow]:
-    """Return {mint: its last quote} of the tokens that the scout knows."""
     asked = list(mints)
     rows = select(PriceRow, f"{PRICES}({write_marks(asked)})", asked) if asked else []
     return {row.mint: row for row in rows}

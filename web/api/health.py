@@ -204,31 +204,6 @@ class LagRow(NamedTuple):
     coverage: str | None
 
 
-class RefusedRow(NamedTuple):
-    """A transaction from which nothing could be derived, and why."""
-
-    address: str
-    signature: str
-    slot: int
-    problem: str
-
-
-class TroubledRow(NamedTuple):
-    """A wallet that can't be observed."""
-
-    address: str
-    reason: str
-    since: int
-    tries: int
-
-
-class FilledRow(NamedTuple):
-    """A wallet near a limit, in percent."""
-
-    address: str
-    filled: int
-
-
 class DifferenceRow(NamedTuple):
     """A wallet whose books don't balance although they must, by how many lamports and raw units of
     stablecoins (by mint).
@@ -268,7 +243,7 @@ WHERE w.filled >= {NEAR_LIMIT_PERCENT} AND {IS_HELD} ORDER BY w.filled DESC, w.i
 IN_TROUBLE = f"FROM wallet w WHERE w.trouble IS NOT NULL AND {IS_HELD}"
 COUNT_TROUBLED = f"SELECT COUNT(*) {IN_TROUBLE}"
 TROUBLED = f"""
-SELECT w.address, w.trouble AS reason, w.trouble_at AS since, w.trouble_tries AS tries
+SELECT w.address, w.trouble, w.trouble_at, w.trouble_tries
 {IN_TROUBLE} ORDER BY w.trouble_at, w.id LIMIT ?"""
 
 DIFFERING = f"""FROM wallet w
@@ -279,20 +254,19 @@ DIFFERENCES = f"SELECT w.address, w.imbalance, w.quote_imbalance {DIFFERING} ORD
 
 @blueprint.get("/api/health")
 def show_health() -> Response:
-    """Return this instance's health."""
-    return respond(*read_health(time.time_ns() // 1_000_000))
-
-
-def read_health(now: int) -> tuple[dict[str, Any], int]:
-    """Return (the health object, HTTP status); `now` in ms."""
-    config = find_app().settings
+    now = time.time_ns() // 1_000_000
     try:
         shown = check_instance(now)
     except PeeweeException as error:
-        trouble = name_trouble(error, config.data_dir)
-        shown = {**show_unreachable(trouble), **show_allowance(now)}
-    status = 503 if shown["status"] == "down" else 200
-    return {**shown, "simulated": True}, status
+        trouble = name_trouble(error, find_app().settings.data_dir)
+        shown = {
+            "status": "down",
+            "mode": "simulated",
+            "database": show_database(trouble, ok=False, journal=None),
+            **show_allowance(now),
+            "version": VERSION,
+        }
+    return respond({**shown, "simulated": True}, 503 if shown["status"] == "down" else 200)
 
 
 def check_instance(now: int) -> dict[str, Any]:
@@ -305,26 +279,19 @@ def check_instance(now: int) -> dict[str, Any]:
 
 
 def show_allowance(now: int) -> dict[str, Any]:
-    """Show whether requests can be counted, and where."""
     store = find_app().allowance.store
     is_ok = counters.find_problem(store, now / 1000) is None
     return {"allowanceOk": is_ok, "allowanceStore": store.name}
 
 
-def show_unreachable(trouble: str) -> dict[str, Any]:
-    """Make the Health object for a database that can't be read."""
-    known = {
-        "ok": False,
+def show_database(trouble: str | None, *, ok: bool, journal: str | None) -> dict[str, Any]:
+    return {
+        "ok": ok,
         database.engine: database.version(),
-        "journal": None,
-        **show_writing(trouble),
+        "journal": journal,
+        "writable": trouble is None,
+        "problem": trouble and TROUBLES[trouble],
     }
-    return {"status": "down", "mode": "simulated", "database": known, "version": VERSION}
-
-
-def show_writing(trouble: str | None) -> dict[str, Any]:
-    """Show whether the database is writable, or why not, in a sentence."""
-    return {"writable": trouble is None, "problem": trouble and TROUBLES[trouble]}
 
 
 def check_health(config: Config, now: int) -> dict[str, Any]:
@@ -351,18 +318,12 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
             "bell": _show_bell(jobs.get("bell"), observer["state"], now),
         },
         "scout": {**scout, **show_market_health(now)},
-        "database": {
-            "ok": trouble != "gone",
-            database.engine: database.version(),
-            "journal": database.journal(),
-            **show_writing(trouble),
-        },
+        "database": show_database(trouble, ok=trouble != "gone", journal=database.journal()),
         "version": VERSION,
     }
 
 
 def show_scout(now: int) -> dict[str, Any]:
-    """Make the ScoutHealth."""
     jobs = {row.name: row for row in select(JobRow, JOBS)}
     seconds = find_app().settings.scout_interval_seconds
     return {**_show_job(jobs.get("scout"), seconds, now), **show_market_health(now)}
@@ -390,7 +351,6 @@ def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str
 
 
 def _is_unwell(job: dict[str, Any]) -> bool:
-    """Whether a job has a problem right now, however short, or is silent."""
     return job["state"] != "off" and (job["state"] == "late" or job["lastError"] is not None)
 
 
@@ -415,38 +375,24 @@ def _show_backlog(now: int) -> dict[str, Any]:
         "damagedCoverage": [
             row.address for row in lagging if read_coverage(row.coverage) is UNREADABLE
         ],
-        "refused": [
-            {
-                "wallet": row.address,
-                "signature": row.signature,
-                "slot": row.slot,
-                "reason": row.problem,
-            }
-            for row in select(RefusedRow, REFUSED, (MAX_WALLETS,))
-        ],
-        "nearLimit": [
-            {"wallet": row.address, "percent": row.filled}
-            for row in select(FilledRow, NEAR_LIMIT, (MAX_WALLETS,))
-        ],
+        "refused": _list_notes(REFUSED, "signature", "slot", "reason"),
+        "nearLimit": _list_notes(NEAR_LIMIT, "percent"),
     }
 
 
+def _list_notes(sql: str, *names: str) -> list[dict[str, Any]]:
+    """List notes of wallets. `names`: the members that the columns after the address have."""
+    found = database.execute_sql(sql, (MAX_WALLETS,)).fetchall()
+    return [dict(zip(("wallet", *names), row, strict=True)) for row in found]
+
+
 def _show_trouble(error: str | None) -> dict[str, Any]:
-    rows = select(TroubledRow, TROUBLED, (MAX_WALLETS,))
-    if error is None and rows:
-        error = f"{rows[-1].address}: {rows[-1].reason}"
-    troubled = [
-        {
-            "wallet": row.address,
-            "reason": row.reason,
-            "since": show_time(row.since),
-            "tries": row.tries,
-        }
-        for row in rows
-    ]
+    notes = _list_notes(TROUBLED, "reason", "since", "tries")
+    if error is None and notes:
+        error = f"{notes[-1]['wallet']}: {notes[-1]['reason']}"
     return {
         "lastError": error,
-        "troubled": troubled,
+        "troubled": [{**one, "since": show_time(one["since"])} for one in notes],
         "troubledWallets": select_value(COUNT_TROUBLED),
     }
 

@@ -108,7 +108,6 @@ class DayTotals(NamedTuple):
 
     @property
     def at(self) -> int:
-        """The Unix second at which the day began."""
         return self.day * DAY_SECONDS
 
 

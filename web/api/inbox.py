@@ -80,7 +80,6 @@ def take_message(key: str) -> Response:
 
 
 def make_message(value: dict[str, Any], uid: str, key_uid: str) -> dict[str, Any]:
-    """Make the answer to a message that is stored as the post `uid`."""
     row = queries.find_post(uid)
     if row is None:
         raise Problem("not_found", "the post is stored, and its account was deleted meanwhile")

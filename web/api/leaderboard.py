@@ -142,7 +142,6 @@ class Board(NamedTuple):
 
     @property
     def quote(self) -> Quote | None:
-        """The board's stablecoin, or None for SOL."""
         return MONEYS[self.money] if self.money else None
 
 
@@ -198,20 +197,17 @@ def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: i
 
 
 def find_group(entry: Entry) -> int:
-    """Return the number of an entry's group."""
     return GROUP_OF[entry.tier]
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
 def check_rank(board: Board, row: CompetitorRow, totals: Sums | None) -> str | None:
-    """Return why an entry has no rank, or None."""
     by = standings.ORDERS[board.sort].by
     has_wallet, is_loading = row.address is not None, row.coverage["state"] == "backfilling"
     return find_reason(totals, has_wallet, row.has_gap, by, board.money, is_loading)
 
 
 def score(entry: Entry, sort: Sort) -> int | None:
-    """Return the number that sorts the board."""
     number: int | None = getattr(entry.totals or NOTHING, standings.ORDERS[sort].column)
     return number
 
@@ -254,7 +250,6 @@ def find_falls(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
 
 
 def find_source(board: Board) -> Source:
-    """Return the sums that the board uses."""
     return OF_RESULTS if board.record == ALL else OF_RECORD
 
 
@@ -278,7 +273,6 @@ def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
 
 
 def count_sales(totals: Sums) -> int:
-    """Count the sales, with known cost or not."""
     return totals.matched + totals.partial + totals.unmatched
 
 

@@ -27,13 +27,11 @@ def _now() -> int:
 
 @blueprint.get("/traders")
 def list_traders() -> Response:
-    """Answer all paper traders that play."""
     traders = paper.list_traders()
     return respond(show_page(traders, len(traders), None))
 
 
 def show_page(rows: Any, limit: int, next_cursor: str | None) -> dict[str, Any]:
-    """Make a Page of simulated rows."""
     return {
         "data": rows,
         "nextCursor": next_cursor,
@@ -45,7 +43,6 @@ def show_page(rows: Any, limit: int, next_cursor: str | None) -> dict[str, Any]:
 
 @blueprint.get("/traders/<uid>")
 def show_one_trader(uid: str) -> Response:
-    """Answer one paper trader with the latest of what it noted and did, in short."""
     now = _now()
     trader = paper.find_trader(uid, now)
     if trader is None:
@@ -89,7 +86,6 @@ LISTS: dict[str, Callable[..., list[paper.Placed]]] = {
 
 @blueprint.get("/traders/<uid>/<any(closes, diary, posts):name>")
 def list_of_trader(uid: str, name: str) -> Response:
-    """Answer a page of a trader's closes, diary or posts, newest first."""
     row = paper.find_row(uid)
     if row is None:
         raise Problem("not_found", "there is no such trader")
@@ -104,7 +100,6 @@ def list_of_trader(uid: str, name: str) -> Response:
 
 @blueprint.get("/feed")
 def list_feed() -> Response:
-    """Answer a page of the posts of paper traders, newest first."""
     limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
     secret = find_app().secret
     before = None if cursor is None else paging.read_cursor(secret, SCOPE, cursor)[0]
@@ -131,6 +126,5 @@ def list_market() -> Response:
 
 @blueprint.get("/strategies")
 def show_strategies() -> Response:
-    """Answer the comparison of strategy families."""
     now = _now()
     return respond({**paper.compare_families(now), "asOf": show_time(now)})

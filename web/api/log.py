@@ -27,26 +27,22 @@ def find_log(uid: str | None) -> LogRow:
 
 
 def respond_text(text: str) -> Response:
-    """Answer text that changes."""
     return Response(text, headers=BRIEFLY, content_type="text/plain; charset=utf-8")
 
 
 @blueprint.get("/checkpoint", defaults={"uid": None})
 @blueprint.get("/<uid>/checkpoint")
 def show_checkpoint(uid: str | None) -> Response:
-    """Answer the checkpoint of all that is logged now, signed."""
     return respond_text(sign_checkpoint(find_log(uid)))
 
 
 def sign_checkpoint(one: LogRow) -> str:
-    """Return the note of a log's checkpoint."""
     return find_app().log_signer.sign_note(one.origin, log.make_checkpoint(one).write())
 
 
 @blueprint.get("/key", defaults={"uid": None})
 @blueprint.get("/<uid>/key")
 def show_key(uid: str | None) -> Response:
-    """Answer the verifier key of a log."""
     return respond_text(f"{find_app().log_signer.verifier(find_log(uid).origin)}\n")
 
 

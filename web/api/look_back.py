@@ -8,8 +8,8 @@ from typing import NamedTuple, get_args
 
 from chain.reading.kinds import TRADES
 from web.api import queries
+from web.api.queries import TradePosition, TradeRow, WalletSpan
 from web.api.shapes import TradeKind
-from web.api.statements import TradePosition, TradeRow, WalletSpan
 from web.api.trades import is_paid
 
 # Trades of a wallet, a token or the instance to examine for one page.
@@ -89,7 +89,6 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
 
 
 def is_wanted(wanted: Wanted, row: TradeRow) -> bool:
-    """Whether a trade matches the query's kinds and currency."""
     if wanted.kinds and row.kind not in wanted.kinds:
         return False
     if wanted.money is None:

@@ -298,7 +298,6 @@ def _show_budget(budget: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 def explain_empty(now_ms: int) -> str:
-    """Explain in a sentence why there are no entries."""
     discovery = show_market_health(now_ms)["discovery"]
     if discovery["lastError"]:
         return f"the scout has found nothing yet; {discovery['lastError']}"

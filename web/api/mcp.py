@@ -60,7 +60,6 @@ def check_agent() -> None:
 
 @blueprint.post("/mcp")
 def answer_agent() -> ResponseReturnValue:
-    """Answer one message of an agent."""
     try:
         server = find_server(gate.settings().base_url)
     except ModuleNotFoundError as missing:
@@ -144,7 +143,6 @@ async def speak(
 
 
 def make_scope(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    """Make what ASGI calls a request."""
     return {
         "type": "http",
         "asgi": {"version": "3.0"},

@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from flask import Blueprint, Response
@@ -22,18 +23,10 @@ from models import IS_PROGRAM
 from storage import counters, database
 from storage.rows import select, select_value
 from storage.trouble import TROUBLES, find_free
+from web.api.health import IN_TROUBLE, JOBS, JobRow
 from web.server.application import find_app
 
 blueprint = Blueprint("metrics", __name__)
-
-
-class JobBeat(NamedTuple):
-    """A background job and when it last ended a run, and a successful one; times in ms."""
-
-    name: str
-    state: str
-    heartbeat_at: int | None
-    last_success_at: int | None
 
 
 class StatusCount(NamedTuple):
@@ -43,53 +36,31 @@ class StatusCount(NamedTuple):
     posts: int
 
 
-# Name, help, statement.
+# Name, help, what is counted.
 COUNTS = (
-    (
-        "bots",
-        "Bots that are not retired",
-        "SELECT COUNT(*) FROM bot WHERE retired_at IS NULL",
-    ),
-    (
-        "traders",
-        "Paper traders that are not retired",
-        "SELECT COUNT(*) FROM trader WHERE retired_at IS NULL",
-    ),
-    (
-        "wallets",
-        "Wallets that are observed now",
-        f"SELECT {COUNT_HELD}",
-    ),
-    (
-        "wallets_in_trouble",
-        "Observed wallets whose last pass met trouble of their own",
-        f"SELECT COUNT(*) FROM wallet w WHERE w.trouble IS NOT NULL AND {IS_HELD}",
-    ),
-    ("trades", "Receipts booked, of every kind", "SELECT COUNT(*) FROM trade"),
-    ("receipts", "Receipts stored", "SELECT COUNT(*) FROM receipt"),
+    ("bots", "Bots that are not retired", "FROM bot WHERE retired_at IS NULL"),
+    ("traders", "Paper traders that are not retired", "FROM trader WHERE retired_at IS NULL"),
+    ("wallets_in_trouble", "Observed wallets whose last pass met trouble of their own", IN_TROUBLE),
+    ("trades", "Receipts booked, of every kind", "FROM trade"),
+    ("receipts", "Receipts stored", "FROM receipt"),
     (
         "receipts_pending",
         "Receipts listed and not stored yet",
-        "SELECT COUNT(*) FROM sighting WHERE state = 'pending'",
+        "FROM sighting WHERE state = 'pending'",
     ),
     (
         "receipts_refused",
         "Pending receipts of which no endpoint gave a usable one",
-        "SELECT COUNT(*) FROM sighting WHERE state = 'pending' AND problem IS NOT NULL",
+        "FROM sighting WHERE state = 'pending' AND problem IS NOT NULL",
     ),
-    (
-        "tokens",
-        "Tokens the scout tracks",
-        "SELECT COUNT(*) FROM token WHERE tracked_at IS NOT NULL",
-    ),
+    ("tokens", "Tokens the scout tracks", "FROM token WHERE tracked_at IS NOT NULL"),
     (
         "reviews_open",
         "Records of paper mode under review",
-        "SELECT COUNT(*) FROM review WHERE state = 'under_review'",
+        "FROM review WHERE state = 'under_review'",
     ),
 )
 POSTS = "SELECT status, COUNT(*) AS posts FROM post GROUP BY status"
-JOBS = "SELECT name, state, heartbeat_at, last_success_at FROM job ORDER BY name"
 OLDEST_POLL = f"""
 SELECT w.polled_at FROM wallet w WHERE w.polled_at IS NOT NULL AND {IS_HELD}
 AND (w.trouble IS NULL OR w.trouble <> ?) ORDER BY w.polled_at LIMIT 1"""
@@ -102,7 +73,6 @@ Samples = Iterable[tuple[tuple[str, ...], float]]
 
 @blueprint.get("/metrics")
 def show_metrics() -> Response:
-    """Answer a scrape."""
     app, registry, now = find_app(), CollectorRegistry(), time.time()
     is_counting = counters.find_problem(app.allowance.store, now) is None
     registry.register(Instance(app.settings, now, is_counting, app.busy_answers, app.crowded_out))
@@ -113,33 +83,24 @@ def show_metrics() -> Response:
     )
 
 
+@dataclass(eq=False)
 class Instance(Collector):
     """A collector over the whole instance. `now` in seconds; `is_counting`: the allowance can be
     counted; `busy_answers`: {word of TROUBLES: refusals of this process}; `crowded_out`:
     connections this process closed.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        now: float,
-        is_counting: bool,
-        busy_answers: Counter[str],
-        crowded_out: int,
-    ) -> None:
-        self.config, self.now = config, now
-        self.is_counting, self.busy_answers = is_counting, busy_answers
-        self.crowded_out = crowded_out
-        self.intervals = {
-            "observer": config.observer_interval_seconds,
-            "scout": config.scout_interval_seconds,
-            "paper": config.paper_interval_seconds,
-        }
+    config: Config
+    now: float
+    is_counting: bool
+    busy_answers: Counter[str]
+    crowded_out: int
 
     def collect(self) -> Iterator[Metric]:
-        """Read all metrics."""
-        for name, text, sql in COUNTS:
-            yield number(name, text, select_value(sql))
+        for name, text, counted in COUNTS:
+            yield number(name, text, select_value(f"SELECT COUNT(*) {counted}"))
+        observed = select_value(f"SELECT {COUNT_HELD}")
+        yield number("wallets", "Wallets that are observed now", observed)
         # PostgreSQL's is known once it was asked for something.
         info = ((VERSION, database.version()), 1)
         yield gauge("info", "Always 1; the labels tell", [info], ("version", database.engine))
@@ -149,7 +110,7 @@ class Instance(Collector):
             [((row.status,), row.posts) for row in select(StatusCount, POSTS)],
             ("verification",),
         )
-        yield from self._collect_jobs(select(JobBeat, JOBS))
+        yield from self._collect_jobs(sorted(select(JobRow, JOBS)))
         oldest = select_value(OLDEST_POLL, (IS_PROGRAM,))
         if oldest is not None:
             lag = max(0, self.now - oldest / 1000)
@@ -159,10 +120,15 @@ class Instance(Collector):
         yield from self._collect_disk()
         yield from self._collect_refusals()
 
-    def _collect_jobs(self, jobs: Collection[JobBeat]) -> Iterator[Metric]:
+    def _collect_jobs(self, jobs: Collection[JobRow]) -> Iterator[Metric]:
         # Labeled `task`: `job` is Prometheus' own label. The heartbeat of a job that is switched
         # off stands still, so only its state is told.
-        states = {job.name: job.state if self.intervals.get(job.name, 1) else "off" for job in jobs}
+        intervals = {
+            "observer": self.config.observer_interval_seconds,
+            "scout": self.config.scout_interval_seconds,
+            "paper": self.config.paper_interval_seconds,
+        }
+        states = {job.name: job.state if intervals.get(job.name, 1) else "off" for job in jobs}
         running = [job for job in jobs if states[job.name] != "off"]
         yield gauge(
             "job_state",
@@ -223,7 +189,6 @@ class Instance(Collector):
 
 
 def gauge(name: str, text: str, samples: Samples, labels: tuple[str, ...]) -> GaugeMetricFamily:
-    """Make a gauge `candor_NAME` with labels."""
     made = GaugeMetricFamily(f"candor_{name}", text, labels=labels)
     for values, value in samples:
         made.add_metric(values, value)
@@ -231,5 +196,4 @@ def gauge(name: str, text: str, samples: Samples, labels: tuple[str, ...]) -> Ga
 
 
 def number(name: str, text: str, value: float) -> GaugeMetricFamily:
-    """Make a gauge `candor_NAME` without labels."""
     return gauge(name, text, [((), value)], ())

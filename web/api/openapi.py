@@ -135,7 +135,6 @@ def extend(name: str, definitions: Json) -> Json:
 
 
 def list_bases(name: str, definitions: Json) -> list[str]:
-    """List the shapes in the document that a shape extends."""
     bases = getattr(ShapeSchemas.shapes.get(name), "__orig_bases__", ())
     return [base.__name__ for base in bases if base.__name__ in definitions]
 
@@ -162,7 +161,6 @@ def suit_generators(schema: Any) -> Any:
 
 
 def join_null(schema: Json) -> Json:
-    """Write a plain type or null as one type, without anyOf."""
     plain, *others = schema.get("anyOf", [{}])
     if others != [{"type": "null"}] or "type" not in plain or "enum" in plain:
         return schema
@@ -171,7 +169,6 @@ def join_null(schema: Json) -> Json:
 
 
 def find_references(value: Any) -> Counter[str]:
-    """Count the references to each shape."""
     if isinstance(value, list):
         return sum(map(find_references, value), Counter[str]())
     if not isinstance(value, dict):
@@ -210,7 +207,6 @@ def insert(value: Any, small: Mapping[str, Json]) -> Any:
 
 # ---- operations ----------------------------------------------------------------------------------
 def show_operation(operation: Operation) -> Json:
-    """Make the Operation Object."""
     shown: Json = {
         "operationId": operation.name,
         "tags": [operation.tag],
@@ -247,7 +243,6 @@ def show_responses(operation: Operation) -> Json:
 
 
 def show_answer(operation: Operation) -> Json:
-    """Make the Response Object of a success."""
     content: Json = {"text/event-stream": {"schema": {"type": "string"}}}
     if operation.answer:
         schema = reference(operation.answer)
@@ -258,17 +253,14 @@ def show_answer(operation: Operation) -> Json:
 
 
 def add_rows(page: Json, rows: Any) -> Json:
-    """Return the schema of a page with rows of a shape."""
     data = {"type": "array", "items": reference(rows)}
     return {"allOf": [page, {"properties": {"data": data}, "required": ["data"]}]}
 
 
 def show_refusal(description: str) -> Json:
-    """Make the Response Object of an error."""
     content = {"application/problem+json": {"schema": reference(Problem)}}
     return {"description": description, "content": content}
 
 
 def reference(shape: Any) -> Json:
-    """Point to the schema of a shape."""
     return {"$ref": SCHEMAS + shape.__name__}

@@ -37,7 +37,7 @@ LIMIT = {
     "name": "limit",
     "in": "query",
     "schema": {"type": "integer", "minimum": 1, "default": 20},
-    "description": "rows of a page; more than 100 is taken as 100",
+    "description": "rows of a page; above 100 counts as 100",
 }
 CURSOR = {
     "name": "cursor",
@@ -50,9 +50,8 @@ SINCE = {
     "in": "query",
     "schema": {"type": "string"},
     "description": (
-        "newestCursor of any answer, or the id of a stream event: what arrived here later, in order"
-        " of arrival; not together with cursor. To follow, pass each answer's newestCursor to the"
-        " next request: each item comes once"
+        "newestCursor of any answer, or the id of a stream event: what arrived later, in order."
+        " Pass each answer's newestCursor to the next request. Not together with cursor"
     ),
 }
 LAST_EVENT_ID = {
@@ -87,13 +86,11 @@ class Operation:
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
-    """Describe a query parameter."""
     told = {"name": name, "in": "query", "schema": schema, "description": description}
     return {**told, "required": True} if required else told
 
 
 def identifier(noun: str) -> Json:
-    """Describe an id in a path."""
     return {
         "name": "id",
         "in": "path",

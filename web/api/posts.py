@@ -10,7 +10,7 @@ from chain.reading.value import Change, list_venue_changes
 from chain.stored.verify import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from storage.rows import is_damaged, select_value
-from web.api.post_statements import PostRow
+from web.api.queries import PostRow
 from web.api.scaled import Scales, find_multiplier, read_scales
 from web.api.serialize import show_percentage, show_seconds, show_share, show_sol, show_time
 from web.api.shapes import (
@@ -155,7 +155,6 @@ class Post(TypedDict):
 
 # ---- posts ---------------------------------------------------------------------------------------
 def show_posts(rows: Iterable[PostRow]) -> list[Post]:
-    """Make the Posts of an answer."""
     base_url, scales = find_app().settings.base_url, read_scales()
     return [show_post(row, base_url, scales) for row in rows]
 

@@ -1,60 +1,419 @@
-"""Reads for the interface and the pages: each statement is executed once per answer and gives rows
-of named columns.
+"""Rows of bots, posts and trades, and the reads that the interface and the pages make: each
+statement is executed once per answer. The fields of a row type are the columns of its statement, by
+name and in order; `Any` is a word of a shape's Literal. Portable to PostgreSQL but for the `?`.
 
-Whose a trade is, models.BOT_OF_TRADE decides. Lists are ordered by keys that never change: posts by
-id, trades by (slot, place, id).
+Times are UTC milliseconds but for `block_time`, which is Unix seconds. Amounts are lamports, or
+JSON and text as they are stored. Whose a trade is, models.BOT_OF_TRADE decides. Lists are ordered
+by keys that never change: posts by id, trades by (slot, place, id).
 """
 
 import heapq
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple, get_args
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args
 
-from chain.stored.attachments import COUNT_HELD
-from storage.rows import select, select_one, select_value, write_marks
-from web.api.post_statements import (
-    CONTRADICTED,
-    POST,
-    ContradictedRow,
-    PostRow,
-)
+from chain.amounts import show_lamports, sol
+from chain.stored.attachments import COUNT_HELD, LEAD
+from chain.stored.tables import NUMBER_OF_MINT, WALLET_PARTS, Changes, Lots, Names
+from models import BOT_OF_TRADE
+from storage.rows import Damaged, select, select_one, select_value, write_marks
+from web.api.serialize import Json
 from web.api.shapes import PostStatus
-from web.api.statements import (
-    ACTIVITY,
-    ARRIVALS,
-    ARRIVED_POSTS,
-    BOT,
-    BOTS_CALLED,
-    COVERAGES,
-    FORMER_WALLETS,
-    HEAD,
-    LAST_POST,
-    LAST_TRADE,
-    MINTS_CALLED,
-    NEWEST,
-    OF_MINT,
-    ORIGIN,
-    SPAN_OF_BOT,
-    SPAN_OF_WALLET,
-    TRADE,
-    TRADE_OF_MINT,
-    TRADERS_OF_MINT,
-    ActivityRow,
-    ArrivalRow,
-    ArrivedRow,
-    BotRow,
-    CoverageRow,
-    FormerWalletRow,
-    HeadRow,
-    NewestRow,
-    OriginRow,
-    TradePosition,
-    TradeRow,
-    WalletSpan,
-)
-from web.api.wallets import add_wallets
 
+
+# ---- trade rows ----------------------------------------------------------------------------------
+class TradePosition(NamedTuple):
+    """The place of a trade in every list of trades. `place`: inside its slot."""
+
+    slot: int
+    place: int
+    id: int
+
+
+class TradeRow(NamedTuple):
+    """A trade and whose it is, as models.Trade has it. `explained` is 0 to 100."""
+
+    slot: int
+    place: int
+    id: int
+    uid: str
+    bot: str
+    wallet: str
+    signature: str
+    tx_index: int | None
+    block_time: int | None
+    kind: Any
+    venue: str | None
+    mint: str | None
+    token_changes: Changes
+    sol_change: int
+    fee: int
+    tip: int
+    rent: int
+    currency: str
+    realized: Any
+    result: int | None
+    proceeds: int | None
+    cost: int | None
+    matched_raw: str
+    unmatched_raw: str
+    lots: Lots
+    paid_elsewhere: int
+    flags: Names
+    beside_sol: int
+    beside_tokens: Changes
+    explained: int | None
+    counterparties: Names
+    copied: int | None
+    copied_reason: Any
+
+    @property
+    def position(self) -> TradePosition:
+        """Its place in every list of trades."""
+        return TradePosition(self.slot, self.place, self.id)
+
+
+TRADE_COLUMNS = """
+SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature, t.tx_index,
+       t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change, t.fee, t.tip, t.rent,
+       t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots,
+       t.paid_elsewhere, t.flags, t.beside_sol, t.beside_tokens, t.explained, t.counterparties,
+       c.lamports AS copied, c.reason AS copied_reason
+"""
+ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
+COPIED = "LEFT JOIN copied_trade c ON c.trade_id = t.id"
+TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT} {COPIED}"
+# What moved a mint, of a table of such rows.
+OF_MINT = f"{{}}.mint_id = {NUMBER_OF_MINT.format('?')}"
+TRADE_OF_MINT = (
+    f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT} {COPIED}"
+)
+
+
+class WalletSpan(NamedTuple):
+    """What a list of trades takes from a wallet: all of it, or what a bot has a claim to.
+
+    `begins`, `ends`: ms, or None. It begins with its first block time, and ends before its last.
+    """
+
+    wallet_id: int
+    address: str
+    coverage: str | None
+    begins: int | None
+    ends: int | None
+
+
+SPAN_OF_WALLET = """
+SELECT w.id AS wallet_id, w.address, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
+"""
+SPAN_OF_BOT = """
+SELECT w.id AS wallet_id, w.address, w.coverage,
+       CASE WHEN w.bot_id = b.id THEN w.bot_since END AS begins,
+       CASE WHEN w.earlier_bot_id = b.id THEN w.bot_since END AS ends
+FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.earlier_bot_id = b.id
+"""
+
+
+class OriginRow(NamedTuple):
+    """The purchase that a sale was matched with."""
+
+    uid: str
+    block_time: int | None
+    signature: str
+
+
+ORIGIN = "SELECT uid, block_time, signature FROM trade WHERE uid IN "
+
+
+class ActivityRow(NamedTuple):
+    """A buy, a sale or one side of a swap of a token."""
+
+    slot: int
+    place: int
+    id: int
+    side: Any
+    bot: str
+    bot_name: str
+    wallet: str
+    token_changes: Changes
+    sol_change: int
+    block_time: int | None
+    signature: str
+    trade: str
+    kind: Any
+    flags: Names
+    currency: str
+    beside_sol: int
+    beside_tokens: Changes
+    explained: int | None
+
+    @property
+    def position(self) -> TradePosition:
+        """Its place in the list."""
+        return TradePosition(self.slot, self.place, self.id)
+
+
+ACTIVITY = f"""
+SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_name,
+       w.address AS wallet, t.token_changes, t.sol_change, t.block_time, t.signature,
+       t.uid AS trade, t.kind, t.flags, t.currency, t.beside_sol, t.beside_tokens, t.explained
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
+"""
+TRADERS_OF_MINT = "SELECT COUNT(*) FROM token_trader WHERE mint = ? AND side = ?"
+
+
+# ---- what arrived --------------------------------------------------------------------------------
+class HeadRow(NamedTuple):
+    """The highest numbers at one moment: everything that has arrived is at or below them."""
+
+    arrival: int
+    post: int
+    trade: int
+
+
+HEAD = """
+SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
+       (SELECT COALESCE(MAX(id), 0) FROM post) AS post,
+       (SELECT COALESCE(MAX(id), 0) FROM trade) AS trade
+"""
+
+
+class NewestRow(NamedTuple):
+    """The public ids of the newest there is, None where there is none."""
+
+    bot: str | None
+    post: str | None
+    trader: str | None
+    season: str | None
+    mint: str | None
+
+
+NEWEST = """
+SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
+       (SELECT uid FROM post WHERE id = (SELECT MAX(id) FROM post)) AS post,
+       (SELECT uid FROM trader WHERE id = (SELECT MAX(id) FROM trader)) AS trader,
+       (SELECT uid FROM season WHERE id = (SELECT MAX(id) FROM season)) AS season,
+       (SELECT n.address FROM trade_mint m JOIN mint n ON n.id = m.mint_id
+        WHERE m.id = (SELECT MAX(id) FROM trade_mint)) AS mint
+"""
+
+
+class ArrivalRow(NamedTuple):
+    """A post or a trade that arrived, a verification or a wallet's coverage that changed."""
+
+    id: int
+    kind: str
+    post_id: int | None
+    trade_id: int | None
+    wallet_id: int | None
+
+
+ARRIVALS = (
+    "SELECT id, kind, post_id, trade_id, wallet_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?"
+)
+
+
+class CoverageRow(NamedTuple):
+    """What is known of a wallet, and whose it is. `coverage`: JSON."""
+
+    id: int
+    address: str
+    coverage: str | None
+    bot: str
+    bot_name: str
+
+
+COVERAGES = """
+SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
+FROM wallet w JOIN bot b ON b.id = w.bot_id"""
+
+
+class StateRow(NamedTuple):
+    """What is known of a wallet; `coverage`: JSON."""
+
+    address: str
+    coverage: str | None
+
+
+class ArrivedRow(NamedTuple):
+    """The number of an arrival and of the row that arrived."""
+
+    arrival: int
+    row_id: int
+
+
+ARRIVED_POSTS = "SELECT r.id AS arrival, p.id AS row_id FROM post p CROSS JOIN arrival r"
+LAST_POST = """
+SELECT post_id FROM arrival WHERE kind = 'post' AND id <= ? ORDER BY id DESC LIMIT 1"""
+# The newest trade that had arrived by then and that no rebuild took back.
+LAST_TRADE = """
+SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
+"""
+
+
+# ---- bots ----------------------------------------------------------------------------------------
+BOTS_CALLED = """
+SELECT uid FROM bot WHERE uid = ? OR handle = ? OR LOWER(name) = ? ORDER BY id LIMIT ?"""
+MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT ?"
+
+
+class BotRow(NamedTuple):
+    """A bot with the wallet that leads. `voice` and `coverage` are JSON.
+
+    `since`: when a mere claim of a wallet that another bot had proven begins, else None.
+    """
+
+    id: int
+    uid: str
+    handle: str
+    name: str
+    bio: str
+    voice: str
+    avatar_url: str | None
+    auto_post: int
+    created_at: int
+    retired_at: int | None
+    address: str | None
+    attached_at: int | None
+    ownership: Any
+    results: Annotated[dict[str, Any] | None, WALLET_PARTS["results"]]
+    coverage: str | None
+    positions: Annotated[list[dict[str, Any]] | None, WALLET_PARTS["positions"]]
+    reconciliation: Annotated[dict[str, Any] | None, WALLET_PARTS["reconciliation"]]
+    average_cost: Annotated[dict[str, Any] | None, WALLET_PARTS["average_cost"]]
+    by_quote: Annotated[dict[str, Any] | None, WALLET_PARTS["by_quote"]]
+    last_trade_at: int | None
+    last_post_at: int | None
+    since: int | None
+
+
+BOT = f"""
+SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
+       b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
+       w.reconciliation, w.average_cost, w.by_quote, w.last_trade_at,
+       (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
+       AS last_post_at, w.bot_since AS since
+FROM bot b LEFT JOIN attachment a ON a.id = {LEAD}
+LEFT JOIN wallet w ON w.id = a.wallet_id
+"""
+
+
+class FormerWalletRow(NamedTuple):
+    """A wallet that a bot held before."""
+
+    bot_id: int
+    address: str
+
+
+FORMER_WALLETS = """
+SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM attachment c
+    WHERE c.bot_id = a.bot_id AND c.wallet_id = a.wallet_id AND c.detached_at IS NULL)
+AND a.bot_id IN """
+
+
+# ---- post rows -----------------------------------------------------------------------------------
+# Whether the wallet that a post `p` is judged against was proven while it was attached.
+POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
+    SELECT 1 FROM attachment a
+    WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
+    AND a.attached_at <= p.created_at AND (a.detached_at IS NULL OR a.detached_at >= p.created_at)
+) THEN 'proven' ELSE 'claimed' END AS ownership"""
+
+
+class PostRow(NamedTuple):
+    """A post with what it is judged by: from `trade_kind` on, the trade it names, as TradeRow has
+    it, null without one.
+
+    `currency`: the mint of the stablecoin that the trade was priced in, empty for SOL.
+    """
+
+    id: int
+    uid: str
+    bot: str
+    bot_name: str
+    event_id: str
+    body: str
+    mint: str | None
+    symbol: str | None
+    signature: str | None
+    reason: str | None
+    source: Any
+    status: Any
+    trade: str | None
+    checked_at: int | None
+    status_reason: str | None
+    event_at: int
+    created_at: int
+    channel: Any
+    key: str | None
+    wallet: str | None
+    sanitized: int
+    hidden_at: int | None
+    ownership: Any
+    trade_kind: Any
+    trade_wallet: str | None
+    trade_mint: str | None
+    trade_symbol: str | None
+    token_changes: Changes | None
+    beside_tokens: Changes | None
+    sol_change: int | None
+    beside_sol: int | None
+    currency: str | None
+    realized: Any
+    result: int | None
+    cost: int | None
+    explained: int | None
+    slot: int | None
+    block_time: int | None
+    trade_flags: Names | None
+    # When the bot first connected the wallet of the trade.
+    connected_at: int | None
+    log: str | None
+    # The index of its leaf there.
+    log_place: int | None
+    # Of the wallet that it is judged against.
+    backfilled: int | None
+    trouble: str | None
+
+
+POST = f"""
+SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
+       COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
+       t.uid AS trade, p.checked_at, p.status_reason, p.event_at, p.created_at, p.channel,
+       k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, {POST_OWNERSHIP},
+       t.kind AS trade_kind, v.address AS trade_wallet, t.mint AS trade_mint,
+       n.symbol AS trade_symbol, t.token_changes, t.beside_tokens, t.sol_change, t.beside_sol,
+       t.currency, t.realized, t.result, t.cost, t.explained, t.slot, t.block_time,
+       t.flags AS trade_flags,
+       (SELECT MIN(a.attached_at) FROM attachment a
+        WHERE a.bot_id = p.bot_id AND a.wallet_id = t.wallet_id) AS connected_at,
+       g.uid AS log, p.leaf_id - g.first_leaf AS log_place, w.backfilled, w.trouble
+FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
+LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
+LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN wallet v ON v.id = t.wallet_id
+LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
+"""
+
+
+class ContradictedRow(NamedTuple):
+    """The bot of a post that does not match its transaction."""
+
+    uid: str
+    name: str
+
+
+CONTRADICTED = """
+SELECT b.uid, b.name FROM post p JOIN bot b ON b.id = p.bot_id WHERE p.status = 'mismatch'
+ORDER BY p.id DESC LIMIT ?"""
+
+
+# ---- reads ---------------------------------------------------------------------------------------
+Row = TypeVar("Row")
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None
 # Bots or tokens that share a name, and posts that are counted for the front page.
@@ -76,18 +435,12 @@ POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
-    """Which posts: of a bot (its uid), about a mint, of a status; None for all."""
+    """Which posts: of a bot (its uid), about a mint, of a status, by a writer; None for all."""
 
     bot: str | None = None
     mint: str | None = None
     status: str | None = None
-
-
-class PostKind(NamedTuple):
-    """Posts that one index holds in order: by whom and of which status; None for all."""
-
-    source: str | None
-    status: str | None
+    source: str | None = None
 
 
 ALL_POSTS = PostFilter()
@@ -101,48 +454,41 @@ def list_posts(
     status: str | None = None,
 ) -> list[PostRow]:
     """Return posts, newest first, below the id `before`. `bot`: its uid."""
-    wanted = PostFilter(bot, mint, status)
-    lists = [list_post_ids(limit, before, bot, mint, *kind) for kind in _list_kinds(wanted)]
+    parts = _split(PostFilter(bot, mint, status))
+    lists = [list_post_ids(limit, before, part) for part in parts]
     found = find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
     return sorted(found.values(), key=attrgetter("id"), reverse=True)
 
 
-def _list_kinds(wanted: PostFilter) -> list[PostKind]:
-    """The kinds to ask for: each alone where no index holds them together."""
+def _split(wanted: PostFilter) -> list[PostFilter]:
+    """Split a filter into ones whose posts an index holds in order."""
     if sum(one is not None for one in wanted) < 2:
-        return [PostKind(None, wanted.status)]
+        return [wanted]
+    sources = (wanted.source,) if wanted.source else WRITERS
     statuses = (wanted.status,) if wanted.status else POST_STATUSES
-    return [PostKind(*kind) for kind in itertools.product(WRITERS, statuses)]
-
-
-def list_post_ids(
-    limit: int,
-    before: int | None = None,
-    bot: str | None = None,
-    mint: str | None = None,
-    source: str | None = None,
-    status: str | None = None,
-) -> list[int]:
-    """Return the numbers of posts as list_posts does; `source` and `status`: of these alone."""
-    filters = [
-        ("p.id < ?", before) if before else None,
-        *_post_filters(PostFilter(bot, mint), PostKind(source, status)),
+    return [
+        wanted._replace(source=source, status=status)
+        for source, status in itertools.product(sources, statuses)
     ]
+
+
+def list_post_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
+    """Return the numbers of posts as list_posts does, by one index."""
+    filters = [("p.id < ?", before) if before else None, *_post_filters(wanted)]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
 
 
-def _post_filters(wanted: PostFilter, kind: PostKind) -> Sequence[Condition]:
+def _post_filters(wanted: PostFilter) -> Sequence[Condition]:
     return (
         ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", wanted.bot) if wanted.bot else None,
         ("p.mint = ?", wanted.mint) if wanted.mint else None,
-        ("p.source = ?", kind.source) if kind.source else None,
-        ("p.status = ?", kind.status) if kind.status else None,
+        ("p.source = ?", wanted.source) if wanted.source else None,
+        ("p.status = ?", wanted.status) if wanted.status else None,
     )
 
 
 def find_bot_ids(name: str) -> list[str]:
-    """Return the public ids of the bots of this id, handle or name, the oldest first."""
     handle = name.lower().removeprefix("@")
     return select(str, BOTS_CALLED, (name, handle, handle, MAX_CALLED))
 
@@ -158,7 +504,6 @@ def list_contradicted() -> list[ContradictedRow]:
 
 
 def find_post(uid: str) -> PostRow | None:
-    """Return the post of this public id, if there is one."""
     return select_one(PostRow, POST + "WHERE p.uid = ?", (uid,))
 
 
@@ -168,7 +513,6 @@ def find_last_id(table: str) -> int:
 
 
 def find_posts(ids: Sequence[int]) -> dict[int, PostRow]:
-    """Return {id: row}."""
     if not ids:
         return {}
     rows = select(PostRow, f"{POST} WHERE p.id IN ({write_marks(ids)})", ids)
@@ -269,7 +613,6 @@ def _below(
 
 
 def find_trades(ids: Sequence[int]) -> dict[int, TradeRow]:
-    """Return {id: row}."""
     if not ids:
         return {}
     rows = select(TradeRow, f"{TRADE} WHERE t.id IN ({write_marks(ids)})", ids)
@@ -298,12 +641,10 @@ def _of_span(span: WalletSpan | None, trade: str) -> Sequence[Condition]:
 
 
 def find_origins(uids: Sequence[str]) -> dict[str, OriginRow]:
-    """Return {trade uid: row} of the purchases that sales were matched with."""
     return {row.uid: row for row in select(OriginRow, f"{ORIGIN}({write_marks(uids)})", uids)}
 
 
 def list_activity(mint: str, limit: int, before: TradePosition | None = None) -> list[ActivityRow]:
-    """Return buys, sells and swaps of a token, newest first."""
     sql, values = _select(
         ACTIVITY,
         [
@@ -321,13 +662,11 @@ def count_sides(mint: str) -> dict[str, int]:
 
 
 def count_tracked() -> int:
-    """Count the wallets that bots hold now."""
     return int(select_value(f"SELECT {COUNT_HELD}"))
 
 
 # ---- what arrived, in order ----------------------------------------------------------------------
 def find_head() -> HeadRow:
-    """Return the highest numbers at one moment: everything that arrived is at or below them."""
     return select(HeadRow, HEAD)[0]
 
 
@@ -352,55 +691,44 @@ def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
 
 
 def list_arrivals(limit: int, after: int) -> list[ArrivalRow]:
-    """Return what arrived after this arrival, in order."""
     return select(ArrivalRow, ARRIVALS, (after, limit))
 
 
 def find_coverages(ids: Sequence[int]) -> dict[int, CoverageRow]:
-    """Return {id of the wallet: row}."""
     if not ids:
         return {}
     rows = select(CoverageRow, f"{COVERAGES} WHERE w.id IN ({write_marks(ids)})", ids)
     return {row.id: row for row in rows}
 
 
-class ArrivedPost(NamedTuple):
-    """A post and the number of its arrival."""
+class Arrived(NamedTuple, Generic[Row]):
+    """A post or a trade, and the number of its arrival."""
 
     arrival: int
-    row: PostRow
+    row: Row
 
 
-class ArrivedTrade(NamedTuple):
-    """A trade and the number of its arrival."""
-
-    arrival: int
-    row: TradeRow
-
-
-def list_posts_since(limit: int, after: int, wanted: PostFilter = ALL_POSTS) -> list[ArrivedPost]:
+def list_posts_since(
+    limit: int, after: int, wanted: PostFilter = ALL_POSTS
+) -> list[Arrived[PostRow]]:
     """Return the posts after this arrival, in order of arrival, as list_trades_since does."""
     last = select_value(LAST_POST, (after,)) or 0
-    lists = [_list_arrived_posts(limit, last, wanted, kind) for kind in _list_kinds(wanted)]
+    lists = [_list_arrived_posts(limit, last, part) for part in _split(wanted)]
     arrived = list(heapq.merge(*lists))[:limit]
     rows = find_posts([one.row_id for one in arrived])
-    return [ArrivedPost(one.arrival, rows[one.row_id]) for one in arrived]
+    return [Arrived(one.arrival, rows[one.row_id]) for one in arrived]
 
 
-def _list_arrived_posts(
-    limit: int, last: int, wanted: PostFilter, kind: PostKind
-) -> list[ArrivedRow]:
-    conditions = [
-        ("r.post_id = p.id AND r.kind = 'post' AND p.id > ?", last),
-        *_post_filters(wanted, kind),
-    ]
+def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[ArrivedRow]:
+    arrived = ("r.post_id = p.id AND r.kind = 'post' AND p.id > ?", last)
+    conditions = [arrived, *_post_filters(wanted)]
     sql, values = _select(ARRIVED_POSTS, conditions, "ORDER BY p.id LIMIT ?")
     return select(ArrivedRow, sql, [*values, limit])
 
 
 def list_trades_since(
     limit: int, after: int, spans: Sequence[WalletSpan] | None = None, mint: str | None = None
-) -> list[ArrivedTrade]:
+) -> list[Arrived[TradeRow]]:
     """Return the trades after this arrival, in order of arrival: as quick whatever the filter and
     however far back.
 
@@ -413,7 +741,7 @@ def list_trades_since(
     ]
     arrived = list(heapq.merge(*lists))[:limit]
     rows = find_trades([one.row_id for one in arrived])
-    return [ArrivedTrade(one.arrival, rows[one.row_id]) for one in arrived if one.row_id in rows]
+    return [Arrived(one.arrival, rows[one.row_id]) for one in arrived if one.row_id in rows]
 
 
 def _list_arrived(
@@ -435,7 +763,6 @@ def _list_arrived(
 
 # ---- bots ---------------------------------------------------------------------------------
 def list_bots(limit: int, before: int | None = None) -> list[BotRow]:
-    """Return bots, newest first, below the id `before`."""
     sql, values = _select(
         BOT, [("b.id < ?", before) if before else None], "ORDER BY b.id DESC LIMIT ?"
     )
@@ -443,13 +770,11 @@ def list_bots(limit: int, before: int | None = None) -> list[BotRow]:
 
 
 def find_bot(uid: str) -> BotRow | None:
-    """Return the bot of this public id, if there is one."""
     row = select_one(BotRow, BOT + "WHERE b.uid = ?", (uid,))
     return row and add_wallets([row])[0]
 
 
 def is_owner(owner_id: int, bot: str) -> bool:
-    """Whether this owner has the bot of this public id."""
     found = select_value("SELECT 1 FROM bot WHERE uid = ? AND owner_id = ?", (bot, owner_id))
     return found is not None
 
@@ -461,3 +786,106 @@ def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
     for row in select(FormerWalletRow, sql, bot_ids):
         held.setdefault(row.bot_id, []).append(row.address)
     return held
+
+
+# ---- added up ------------------------------------------------------------------------------------
+class PartRow(NamedTuple):
+    """What was derived of a wallet that a bot holds besides the one that leads, as in BotRow."""
+
+    bot_id: int
+    last_trade_at: int | None
+    results: Annotated[Json | None, WALLET_PARTS["results"]]
+    positions: Annotated[list[Json] | None, WALLET_PARTS["positions"]]
+    reconciliation: Annotated[Json | None, WALLET_PARTS["reconciliation"]]
+    average_cost: Annotated[Json | None, WALLET_PARTS["average_cost"]]
+    by_quote: Annotated[Json | None, WALLET_PARTS["by_quote"]]
+
+
+PARTS = f"""
+SELECT a.bot_id, w.last_trade_at, w.results, w.positions, w.reconciliation, w.average_cost,
+       w.by_quote
+FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL AND a.id <> {LEAD}
+JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at, a.id
+"""
+
+
+def add_wallets(rows: Sequence[BotRow]) -> list[BotRow]:
+    """Return bots with the sums over all their wallets; `rows` have those of the lead wallet."""
+    if not rows:
+        return []
+    others = defaultdict(list)
+    for part in select(PartRow, PARTS.format(write_marks(rows)), [row.id for row in rows]):
+        others[part.bot_id].append(part)
+    return [_add_parts(row, others[row.id]) if row.id in others else row for row in rows]
+
+
+def _add_parts(row: BotRow, others: Sequence[PartRow]) -> BotRow:
+    parts: list[BotRow | PartRow] = [row, *others]
+    return row._replace(
+        results=_join(lambda found: found[0], [one.results for one in parts]),
+        positions=_join(add_positions, [one.positions for one in parts]),
+        reconciliation=_join_whole([one.reconciliation for one in parts]),
+        average_cost=_join(add_amounts, [one.average_cost for one in parts]),
+        by_quote=_join(_add_books, [one.by_quote for one in parts]),
+        last_trade_at=max(one.last_trade_at or 0 for one in parts) or None,
+    )
+
+
+def _join(add: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> Any:
+    """Add up the parts that were derived; a damaged one damages the whole."""
+    known = [one for one in parts if one is not None]
+    damaged = [one for one in known if isinstance(one, Damaged)]
+    if damaged or not known:
+        return next(iter(damaged), None)
+    return add(known)
+
+
+def _join_whole(parts: Sequence[Any]) -> Any:
+    return None if None in parts else _join(add_amounts, parts)
+
+
+def add_amounts(parts: Sequence[Mapping[str, Any]]) -> Json:
+    """Add up members of the same names: counts, and amounts as text. `...Sol` is shown again."""
+    told: Json = {
+        name: _add([one[name] for one in parts]) for name in parts[0] if not name.endswith("Sol")
+    }
+    return {
+        name: sol(int(told[name.replace("Sol", "Lamports")]))
+        if name.endswith("Sol")
+        else told[name]
+        for name in parts[0]
+    }
+
+
+def _add(values: Sequence[Any]) -> Any:
+    return sum(values) if isinstance(values[0], int) else str(sum(map(int, values)))
+
+
+def add_positions(parts: Iterable[Iterable[Json]]) -> list[Json]:
+    by_mint: dict[str, list[Json]] = defaultdict(list)
+    for one in (one for part in parts for one in part):
+        by_mint[one["mint"]].append(one)
+    return [_add_position(found) for _, found in sorted(by_mint.items())]
+
+
+def _add_position(parts: Sequence[Json]) -> Json:
+    costs = [int(one["costLamports"]) for one in parts if one["costLamports"] is not None]
+    return {
+        **parts[0],
+        "amountRaw": _add([one["amountRaw"] for one in parts]),
+        "costLamports": show_lamports(sum(costs)) if costs else None,
+        "unknownBasisRaw": _add([one["unknownBasisRaw"] for one in parts]),
+    }
+
+
+def _add_books(parts: Sequence[Mapping[str, Json]]) -> Json:
+    books = defaultdict(list)
+    for mint, book in (item for part in parts for item in part.items()):
+        books[mint].append(book)
+    return {
+        mint: {
+            "reconciliation": _join_whole([one["reconciliation"] for one in found]),
+            "positions": [one for book in found for one in book["positions"]],
+        }
+        for mint, found in sorted(books.items())
+    }

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from storage.rows import select, select_value, write_marks
 from web.api import market
 from web.api.market import TokenRow
-from web.api.serialize import show_time
+from web.api.serialize import count_seconds
 
 Json = dict[str, Any]
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
@@ -47,16 +47,6 @@ FROM token t CROSS JOIN sampled s WHERE t.mint IN ({}) ORDER BY t.mint, s.at
 """
 
 
-class CreatedRow(NamedTuple):
-    """When the pair of a token was created, in ms."""
-
-    mint: str
-    at: int | None
-
-
-CREATED = "SELECT mint, pair_created_at AS at FROM token WHERE mint IN "
-
-
 class Query(NamedTuple):
     """What of the market is asked for: one of SORTS and of FILTERS."""
 
@@ -85,13 +75,17 @@ def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
         matching = [row for row in found if MATCHES[query.filter](row, current)]
         total, tracked = len(matching), len(found)
         rows = sort_rows(matching, query.sort, now, current)[start : start + limit]
-    entries = [add_counts(market.show_entry(row, current)) for row in rows]
     changes = find_changes(rows, now, current)
     prices = find_known_prices([row.mint for row in rows], now)
-    created = find_created([row.mint for row in rows])
-    for one in entries:
-        add_age(one, created[one["mint"]], now)
-        one["changes"], one["prices"] = changes[one["mint"]]._asdict(), prices[one["mint"]]
+    entries = [
+        {
+            **add_counts(market.show_entry(row, current)),
+            "ageSeconds": count_seconds(row.pair_created_at, now),
+            "changes": changes[row.mint]._asdict(),
+            "prices": prices[row.mint],
+        }
+        for row in rows
+    ]
     return MarketTable(entries, total, tracked)
 
 
@@ -106,21 +100,7 @@ def add_counts(entry: Json) -> Json:
     return {**entry, "checks": checks, "facts": facts, "counts": counts}
 
 
-def find_created(mints: Sequence[str]) -> dict[str, int | None]:
-    """Return {mint: when its pair was created} in ms."""
-    return {
-        row.mint: row.at for row in select(CreatedRow, f"{CREATED}({write_marks(mints)})", mints)
-    }
-
-
-def add_age(entry: Json, created_at: int | None, now: int) -> None:
-    """Add `pairCreatedAt` and `ageSeconds`, null where no provider told it. Times in ms."""
-    entry["pairCreatedAt"] = show_time(created_at)
-    entry["ageSeconds"] = None if created_at is None else max(0, now - created_at) // 1000
-
-
 def count_checks(row: TokenRow, status: str) -> int:
-    """Count the checks of this status in their stored JSON."""
     return (row.checks or "").count(f'"status":"{status}"')
 
 
@@ -155,12 +135,10 @@ def sort_rows(rows: Sequence[TokenRow], sort: str, now: int, current: int) -> li
 
 
 def is_stale(row: TokenRow, current: int) -> bool:
-    """Whether the quote of a token is older than `current` (ms)."""
     return (row.quoted_at or 0) < current
 
 
 def read_number(text: str | None) -> Decimal | None:
-    """Read exact decimal text; None stays None."""
     return None if text is None else Decimal(text)
 
 
@@ -200,7 +178,6 @@ def find_changes(rows: Sequence[TokenRow], now: int, current: int) -> dict[str, 
 
 
 def find_change(before: str | None, after: str | None) -> Decimal | None:
-    """Return a change in percent, None where a price is missing."""
     old, new = read_number(before), read_number(after)
     return (new / old - 1) * 100 if old and new is not None else None
 

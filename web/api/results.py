@@ -164,7 +164,6 @@ def _add_up_hours(
 def show_results(
     told: Told, since: str | None, *, provisional: bool, open_positions: int
 ) -> Results:
-    """Make the Results."""
     t = told.sums.get(SOL, NOTHING)
     return {
         "since": since,
@@ -213,7 +212,6 @@ def is_traded(sums: Sums) -> bool:
 
 
 def show_currency(money: Quote, sums: Sums, drawdown: int | None) -> CurrencyResults:
-    """Make the CurrencyResults."""
     return {
         "currency": money.symbol,
         "mint": money.mint,

@@ -116,7 +116,6 @@ def find_risk(source: Source, bot_id: int) -> Risk | None:
 
 
 def find_risk_reason(bot: Mapping[str, Any]) -> str | None:
-    """Tell why a Bot has no risk of its results, or None."""
     if bot["wallet"] is None:
         return "no_wallet"
     if bot["results"] is None:
@@ -136,7 +135,6 @@ def list_windows(bot_id: int, now: int) -> list[Json]:
 
 
 def _read_record(bot_id: int, until: int | None = None) -> dict[str, Sums]:
-    """Return {money: sums} of a bot's record, of all of it or before an hour."""
     totals = read_totals(read_rows, OF_RECORD, [bot_id], MONEYS, until)
     return {money: sums for (_, money), sums in totals.items()}
 

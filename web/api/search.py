@@ -13,13 +13,12 @@ from chain.base58 import is_base58
 from chain.stored.trades import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
 from storage import search
-from storage.rows import select, select_one
+from storage.rows import select, select_one, select_value
 from web.api import paging, queries, v1
 from web.api.arguments import Args
-from web.api.post_statements import PostRow
+from web.api.queries import PostRow, TradeRow
 from web.api.serialize import show_time
 from web.api.shapes import Time, TypedDict, described
-from web.api.statements import TradeRow
 from web.server.application import find_app
 
 MAX_QUERY, MAX_OTHERS = 200, 10
@@ -82,12 +81,6 @@ class FoundTokenRow(NamedTuple):
     discovered_at: int | None
 
 
-class MintRow(NamedTuple):
-    """A mint that an observed wallet moved."""
-
-    mint: str
-
-
 class SearchPosition(NamedTuple):
     """Where a page of results begins: after this many that are no posts, below this post's id."""
 
@@ -116,7 +109,6 @@ def read_query(text: str) -> str:
 
 
 def find_others(query: str) -> Found:
-    """Find bots, paper traders, tokens and transactions."""
     if is_base58(query, 64):
         ids = sorted(select(int, TRADES, (query, MAX_OTHERS)))
         return Found(trades=list(queries.find_trades(ids).values()))
@@ -146,7 +138,7 @@ def _find_tokens(name: str) -> list[FoundTokenRow]:
 def _find_token(mint: str) -> list[FoundTokenRow]:
     """The token of this address, if the scout or an observed wallet ever met it."""
     known = select_one(FoundTokenRow, TOKEN, (mint,))
-    if known is None and select(MintRow, MOVED, (mint,)):
+    if known is None and select_value(MOVED, (mint,)):
         known = FoundTokenRow(mint, None, None, None)
     return [_show(known)] if known else []
 
@@ -178,7 +170,6 @@ def find_posts(query: str, limit: int, below: int = END) -> list[PostRow]:
 # ---- the list of the API -------------------------------------------------------------------------
 @v1.cached_list("/search", SearchHit, "cursor", "q")
 def search_everything(args: Args) -> Json:
-    """Make the list of what a query finds: posts after everything else."""
     limit, query = paging.read_limit(args), read_query(args.get("q", ""))
     if not query:
         raise Problem("invalid_parameter", "q is required: a name, ticker, address or words")
@@ -197,7 +188,6 @@ def search_everything(args: Args) -> Json:
 
 
 def show_others(found: Found) -> Iterable[SearchHit]:
-    """Make the SearchHits of what is no post."""
     for bot in found.bots:
         yield show_hit("bot", bot.uid, bot.name, f"/bots/{bot.uid}", bot.created_at)
     for trader in found.traders:
@@ -210,7 +200,6 @@ def show_others(found: Found) -> Iterable[SearchHit]:
 
 
 def show_post_hit(row: PostRow) -> SearchHit:
-    """Make the SearchHit of a post."""
     text = None if row.hidden_at else row.body
     hit = show_hit("post", row.uid, row.bot_name, f"/posts/{row.uid}", row.created_at, text)
     return {**hit, "status": row.status}

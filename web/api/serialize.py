@@ -32,12 +32,10 @@ def show_sol(lamports: int) -> str: ...
 @overload
 def show_sol(lamports: int | None) -> str | None: ...
 def show_sol(lamports: int | None) -> str | None:
-    """Return lamports as exact SOL, as in `0.000005`."""
     return None if lamports is None else sol(lamports)
 
 
 def show_share(percent: int | None) -> str | None:
-    """Write 0 to 100 as `0.98`."""
     return None if percent is None else f"{percent // 100}.{percent % 100:02}"
 
 

@@ -59,7 +59,6 @@ Ownership = Annotated[Proof, Field(description="proven: its holder signed for it
 
 
 def described(description: str) -> Any:
-    """The description of a field, for Annotated."""
     return Field(description=description)
 
 

@@ -7,8 +7,8 @@ from flask import Response
 from accounts.spreadsheet import disarm, write_lines
 from storage import database
 from web.api.look_back import Wanted, find_trades
+from web.api.queries import TradePosition, TradeRow
 from web.api.serialize import Json
-from web.api.statements import TradePosition, TradeRow
 from web.server import gate
 from web.server.application import find_app
 
@@ -103,7 +103,6 @@ def write_cell(column: str, value: object) -> str:
 
 
 def make_trade_cells(trade: Json) -> Cells:
-    """Return the cells of a trade, by column."""
     outside = trade["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
     return {
         **{name: trade[name] for name in OF_TRADE},

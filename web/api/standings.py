@@ -49,7 +49,6 @@ class CompetitorRow(NamedTuple):
 
     @property
     def coverage(self) -> Coverage:
-        """Of the least complete of its wallets."""
         return find_least(self.coverages)
 
     @property
@@ -75,7 +74,6 @@ class Order(NamedTuple):
 
     @property
     def tier(self) -> str:
-        """The column of the part of the list."""
         return f"{self.by}_tier"
 
 
@@ -90,7 +88,6 @@ ORDERS: dict[Sort, Order] = {
 
 
 def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
-    """Return {bot id: row}."""
     sql = f"{COMPETITORS}WHERE b.id IN ({write_marks(bots)})"
     held = list_held(bots)
     return {row.id: _add_coverages(row, held) for row in select(CompetitorRow, sql, bots)}

@@ -24,11 +24,11 @@ from notify import messages
 from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
+from web.api.queries import CoverageRow
 from web.api.scaled import read_scales
-from web.api.shapes import Address, Time, TypedDict, Untrusted
-from web.api.statements import CoverageRow
+from web.api.serialize import Json
 from web.api.trades import show_trades
-from web.api.wallets import Coverage, show_coverage
+from web.api.wallets import show_coverage
 from web.server import gate
 from web.server.application import find_app
 from web.server.auth import ApiCaller
@@ -66,25 +66,6 @@ def open_stream() -> Response:
     return response
 
 
-class CoverageChange(TypedDict):
-    """A change of a wallet's coverage, as sent to webhooks."""
-
-    botId: str
-    botName: Untrusted
-    wallet: Address
-    coverage: Coverage
-    eventAt: Time | None
-
-
-class News(TypedDict):
-    """A new or changed post, as streamed to pages."""
-
-    id: str
-    botId: str
-    status: str
-    createdAt: Time
-
-
 @dataclass(frozen=True)
 class Event:
     """An event as it is sent, and its arrival. `raw` is empty where a rebuild took the trade back,
@@ -116,7 +97,6 @@ def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Even
 
 
 def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
-    """Return what arrived after this arrival, in order, as the API shows it."""
     arrivals = queries.list_arrivals(limit, after)
     scales = read_scales()
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
@@ -139,8 +119,8 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     ]
 
 
-def show_change(row: CoverageRow) -> CoverageChange:
-    """Make what is told of a wallet whose coverage changed: as it is now."""
+def show_change(row: CoverageRow) -> Json:
+    """Show a wallet whose coverage changed, as it is now, to webhooks."""
     coverage = show_coverage(row.address, row.coverage)
     return {
         "botId": row.bot,
@@ -151,8 +131,8 @@ def show_change(row: CoverageRow) -> CoverageChange:
     }
 
 
-def show_news(post: Mapping[str, Any]) -> News:
-    """Make what pages are told of a post: which it is, whose, and its verification."""
+def show_news(post: Json) -> Json:
+    """Show a new or changed post to pages."""
     return {
         "id": post["id"],
         "botId": post["botId"],
@@ -171,7 +151,6 @@ def write_event(secret: str, arrival: int, kind: str, shown: Mapping[str, Any]) 
 
 
 def write_id(secret: str, arrival: int) -> bytes:
-    """Write the id of an event: a cursor for `since`."""
     return paging.write_cursor(secret, paging.ARRIVALS, (arrival,)).encode()
 
 
@@ -257,7 +236,6 @@ class StreamHub:
         return subscriber
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Close a stream."""
         with self._news:
             self._subscribers.pop(subscriber, None)
 

@@ -64,12 +64,10 @@ class Filters(NamedTuple):
 
     @property
     def real(self) -> bool:
-        """Are posts of wallet bots wanted?"""
         return self.source != "paper" and self.label != "simulated"
 
     @property
     def simulated(self) -> bool:
-        """Are posts of paper traders wanted?"""
         wanted = self.source in ("", "paper") and self.label in ("", "simulated")
         return self.paper and wanted and self.bot is None
 
@@ -92,14 +90,15 @@ def list_page(size: int, position: Start | None = None, filters: Filters = ALL) 
 
 
 def find_newest() -> Start:
-    """Return the start above everything that has arrived."""
     return Start(queries.find_last_id("post") + 1, queries.find_last_id("paper_post") + 1)
 
 
 def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
     # An index holds the posts of one kind, newest first; a list of lists has none.
     lists = [
-        queries.list_post_ids(limit, start.post, filters.bot, mint, source, status)
+        queries.list_post_ids(
+            limit, start.post, queries.PostFilter(filters.bot, mint, status, source)
+        )
         for mint in _list_choices(filters)
         for source, status in _list_kinds(filters)
     ]
@@ -130,11 +129,9 @@ def _list_choices(filters: Filters) -> tuple[str | None, ...]:
 
 
 def find_time(post: paper.NumberedPost) -> datetime:
-    """Return when a post was created."""
     return datetime.fromisoformat(post.shown["createdAt"])
 
 
 def find_post(uid: str) -> Json | None:
-    """Return a post of either kind, or None."""
     row = queries.find_post(uid)
     return show_posts([row])[0] if row else paper.find_post(uid)

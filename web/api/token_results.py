@@ -86,7 +86,6 @@ def write_totals(spans: Sequence[Span]) -> tuple[str, list[Any]]:
 
 
 def find_ends(spans: Sequence[Span], limit: int) -> list[list[TokenRow]]:
-    """The tokens that earned most, and those that earned least."""
     sql, values = write_totals(spans)
     return [
         select(TokenRow, f"{sql} ORDER BY realized {way}, mint LIMIT {limit}", values)
@@ -106,7 +105,6 @@ def list_by_token(bot_id: int) -> list[TokenResult] | None:
 
 
 def list_tokens(bot_id: int, limit: int, after: tuple[int, str] | None) -> list[TokenRow]:
-    """List tokens below a result and mint, the best first."""
     spans = select(Span, SPANS, [bot_id])
     if not spans:
         return []
@@ -116,7 +114,6 @@ def list_tokens(bot_id: int, limit: int, after: tuple[int, str] | None) -> list[
 
 
 def show_tokens(rows: Sequence[TokenRow]) -> list[TokenResult]:
-    """Make the TokenResults."""
     symbols = market.find_symbols(sorted(row.mint for row in rows))
     return [
         {

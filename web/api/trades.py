@@ -11,6 +11,7 @@ from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, select, write_marks
 from web.api import market
 from web.api.copying import Excluded
+from web.api.queries import ActivityRow, StateRow, TradeRow
 from web.api.scaled import Scales, find_multiplier, read_scales, write_multiplier
 from web.api.serialize import show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
@@ -28,7 +29,6 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.statements import ActivityRow, StateRow, TradeRow
 from web.api.wallets import Coverage, CoverageState
 
 # Kinds that are paid in a currency, and those that may be: an order can be filled by a market.
@@ -217,7 +217,6 @@ STATES = "SELECT address, coverage FROM wallet WHERE address IN "
 
 
 def find_states(wallets: Iterable[str]) -> dict[str, CoverageState]:
-    """Return {address: how much of its history is known}."""
     asked = sorted(wallets)
     rows = select(StateRow, f"{STATES}({write_marks(asked)})", asked) if asked else []
     return {row.address: read_coverage(row.coverage)["state"] for row in rows}
@@ -226,7 +225,6 @@ def find_states(wallets: Iterable[str]) -> dict[str, CoverageState]:
 def show_trade(
     row: TradeRow, symbols: Mapping[str, str], state: CoverageState, scales: Scales
 ) -> Trade:
-    """Make the Trade. `symbols`: {mint: symbol}, as far as they are known."""
     money = find_money(row.kind, row.currency, row.realized)
     return {
         "id": row.uid,
@@ -328,7 +326,6 @@ def show_changes(
 def show_change(
     change: Sequence[Any], symbols: Mapping[str, str], multiplier: Fraction | None
 ) -> TokenChange:
-    """Make the TokenChange."""
     mint, raw, decimals = change
     return {
         "mint": mint,
@@ -341,13 +338,11 @@ def show_change(
 
 
 def explorer_url(signature: str) -> str:
-    """Return the page of a public explorer about a transaction."""
     return f"https://solscan.io/tx/{signature}"
 
 
 # ---- who traded a token --------------------------------------------------------------------------
 def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[TokenTrade]:
-    """Make the TokenTrades of a token."""
     scales = read_scales()
     return [show_activity(row, mint, scales) for row in list_moving(rows, mint)]
 

@@ -1,7 +1,8 @@
 """/api/v1: every route needs a key; read, validate, query, answer."""
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -29,8 +30,8 @@ from web.api.look_back import (
 from web.api.market import MarketEntry
 from web.api.me import Me
 from web.api.posts import LogPromise, Post, show_posts
+from web.api.queries import TradePosition
 from web.api.serialize import show_time
-from web.api.statements import TradePosition
 from web.api.trades import PAYABLE_KINDS, TokenTrade, Trade, show_activities, show_trades
 from web.api.wallets import Position, show_coverage
 from web.server import gate
@@ -45,8 +46,23 @@ Json = dict[str, Any]
 
 
 def show_list(data: Any, limit: int, next_cursor: str | None = None, **more: Any) -> Json:
-    """Make the envelope of every list."""
     return {"data": data, "nextCursor": next_cursor, "limit": limit, **more}
+
+
+def show_page(
+    rows: Sequence[Any],
+    limit: int,
+    scope: paging.Scope,
+    place: Callable[[Any], paging.Position],
+    show: Callable[[Sequence[Any]], Any] = list,
+    **more: Any,
+) -> Json:
+    """Make a list of the first `limit` rows; if there are more, with a cursor of the last one's
+    place.
+    """
+    page, is_more = paging.cut_page(rows, limit)
+    cursor = write_cursor(scope, place(page[-1])) if is_more else None
+    return show_list(show(page), limit, cursor, **more)
 
 
 # ---- cached answers ------------------------------------------------------------------------------
@@ -107,7 +123,6 @@ def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
 
 
 def start_of_minute(now: int) -> int:
-    """Return when the minute of this time began, both in ms."""
     return now - now % MINUTE_MS
 
 
@@ -148,31 +163,26 @@ def write_cursor(scope: paging.Scope, position: paging.Position) -> str:
 
 
 def write_newest(arrival: int) -> str:
-    """Return the position for `since` of what arrives after this arrival."""
     return write_cursor(paging.ARRIVALS, (arrival,))
 
 
 # ---- bots ----------------------------------------------------------------------------------------
 @cached_list("/bots", bots.Bot, "cursor")
 def list_bots(args: Args) -> Json:
-    """Make the list of bots, newest first."""
     limit, position = paging.read_limit(args), read_cursor(args, ("bots",), paging.IdPosition)
     before = position.id if position else None
-    rows, more = paging.cut_page(queries.list_bots(limit + 1, before), limit)
-    following = write_cursor(("bots",), (rows[-1].id,)) if more else None
-    return show_list(bots.show_bots(rows), limit, following)
+    rows = queries.list_bots(limit + 1, before)
+    return show_page(rows, limit, ("bots",), lambda row: (row.id,), bots.show_bots)
 
 
 @cached_object("/bots/<uid>", bots.BotDetail, "trades", "feed")
 def show_one_bot(args: Args, uid: str) -> bots.BotDetail:
-    """Make one bot with its latest trades, posts and open positions."""
     trades, feed = (read_flag(args, name) for name in ("trades", "feed"))
     return bots.make_detail(uid, start_of_minute(g.now), trades=trades, feed=feed)
 
 
 @cached_object("/bots/<uid>/copying", Copying)
 def show_copying(args: Args, uid: str) -> Copying:
-    """Make what a follower right behind a bot would have got."""
     return find_copying(bots.find_row(uid).id)
 
 
@@ -190,38 +200,31 @@ class MintPosition(NamedTuple):
 
 
 def place_mint(mint: str, number: int = 0) -> MintPosition:
-    """Return the place of a token."""
     return MintPosition(int.from_bytes(mint.encode()), number)
 
 
 @cached_list("/bots/<uid>/positions", Position, "cursor")
 def list_positions(args: Args, uid: str) -> Json:
-    """Make the list of what a bot holds, by mint."""
     limit, scope, row = paging.read_limit(args), ("positions", uid), bots.find_row(uid)
     after = read_cursor(args, scope, MintPosition)
     held = bots.list_positions(row, start_of_minute(g.now)) or []
-    wanted = sorted((one for one in held if not after or one["mint"] > after.text), key=_read_mint)
-    page, more = paging.cut_page(wanted, limit)
-    return show_list(
-        page, limit, write_cursor(scope, place_mint(page[-1]["mint"])) if more else None
-    )
-
-
-def _read_mint(position: Position) -> str:
-    return position["mint"]
+    wanted = [one for one in held if not after or one["mint"] > after.text]
+    wanted.sort(key=lambda one: one["mint"])
+    return show_page(wanted, limit, scope, lambda one: place_mint(one["mint"]))
 
 
 @cached_list("/bots/<uid>/tokens", token_results.TokenResult, "cursor")
 def list_tokens(args: Args, uid: str) -> Json:
-    """Make the list of what a bot's sales of each token earned, the best first."""
     limit, scope, row = paging.read_limit(args), ("tokens", uid), bots.find_row(uid)
     after = read_cursor(args, scope, MintPosition)
     place = (after.number, after.text) if after else None
     found = [] if row.since else token_results.list_tokens(row.id, limit + 1, place)
-    rows, more = paging.cut_page(found, limit)
-    following = place_mint(rows[-1].mint, rows[-1].realized) if more else None
-    return show_list(
-        token_results.show_tokens(rows), limit, following and write_cursor(scope, following)
+    return show_page(
+        found,
+        limit,
+        scope,
+        lambda row: place_mint(row.mint, row.realized),
+        token_results.show_tokens,
     )
 
 
@@ -234,10 +237,7 @@ def list_days(args: Args, uid: str) -> Json:
     money = leaderboard.CURRENCIES[currency]
     days = [] if row.since else bots.list_days(uid, money)
     wanted = [day for day in days if not before or count_days(day["date"]) < before.id]
-    page, more = paging.cut_page(wanted, limit)
-    return show_list(
-        page, limit, write_cursor(scope, (count_days(page[-1]["date"]),)) if more else None
-    )
+    return show_page(wanted, limit, scope, lambda day: (count_days(day["date"]),))
 
 
 def count_days(date: str) -> int:
@@ -246,7 +246,6 @@ def count_days(date: str) -> int:
 
 
 def read_currency(args: Args) -> str | None:
-    """Return the currency of the query, None without one."""
     if "currency" not in args:
         return None
     return read_choice(args, "currency", tuple(leaderboard.CURRENCIES), "")
@@ -255,7 +254,6 @@ def read_currency(args: Args) -> str | None:
 # ---- posts ---------------------------------------------------------------------------------------
 @cached_list("/feed", Post, "cursor", "since", "botId", "mint", "label")
 def list_feed(args: Args) -> Json:
-    """Make the list of posts: newest first, or with `since` in order of arrival."""
     limit, wanted = paging.read_limit(args), read_post_filter(args)
     after, head = read_since(args), queries.find_head()
     if after is not None:
@@ -265,32 +263,25 @@ def list_feed(args: Args) -> Json:
         return show_list(
             show_posts(one.row for one in arrived), limit, newestCursor=write_newest(newest)
         )
-    scope = ("feed", *wanted)
+    scope = ("feed", *wanted[:3])
     position = read_cursor(args, scope, paging.IdPosition)
     before = position.id if position else head.post + 1
-    rows, more = paging.cut_page(queries.list_posts(limit + 1, before, *wanted), limit)
-    return show_list(
-        show_posts(rows),
-        limit,
-        write_cursor(scope, (rows[-1].id,)) if more else None,
-        newestCursor=write_newest(head.arrival),
-    )
+    rows = queries.list_posts(limit + 1, before, *wanted[:3])
+    cursor = write_newest(head.arrival)
+    return show_page(rows, limit, scope, lambda row: (row.id,), show_posts, newestCursor=cursor)
 
 
 def read_post_filter(args: Args) -> queries.PostFilter:
-    """Return which posts a query asks for."""
     label = read_choice(args, "label", queries.POST_STATUSES, "") if "label" in args else None
     return queries.PostFilter(read_bot(args), read_address(args, "mint"), label)
 
 
 @cached_object("/posts/<uid>", Post)
 def show_one_post(args: Args, uid: str) -> Post:
-    """Make one post as it is now."""
     return find_post(uid)
 
 
 def find_post(uid: str) -> Post:
-    """Make the Post of this id; Problem for an unknown one."""
     row = queries.find_post(uid)
     if row is None:
         raise Problem("not_found", "there is no such post")
@@ -320,7 +311,6 @@ def publish() -> JsonResponse:
 
 
 def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
-    """Make the LogPromise of a post: its leaf, the salt of its words, and our signature."""
     leaf, salt = done.leaf, done.salt
     if leaf is None:
         logged = log.find_post(done.uid)
@@ -369,7 +359,6 @@ def read_kinds(args: Args) -> frozenset[str]:
 
 @cached_list("/trades", Trade, "cursor", "since", "wallet", "mint", "botId", "kind", "currency")
 def list_trades(args: Args) -> Json:
-    """Make the list of trades: newest first, or with `since` in order of arrival."""
     limit, (wanted, scope) = paging.read_limit(args), read_wanted(args)
     spans = wanted.spans
     one = spans[0] if spans and len(spans) == 1 else None
@@ -396,19 +385,18 @@ def list_trades(args: Args) -> Json:
 
 @cached_list("/activity", TokenTrade, "cursor", "mint")
 def list_activity(args: Args) -> Json:
-    """Make the list of who bought or sold a token, newest first."""
     limit, mint = paging.read_limit(args), read_address(args, "mint")
     if mint is None:
         raise refuse("mint", "is required: a base58 address of 32 bytes")
     scope = ("activity", mint)
-    rows, more = paging.cut_page(
-        queries.list_activity(mint, limit + 1, read_cursor(args, scope, TradePosition)), limit
-    )
+    rows = queries.list_activity(mint, limit + 1, read_cursor(args, scope, TradePosition))
     sides = queries.count_sides(mint)
-    return show_list(
-        show_activities(rows, mint),
+    return show_page(
+        rows,
         limit,
-        write_cursor(scope, rows[-1].position) if more else None,
+        scope,
+        attrgetter("position"),
+        lambda page: show_activities(page, mint),
         mint=mint,
         symbol=market.find_symbols([mint]).get(mint),
         buyers=sides.get("buy", 0),
@@ -423,7 +411,6 @@ def list_activity(args: Args) -> Json:
     *("sort", "window", "record", "ownership", "currency"),
 )
 def show_leaderboard(args: Args) -> Json:
-    """Make a leaderboard."""
     limit, board, now = paging.read_limit(args), read_board(args), start_of_minute(g.now)
     entries = leaderboard.list_entries(board, now, limit)[:limit]
     rows = leaderboard.show_entries(entries, board, now)
@@ -455,7 +442,6 @@ def list_market() -> Response:
 
 @blueprint.get("/me")
 def show_me() -> Response:
-    """Answer whose key is asking, and what is left of the owner's allowance."""
     app, caller = find_app(), gate.find_caller()
     limits = list_limits(app.settings, caller.owner_id, posting=True)
     windows: Any = show_windows(app.allowance.peek(limits, g.now / 1000))

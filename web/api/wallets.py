@@ -3,16 +3,14 @@ them hold together.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
-from chain.amounts import show_lamports, sol
 from chain.ledger.coverage import STATES
 from chain.reading.quotes import MONEYS
-from chain.stored.attachments import LEAD
 from chain.stored.summary import NOT_POLLED, read_coverage
-from chain.stored.tables import WALLET_PARTS
-from storage.rows import Damaged, select, write_marks
+from storage.rows import select, write_marks
+from web.api.queries import BotRow
 from web.api.serialize import DAMAGED, Json, show_part, show_time
 from web.api.shapes import (
     Address,
@@ -26,7 +24,6 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.statements import BotRow
 
 CoverageState = Annotated[
     Literal["none", "backfilling", "partial", "complete"],
@@ -214,114 +211,7 @@ def find_least(coverages: Iterable[Coverage]) -> Coverage:
 
 
 def is_provisional(coverage: Coverage) -> bool:
-    """May results change because of what is not known yet?"""
     return coverage["state"] in ("none", "backfilling") or bool(coverage["gaps"])
-
-
-# ---- added up ------------------------------------------------------------------------------------
-class PartRow(NamedTuple):
-    """What was derived of a wallet that a bot holds besides the one that leads, as in BotRow."""
-
-    bot_id: int
-    last_trade_at: int | None
-    results: Annotated[Json | None, WALLET_PARTS["results"]]
-    positions: Annotated[list[Json] | None, WALLET_PARTS["positions"]]
-    reconciliation: Annotated[Json | None, WALLET_PARTS["reconciliation"]]
-    average_cost: Annotated[Json | None, WALLET_PARTS["average_cost"]]
-    by_quote: Annotated[Json | None, WALLET_PARTS["by_quote"]]
-
-
-PARTS = f"""
-SELECT a.bot_id, w.last_trade_at, w.results, w.positions, w.reconciliation, w.average_cost,
-       w.by_quote
-FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL AND a.id <> {LEAD}
-JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at, a.id
-"""
-
-
-def add_wallets(rows: Sequence[BotRow]) -> list[BotRow]:
-    """Return bots with the sums over all their wallets; `rows` have those of the lead wallet."""
-    if not rows:
-        return []
-    others = defaultdict(list)
-    for part in select(PartRow, PARTS.format(write_marks(rows)), [row.id for row in rows]):
-        others[part.bot_id].append(part)
-    return [_add_parts(row, others[row.id]) if row.id in others else row for row in rows]
-
-
-def _add_parts(row: BotRow, others: Sequence[PartRow]) -> BotRow:
-    parts: list[BotRow | PartRow] = [row, *others]
-    return row._replace(
-        results=_join(lambda found: found[0], [one.results for one in parts]),
-        positions=_join(add_positions, [one.positions for one in parts]),
-        reconciliation=_join_whole([one.reconciliation for one in parts]),
-        average_cost=_join(add_amounts, [one.average_cost for one in parts]),
-        by_quote=_join(_add_books, [one.by_quote for one in parts]),
-        last_trade_at=max(one.last_trade_at or 0 for one in parts) or None,
-    )
-
-
-def _join(add: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> Any:
-    """Add up the parts that were derived; a damaged one damages the whole."""
-    known = [one for one in parts if one is not None]
-    damaged = [one for one in known if isinstance(one, Damaged)]
-    if damaged or not known:
-        return next(iter(damaged), None)
-    return add(known)
-
-
-def _join_whole(parts: Sequence[Any]) -> Any:
-    """Add up parts; None if one is missing."""
-    return None if None in parts else _join(add_amounts, parts)
-
-
-def add_amounts(parts: Sequence[Mapping[str, Any]]) -> Json:
-    """Add up members of the same names: counts, and amounts as text. `...Sol` is shown again."""
-    told: Json = {
-        name: _add([one[name] for one in parts]) for name in parts[0] if not name.endswith("Sol")
-    }
-    return {
-        name: sol(int(told[name.replace("Sol", "Lamports")]))
-        if name.endswith("Sol")
-        else told[name]
-        for name in parts[0]
-    }
-
-
-def _add(values: Sequence[Any]) -> Any:
-    return sum(values) if isinstance(values[0], int) else str(sum(map(int, values)))
-
-
-def add_positions(parts: Iterable[Iterable[Json]]) -> list[Json]:
-    """Add up positions by mint."""
-    by_mint: dict[str, list[Json]] = defaultdict(list)
-    for one in (one for part in parts for one in part):
-        by_mint[one["mint"]].append(one)
-    return [_add_position(found) for _, found in sorted(by_mint.items())]
-
-
-def _add_position(parts: Sequence[Json]) -> Json:
-    costs = [int(one["costLamports"]) for one in parts if one["costLamports"] is not None]
-    return {
-        **parts[0],
-        "amountRaw": _add([one["amountRaw"] for one in parts]),
-        "costLamports": show_lamports(sum(costs)) if costs else None,
-        "unknownBasisRaw": _add([one["unknownBasisRaw"] for one in parts]),
-    }
-
-
-def _add_books(parts: Sequence[Mapping[str, Json]]) -> Json:
-    """Add up the reconciliations in each stablecoin."""
-    books = defaultdict(list)
-    for mint, book in (item for part in parts for item in part.items()):
-        books[mint].append(book)
-    return {
-        mint: {
-            "reconciliation": _join_whole([one["reconciliation"] for one in found]),
-            "positions": [one for book in found for one in book["positions"]],
-        }
-        for mint, found in sorted(books.items())
-    }
 
 
 # ---- what they hold ------------------------------------------------------------------------------
@@ -349,7 +239,6 @@ def find_positions(row: BotRow) -> list[Json] | None:
 
 
 def find_books_reason(row: BotRow, state: str) -> str | None:
-    """Tell why a bot has no reconciliation, or None."""
     if row.address is None:
         return "no_wallet"
     if row.since is not None:
@@ -360,7 +249,6 @@ def find_books_reason(row: BotRow, state: str) -> str | None:
 
 
 def show_books(row: BotRow) -> Any:
-    """Make the Reconciliation of a bot that has one."""
     books: Json | None = show_part(row.by_quote)[0]
     return {
         **(row.reconciliation or {}),

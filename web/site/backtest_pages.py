@@ -16,12 +16,11 @@ from storage.rows import make_object, make_shape, read_stored
 from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
-from web.site.account_history import MAX_DRAWN, draw_equity
 from web.site.charts import Curve, thin_out
 from web.site.creator import forbid_caching, require_owner
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
 from web.site.new_trader import FAMILIES as FAMILY_TEXTS
-from web.site.pictures import parse_time
+from web.site.pictures import MAX_DRAWN, draw_equity, parse_time
 
 blueprint = Blueprint("backtests", __name__)
 blueprint.before_request(sessions.check_sender)
@@ -34,18 +33,19 @@ REPORT = make_shape(make_object(kind=str, equity=list[Any], closes=list[Any], ca
 
 @blueprint.get("/backtests")
 def show_backtests() -> ResponseReturnValue:
-    """Show the form of a backtest and the owner's last ones."""
-    require_owner()
+    """Show the form of a backtest and the owner's last ones, or to strangers what backtests are."""
+    if sessions.find_owner() is None:
+        return render_template("backtests.html", owner=None)
     return render_form({})
 
 
 def render_form(
     typed: Texts, errors: Texts | None = None, status: int = 200, headers: Any = None
 ) -> ResponseReturnValue:
-    """Render the form with what was typed and its errors."""
     runs = backtests.list_backtests(settings(), require_owner(), g.now)
     page = render_template(
         "backtests.html",
+        owner=require_owner(),
         typed=without_secrets(typed),
         errors=errors or {},
         families=FAMILY_TEXTS,
@@ -75,7 +75,6 @@ def begin_backtest() -> ResponseReturnValue:
 
 @blueprint.get("/backtests/<uid>")
 def show_backtest(uid: str) -> ResponseReturnValue:
-    """Show how far a backtest is, or what came of it."""
     run = backtests.find_backtest(settings(), require_owner(), uid, g.now)
     report = read_report(run) if run.state == "done" else None
     return render_template(
@@ -109,7 +108,6 @@ def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def draw(report: dict[str, Any]) -> Curve | None:
-    """Draw the equity of a report."""
     points = [
         EquityPoint(parse_time(one["at"]) * 1000, int(Decimal(one["sol"]) * SOL))
         for one in report["equity"]
@@ -126,13 +124,11 @@ def name_candidate(shown: dict[str, int], report: Any) -> str:
 
 @blueprint.get("/backtests/<uid>.json")
 def show_json(uid: str) -> ResponseReturnValue:
-    """Serve a finished backtest as JSON."""
     return Response(orjson.dumps(find_report(uid)), mimetype="application/json")
 
 
 @blueprint.get("/backtests/<uid>.csv")
 def show_csv(uid: str) -> ResponseReturnValue:
-    """Serve the closes of a finished backtest as CSV."""
     return Response(backtests.write_table(find_report(uid)), mimetype="text/csv")
 
 

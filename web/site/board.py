@@ -1,4 +1,4 @@
-"""The leaderboard."""
+"""The leaderboard: one row of filters that drives a chart and its tables."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -22,33 +22,33 @@ blueprint.after_request(add_etag)
 MAX_RANKS = 25
 # Windows, as they are called.
 TIMES = {**WINDOW_NAMES, "all": "all time"}
+# The filters, each with its choices and what they are called.
+FILTERS = {
+    "window": ("Time", {value: name.capitalize() for value, name in TIMES.items()}),
+    "record": ("History", {"forward": "Since connected", "all": "Everything known"}),
+    "currency": ("Currency", {one: one for one in leaderboard.CURRENCIES}),
+    "ownership": ("Wallets", {"": "All", "proven": "Proven", "claimed": "Claimed"}),
+}
 
 
 @blueprint.get("/leaderboard")
 def show_leaderboard() -> ResponseReturnValue:
-    """Show the ranking of bots."""
-    board = v1.read_board(request.args)
+    # A form sends every field, the empty ones too.
+    board = v1.read_board({name: text for name, text in request.args.items() if text})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
     rows = leaderboard.show_entries(entries, board, g.now)
     return render_template(
         "leaderboard.html",
         rows=draw_groups(board, rows),
         board=board,
-        time=find_time(board),
-        times=TIMES,
+        time=TIMES[board.window],
+        filters=FILTERS,
         link=partial(link_board, board),
-        currencies=leaderboard.CURRENCIES,
         most=MAX_RANKS,
         is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),
         connected=show_connected(),
-        # Its bots are those that are ranked in SOL.
-        race="" if board.quote else pictures.draw_race(),
+        race=pictures.draw_race(board, rows, TIMES[board.window]),
     )
-
-
-def find_time(board: leaderboard.Board) -> str:
-    """Return of what time the sparklines are."""
-    return TIMES["30d" if board.window == "all" else board.window]
 
 
 def draw_groups(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str | None, list[str]]:
@@ -69,7 +69,7 @@ def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
     else:
         earned = (row["realizedRaw"] for row in rows)
         places = figures.find_unit_places(earned, board.quote.decimals)
-    return Columns(board.quote, find_time(board), places)
+    return Columns(board.quote, TIMES[board.window], places, partial(link_board, board))
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:

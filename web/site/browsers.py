@@ -26,7 +26,6 @@ THEME_COLOR = "#0a7f5d"
 
 @blueprint.get("/robots.txt")
 def show_robots() -> ResponseReturnValue:
-    """Serve /robots.txt."""
     base = settings().base_path
     lines = ["User-agent: *", *(f"Disallow: {base}{path}" for path in NOT_FOR_CRAWLERS)]
     return _respond("\n".join(lines) + "\n", "text/plain; charset=utf-8")
@@ -34,7 +33,6 @@ def show_robots() -> ResponseReturnValue:
 
 @blueprint.get("/favicon.ico")
 def show_icon() -> ResponseReturnValue:
-    """Serve /favicon.ico."""
     return send_from_directory(STATIC, "favicon.ico", mimetype="image/x-icon", max_age=DAY_SECONDS)
 
 

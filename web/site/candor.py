@@ -28,7 +28,7 @@ SHAPES_AT = {
 CLAUSES = {
     "mismatch": ("contradicts one", "contradict one"),
     "pending": ("is waiting for the chain", "are waiting for the chain"),
-    "not_found": ("names one that was not found", "name one that was not found"),
+    "not_found": ("cites a transaction we couldn’t find", "cite transactions we couldn’t find"),
     "none": ("is not verified", "are not verified"),
 }
 
@@ -79,7 +79,6 @@ class Strip(NamedTuple):
 
 
 def find_strip(bot: str) -> Strip:
-    """Return the strip of one bot, by its uid."""
     return find_strips([bot])[bot]
 
 

@@ -6,8 +6,8 @@ from flask import Flask
 
 from web.api.serialize import Json
 from web.server.gate import settings
-from web.site import facts, figures, words
-from web.site.quote_words import is_only_quoted, list_traded
+from web.site import facts, words
+from web.site.profile_words import list_traded, write
 
 MAX_TITLE, MAX_DESCRIPTION = 80, 300
 TAKEN_DOWN = "The operator or its owner removed this text."
@@ -51,9 +51,8 @@ def card_of_bot(bot: Json) -> Card:
 def _describe_record(bot: Json) -> str:
     results = bot["results"]
     if bot["wallet"] and results:
-        coverage = words.COVERAGE[bot["coverage"]["state"]]
-        in_sol = "" if is_only_quoted(results) else _describe_sol(results)
-        return f"{in_sol}{_describe_quotes(results)}{coverage}."
+        earned = "".join(map(_describe_earned, list_traded(results))) or "No trades yet; "
+        return f"{earned}{words.COVERAGE[bot['coverage']['state']]}."
     if bot["resultsReason"]:
         reason = words.UNRANKED[bot["resultsReason"]]
     else:
@@ -63,30 +62,15 @@ def _describe_record(bot: Json) -> str:
     return f"Performance not verified: {reason}."
 
 
-def _describe_sol(results: Json) -> str:
-    cost = results["costLeftLamports"]
-    left = "" if cost in (None, "0") else f"{figures.write_lamports(cost)} of cost left unsold; "
-    earned = figures.write_sol(results["realizedSol"], True)
-    return f"{earned} realized, {words.describe_results(results)}; {left}"
+def _describe_earned(one: Json) -> str:
+    unsold = one["costLeftRaw"] != "0" and write(one, "costLeftRaw")
+    left = f"{unsold} of cost moved out unsold; " if unsold else ""
+    return f"{write(one, 'realizedRaw', True)} realized, {words.describe_results(one)}; {left}"
 
 
 def list_earned(results: Json) -> list[str]:
-    """List what was realized in each currency that was traded for, SOL first: `+18.00 SOL`, `−1.000
-    USDT`. Of a wallet that trades for stablecoins alone those alone.
-    """
-    in_sol = [] if is_only_quoted(results) else [figures.write_sol(results["realizedSol"], True)]
-    return in_sol + [
-        figures.write_units(one["realizedRaw"], one["currency"], one["decimals"], True)
-        for one in list_traded(results)
-    ]
-
-
-def _describe_quotes(results: Json) -> str:
-    return "".join(
-        f"{figures.write_units(one['realizedRaw'], one['currency'], one['decimals'], True)}"
-        f" realized, {words.describe_results(one)}; "
-        for one in list_traded(results)
-    )
+    """List what was realized in each currency, SOL first: `+18.00 SOL`, `−1.000 USDT`."""
+    return [write(one, "realizedRaw", True) for one in list_traded(results)]
 
 
 def write_title(post: Json) -> str:

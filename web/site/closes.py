@@ -14,8 +14,7 @@ from paper.results import COST_FACTORS
 from web.api import paper_closes
 from web.api.paper_closes import CloseStory, QuotedFill, QuoteRow
 from web.api.serialize import Json
-from web.site.axes import Axis, Scale, Tick, list_dates
-from web.site.charts import thin_out
+from web.site.charts import Axis, Scale, Tick, list_dates, thin_out
 from web.site.lists import add_etag
 from web.site.profile_words import write_duration
 
@@ -31,10 +30,13 @@ COSTS = (("slippageLamports", "Slippage"), ("feesLamports", "Fees"), ("rentLampo
 
 
 class CostLine(NamedTuple):
-    """A line of what a close cost. `lamports`: at 1, 2 and 3 times its costs."""
+    """A line of what a close cost. `lamports`: at 1, 2 and 3 times its costs; `is_result`: a gain
+    or a loss, not a cost.
+    """
 
     label: str
     lamports: list[str]
+    is_result: bool = False
 
 
 class VenueFact(NamedTuple):
@@ -156,7 +158,6 @@ def _write_level(scaled: int) -> str:
 
 @blueprint.get("/traders/<uid>/closes/<close_id>")
 def show_close(uid: str, close_id: str) -> ResponseReturnValue:
-    """Show a close."""
     story = paper_closes.find_story(uid, close_id)
     if story is None:
         raise Problem("not_found", "there is no such closed position")
@@ -196,9 +197,9 @@ def list_cost_lines(close: Json) -> list[CostLine]:
     gross, net = int(close["grossLamports"]), int(close["netLamports"])
     costs = {label: int(close[name]) for name, label in COSTS}
     return [
-        CostLine("Price move", [str(gross)] * len(COST_FACTORS)),
+        CostLine("Price move", [str(gross)] * len(COST_FACTORS), True),
         *(CostLine(label, [str(-n * cost) for n in COST_FACTORS]) for label, cost in costs.items()),
-        CostLine("Net", [str(gross - n * (gross - net)) for n in COST_FACTORS]),
+        CostLine("Net", [str(gross - n * (gross - net)) for n in COST_FACTORS], True),
     ]
 
 

@@ -1,19 +1,26 @@
-"""The page Connect: a new bot, and the owner's account: read keys, recovery, log-out.
+"""The page Connect: a new bot, and the owner's account: read keys, recovery, sign-out.
 
 Secrets that are shown once (keys, recovery codes) are in the answer to a form and nowhere else.
 """
 
 import re
 import secrets
+import tempfile
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from flask import flash, g, redirect, render_template, request, url_for
+from flask import flash, g, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import api_keys, influencers, owners
-from accounts.fields import check_wallet
+from accounts import api_keys, departures, influencers, owners
+from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem
-from models import Owner
+from config import VERSION
+from models import Bot, Owner
 from storage import writing
+from web.api import health, queries
+from web.api.bots import find_row, show_bots
+from web.api.serialize import Json
 from web.server import gate, sessions
 from web.server.gate import settings
 from web.site import profiles
@@ -33,7 +40,13 @@ from web.site.forms import (
 )
 from web.site.keys import list_keys, render_key
 
+# What has to be typed.
+CONFIRMATION = "delete my account"
+# An archive is kept in memory up to this many bytes.
+MAX_IN_MEMORY = 4_000_000
 MAX_CODE = 200
+# A bot that has not posted for this long is silent.
+SILENT_MS = 7 * 86_400_000
 WRONG_PRESENT_CODE = (
     "This is not your current recovery code, so nothing was changed. If you lost it, only the"
     " operator of this instance can replace it"
@@ -65,7 +78,7 @@ def render_connect(
         typed=without_secrets(typed or {}, errors),
         errors=errors or {},
         draft=secrets.token_hex(12),
-        bots=influencers.list_bots_of(owner) if owner else [],
+        bots=list_own_bots(influencers.list_bots_of(owner)) if owner else [],
         keys=[key for key in list_keys(owner) if key.scope == "read"] if owner else [],
         tones=TONES,
         owner=owner,
@@ -73,6 +86,66 @@ def render_connect(
         closed=settings().registration == "closed",
     )
     return page, status, headers or {}
+
+
+class BotState(NamedTuple):
+    """How a bot is doing: the shape of an icon, and words."""
+
+    shape: str
+    text: str
+
+
+HEALTHY = BotState("verified", "healthy")
+LOADING = BotState("pending", "loading its history")
+GAP = BotState("mismatch", "a part of its history is missing")
+NODE_TROUBLE = BotState("mismatch", "no Solana node answers")
+SILENT = BotState("none", "silent: no post for a week")
+NO_WALLET = BotState("none", "no wallet")
+RETIRED = BotState("none", "retired")
+
+
+class OwnBot(NamedTuple):
+    """A bot in the list of its owner."""
+
+    uid: str
+    name: str
+    state: BotState
+    is_to_prove: bool
+
+
+def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
+    """List an owner's bots, each with how it is doing."""
+    is_down = bool(owned) and health.check_instance(g.now)["walletObserver"]["state"] == "failing"
+    shown = show_bots([find_row(bot.uid) for bot in owned])
+    return [
+        OwnBot(
+            bot.uid,
+            bot.name,
+            RETIRED if bot.retired_at else find_state(one, is_down),
+            is_to_prove(one["wallet"]),
+        )
+        for bot, one in zip(owned, shown, strict=True)
+    ]
+
+
+def is_to_prove(wallet: Json | None) -> bool:
+    """Is the wallet only claimed, and can a key prove it?"""
+    return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
+
+
+def find_state(bot: Json, is_down: bool) -> BotState:
+    """Return how a bot is doing. `is_down`: the observer reaches no node."""
+    coverage, latest = bot["coverage"], queries.list_posts(1, bot=bot["id"])
+    if not bot["wallet"]:
+        return NO_WALLET
+    if is_down:
+        return NODE_TROUBLE
+    if coverage["state"] == "backfilling" or not coverage["checkedAt"]:
+        return LOADING
+    if coverage["gaps"]:
+        return GAP
+    is_silent = not latest or latest[0].created_at < g.now - SILENT_MS
+    return SILENT if is_silent else HEALTHY
 
 
 # ---- a new bot -----------------------------------------------------------------------------------
@@ -139,7 +212,6 @@ def show_voice() -> ResponseReturnValue:
 # ---- the account ---------------------------------------------------------------------------------
 @blueprint.post("/connect/keys")
 def create_read_key() -> ResponseReturnValue:
-    """Create a read key for the owner and show it, once."""
     owner, label = require_owner(), request.form.get("label", "")
     try:
         return render_key(api_keys.create_key(owner, "read", g.now, label))
@@ -190,5 +262,36 @@ def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnVa
 def log_out() -> ResponseReturnValue:
     """End this browser's session."""
     sessions.end_session()
-    flash("You are logged out. Your recovery code lets you back in.")
+    flash("You are signed out. Your recovery code lets you back in.")
     return redirect(url_for("studio.show_connect"))
+
+
+# ---- leaving -------------------------------------------------------------------------------------
+@blueprint.post("/account/export")
+def export_account() -> ResponseReturnValue:
+    owner = require_owner()
+    gate.count_export()
+    # Sent once it is whole: nobody takes a broken one for an archive.
+    file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115
+    departures.write_archive(owner, settings().base_url, VERSION, g.now, file)
+    file.seek(0)
+    name = f"candor-{owner.uid}.zip"
+    return send_file(file, "application/zip", as_attachment=True, download_name=name, max_age=0)
+
+
+@blueprint.route("/account/delete", methods=["GET", "POST"])
+def delete_account() -> ResponseReturnValue:
+    """Ask what deleting the account means, and do it once that was typed."""
+    owner = require_owner()
+    typed = " ".join(request.form.get("confirmation", "")[:100].split()).lower()
+    if request.method == "POST" and typed == CONFIRMATION:
+        departures.delete_owner(owner, g.now)
+        sessions.end_session()
+        flash("Your account is deleted.")
+        return redirect(url_for("studio.show_connect"))
+    errors = {"confirmation": f"Type: {CONFIRMATION}"} if request.method == "POST" else {}
+    bots = influencers.list_bots_of(owner)
+    page = render_template(
+        "delete_account.html", bots=bots, errors=errors, confirmation=CONFIRMATION
+    )
+    return page, 422 if errors else 200

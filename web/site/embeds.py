@@ -38,7 +38,6 @@ BADGE_CACHING = "public, max-age=300"
 
 @blueprint.get("/embed/<uid>")
 def show_embedded(uid: str) -> ResponseReturnValue:
-    """Render a post for a frame: with one link, out of it."""
     post = timeline.find_post(uid)
     if post is None:
         raise Problem("not_found", "there is no such post")
@@ -48,7 +47,6 @@ def show_embedded(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/embed/bots/<uid>")
 def show_embedded_bot(uid: str) -> ResponseReturnValue:
-    """Render the record of a bot for a frame."""
     return _frame("embed_bot.html", bot=find_profile(uid), strip=candor.find_strip(uid))
 
 
@@ -80,7 +78,7 @@ def draw_badge(bot: Json, strip: candor.Strip) -> str:
     results, made_up = bot["results"], "made up: " if settings().demonstration else ""
     earned = "no results"
     if results:
-        earned = ", ".join(list_earned(results))
+        earned = ", ".join(list_earned(results)) or "no trades yet"
     text = f"{made_up}{earned} · {strip.matching} of {strip.total} claims match"
     first, second = round(6 * LETTER), round(len(text) * LETTER)
     left = first + 2 * PADDING

@@ -20,7 +20,6 @@ LOT_COLUMNS = (
 
 @blueprint.get("/bots/<uid>/trades.csv")
 def show_trades(uid: str) -> ResponseReturnValue:
-    """Serve the trades of a bot, newest first."""
     return respond(uid, "trades", TRADE_COLUMNS, lambda trade: [make_trade_cells(trade)])
 
 

@@ -136,7 +136,6 @@ def write_trade(trade: Json) -> str:
 
 
 def _show_receipt(trade: Json) -> Json:
-    """Make of a Trade the Receipt that a post about it would have."""
     moved = {one["mint"]: one["change"] for one in venue_changes(trade)}
     realized, own = trade["realized"], moved.get(trade["mint"])
     return {
@@ -193,7 +192,6 @@ def _find_result(receipt: Json, style: Style) -> _Result:
 
 
 def _write_money(amount: str, currency: str, style: Style, sign: bool = False) -> Any:
-    """Write exact whole units of a currency."""
     quote = find_quote(currency)
     if quote is None:
         return style.sol(amount, sign)

@@ -99,25 +99,21 @@ def find_change(post: Json) -> str:
 # ---- routes --------------------------------------------------------------------------------------
 @blueprint.get("/feed.json")
 def show_json() -> ResponseReturnValue:
-    """Serve the JSON Feed of all posts."""
     return respond(find_feed, write_json, JSON_TYPE)
 
 
 @blueprint.get("/feed.atom")
 def show_atom() -> ResponseReturnValue:
-    """Serve the Atom feed of all posts."""
     return respond(find_feed, write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
 @blueprint.get("/bots/<uid>/feed.json")
 def show_json_of_bot(uid: str) -> ResponseReturnValue:
-    """Serve the JSON Feed of one bot."""
     return respond(lambda: find_feed_of_bot(uid), write_json, JSON_TYPE)
 
 
 @blueprint.get("/bots/<uid>/feed.atom")
 def show_atom_of_bot(uid: str) -> ResponseReturnValue:
-    """Serve the Atom feed of one bot."""
     return respond(lambda: find_feed_of_bot(uid), write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
@@ -250,7 +246,6 @@ def find_author(post: Json, base_url: str) -> Author:
 
 # ---- JSON Feed 1.1 -------------------------------------------------------------------------------
 def write_json(feed: Feed) -> bytes:
-    """Write a feed as JSON Feed 1.1."""
     return orjson.dumps(
         {
             "version": "https://jsonfeed.org/version/1.1",
@@ -265,7 +260,6 @@ def write_json(feed: Feed) -> bytes:
 
 
 def show_item(post: Json, base_url: str) -> Json:
-    """Make the item of a post in a JSON Feed."""
     author, link = find_author(post, base_url), f"{base_url}/posts/{post['id']}"
     receipt = {"external_url": explorer_url(post["signature"])} if post["signature"] else {}
     return {
@@ -305,7 +299,6 @@ def show_extension(post: Json) -> Json:
 
 # ---- Atom ----------------------------------------------------------------------------------------
 def write_atom(feed: Feed) -> bytes:
-    """Write a feed as Atom, RFC 4287."""
     root = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")
     add(root, "id", feed.first_url)
     add(root, "title", feed.title)

@@ -65,7 +65,6 @@ def write_exact(number: Number, sign: bool = False) -> str:
 
 
 def write_sol(number: Number, sign: bool = False) -> str:
-    """Write exact SOL as `+18.00 SOL`."""
     return f"{write_number(number, sign)} SOL"
 
 
@@ -94,7 +93,6 @@ def write_price(number: Number) -> str:
 
 
 def write_percent(share: Number) -> str:
-    """Write a share of one in whole percent: 0.534 is `53%`."""
     percentage = Decimal(str(share)) * 100
     if 0 < percentage < 1:
         return "<1%"
@@ -205,7 +203,6 @@ def sol(
 def lamports(
     number: str | int | None, sign: bool = False, unit: bool = True, places: int | None = None
 ) -> Markup | str:
-    """Mark up lamports as SOL."""
     exact = None if number is None else _to_sol(number)
     return _mark_up(exact, "SOL", sign, unit, places)
 
@@ -223,6 +220,14 @@ def units(
     return _mark_up(number, symbol, sign, unit, places)
 
 
+def flow(number: Number | None, places: int | None = None) -> Markup | str:
+    """Mark up SOL that was paid or received. That is neither gain nor loss, so it has no color."""
+    if number is None:
+        return UNKNOWN
+    text, exact = write_number(number, True, places), write_exact(number, True)
+    return _wrap(number, f"{text} SOL", f"{exact} SOL")
+
+
 def tokens(number: Number | None, sign: bool = False, places: int | None = None) -> Markup | str:
     """Mark up an amount of tokens, in tokens and not in raw units. Nothing was won or lost by it,
     so it has no color.
@@ -233,7 +238,6 @@ def tokens(number: Number | None, sign: bool = False, places: int | None = None)
 
 
 def usd(number: Number | None) -> Markup | str:
-    """Mark up dollars."""
     if number is None:
         return UNKNOWN
     return _wrap(number, f"${write_price(number)}", f"${write_exact(number)}")
@@ -245,25 +249,25 @@ def price(number: Number | None) -> Markup | str:
 
 
 def percent(share: Number | None) -> Markup | str:
-    """Mark up a share of one in whole percent."""
     return UNKNOWN if share is None else _wrap(share, write_percent(share), "")
 
 
-def change(percentage: Number | None) -> Markup | str:
-    """Mark up a change that is given in percent."""
+def change(percentage: Number | None, neutral: bool = False) -> Markup | str:
+    """Mark up a change that is given in percent. `neutral`: it's neither gain nor loss, such as a
+    change of a price, so it has no color.
+    """
     if percentage is None:
         return UNKNOWN
     exact = f"{write_exact(percentage, True)}%"
-    return _wrap(percentage, write_change(percentage), exact, _find_color(percentage))
+    color = "" if neutral else _find_color(percentage)
+    return _wrap(percentage, write_change(percentage), exact, color)
 
 
 def exact_sol(number: str | int | None, sign: bool = False) -> str:
-    """Write lamports as exact SOL without its name."""
     return UNKNOWN if number is None else write_exact(f"{_to_sol(number):f}", sign)
 
 
 def whole(number: int | None) -> str:
-    """Write a count: `1,234`."""
     return UNKNOWN if number is None else f"{number:,}"
 
 
@@ -279,7 +283,6 @@ def _mark_up(
 
 
 def _wrap(number: Number, text: str, exact: str, color: str = "") -> Markup:
-    """Return text with the exact value of its number, and as a title where that says more."""
     title = f' title="{escape(exact)}"' if exact and exact != text else ""
     value = _strip(f"{_read(number):f}")
     name = f"amount {color}".strip()
@@ -296,7 +299,19 @@ def _find_color(number: Number) -> str:
 FILTERS: dict[str, Callable[..., Any]] = {
     **{
         one.__name__: one
-        for one in (sol, lamports, units, tokens, usd, price, percent, change, exact_sol, whole)
+        for one in (
+            sol,
+            lamports,
+            units,
+            flow,
+            tokens,
+            usd,
+            price,
+            percent,
+            change,
+            exact_sol,
+            whole,
+        )
     },
     "places": find_places,
     "lamport_places": find_lamport_places,

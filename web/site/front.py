@@ -1,6 +1,7 @@
-"""The front page: the feed under its filters; who is ranked, contradicted and watched."""
+"""The front page: the feed under its filters, the contradicted bots, and the best of the week."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from flask import Blueprint, g, render_template, request
@@ -9,16 +10,20 @@ from flask.typing import ResponseReturnValue
 from accounts.fields import holds_secret
 from chain.addresses import is_address
 from web.api import health, leaderboard, paging, queries, timeline, v1
-from web.api.post_statements import ContradictedRow
+from web.api.queries import ContradictedRow
 from web.api.serialize import Json
 from web.server.application import find_app
 from web.site import pictures
+from web.site.charts import Spark
 from web.site.lists import add_etag, read_cursor
 from web.site.pieces import draw_posts, link_to
+from web.site.profile_words import WINDOW_NAMES
 
 blueprint = Blueprint("front", __name__)
 blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_RANKED, MAX_CONTRADICTED, MAX_FILTER = 20, 5, 3, 88
+# Of the ranking in the side column.
+WINDOW = "7d"
 
 
 class Filter(NamedTuple):
@@ -43,9 +48,14 @@ class Filter(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The side column. `contradicted`: bots whose recent posts did not match, with how many."""
+    """The side column. `board`: the address of the ranking that `ranked` begins, of this `time`;
+    `contradicted`: bots whose recent posts did not match, with how many.
+    """
 
-    ranked: list[Json]
+    board: str
+    time: str
+    ranked: Sequence[Json]
+    sparks: dict[str, Spark]
     contradicted: list[tuple[ContradictedRow, int]]
     wallets: int
     health: Json
@@ -73,7 +83,6 @@ def show_feed() -> ResponseReturnValue:
         first=position is None,
         newest=newest,
         side=make_side(),
-        race="" if position or asked.is_set else pictures.draw_race(),
     )
     return shown, 422 if wrong else 200
 
@@ -111,12 +120,16 @@ def find_mints(token: str) -> tuple[str, ...]:
 
 
 def make_side() -> Side:
-    """Make the side column."""
-    board = v1.read_board({})
+    board = v1.read_board({"window": WINDOW})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
+    shown = [row for row in leaderboard.show_entries(entries, board, g.now) if row["ranked"]]
+    ranked = shown[:MAX_RANKED]
     found = Counter(queries.list_contradicted())
     return Side(
-        [row for row in leaderboard.show_entries(entries, board, g.now) if row["ranked"]],
+        link_to("/leaderboard", window=WINDOW),
+        WINDOW_NAMES[WINDOW],
+        ranked,
+        pictures.draw_sparks(board, ranked),
         found.most_common(MAX_CONTRADICTED),
         queries.count_tracked(),
         health.check_instance(g.now),

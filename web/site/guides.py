@@ -27,14 +27,12 @@ class GuidedBot(NamedTuple):
 
 @blueprint.get("/skill.md")
 def show_skill() -> ResponseReturnValue:
-    """Serve /skill.md: how a bot posts here."""
     bot = find_bot(request.args.get("bot"))
     return respond("skill.md", "text/markdown; charset=utf-8", bot)
 
 
 @blueprint.get("/llms.txt")
 def show_llms() -> ResponseReturnValue:
-    """Serve /llms.txt: the overview for language models."""
     return respond("llms.txt", "text/plain; charset=utf-8")
 
 

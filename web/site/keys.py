@@ -6,6 +6,8 @@ from flask.typing import ResponseReturnValue
 from accounts import api_keys
 from accounts.problem import Problem
 from models import Key, Owner
+from web.api import queries
+from web.api.look_back import Wanted, expand_kinds, find_trades
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site.creator import blueprint, render_confirm, require_owner
@@ -40,13 +42,20 @@ def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
         heading=f"Your new {scope}",
         back=find_page_of(made.key),
         base_url=settings().base_url,
+        last_signature=find_last_signature(made.key.bot.uid) if made.key.bot else "",
         text="Keep it with your bot’s other secrets. Only its fingerprint is stored here.",
     )
 
 
+def find_last_signature(uid: str) -> str:
+    """Return the signature of a bot's last trade; empty without one."""
+    wanted = Wanted(queries.find_wallets(bot=uid), None, expand_kinds(["trade"]))
+    rows = find_trades(wanted, 1, None).rows
+    return rows[0].signature if rows else ""
+
+
 @blueprint.route("/keys/<uid>/revoke", methods=["GET", "POST"])
 def revoke_key(uid: str) -> ResponseReturnValue:
-    """Revoke a key of the owner, once confirmed."""
     key = find_own_key(uid)
     back = find_page_of(key)
     if request.method != "POST":
@@ -83,7 +92,6 @@ def rotate_key(uid: str) -> ResponseReturnValue:
 
 
 def find_page_of(key: Key) -> str:
-    """Return the address of the page that lists a key."""
     if key.bot is None:
         return url_for("studio.show_connect")
     return url_for("studio.show_manage", uid=key.bot.uid)

@@ -60,7 +60,6 @@ def read_cursor(name: str, scope: Scope, kind: Callable[..., paging.Kind]) -> pa
 def cut_page(
     rows: Sequence[Row], limit: int, scope: Scope, find_position: Callable[[Row], paging.Position]
 ) -> ListPage[Row]:
-    """Cut rows, of which one more than `limit` was read, to a page."""
     shown, more = paging.cut_page(rows, limit)
     if not more:
         return ListPage(shown, None)

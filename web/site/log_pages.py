@@ -16,7 +16,6 @@ blueprint.after_request(add_etag)
 
 @blueprint.get("/log/")
 def show_log() -> ResponseReturnValue:
-    """Show the log, its key, and the logs before it."""
     one, signer = log.find_log(), find_app().log_signer
     checkpoint = log.make_checkpoint(one) if one else None
     return render_template(

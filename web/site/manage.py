@@ -8,11 +8,12 @@ from flask.typing import ResponseReturnValue
 
 from accounts import api_keys, hooks, influencers, posts
 from accounts.problem import Problem
+from accounts.tables import Hook
 from models import Bot
 from web.server import gate
 from web.server.gate import settings
 from web.site import profiles
-from web.site.creator import blueprint, managing, render_confirm
+from web.site.creator import blueprint, managing, render_confirm, require_owner
 from web.site.forms import (
     LISTS,
     TONES,
@@ -25,7 +26,7 @@ from web.site.forms import (
     without_secrets,
     write_samples,
 )
-from web.site.keys import list_keys, render_key
+from web.site.keys import find_last_signature, list_keys, render_key
 
 HOOK_KINDS = {
     "webhook": "A program of mine (webhook)",
@@ -46,8 +47,9 @@ POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 @blueprint.get("/bots/<uid>/manage")
 @managing
 def show_manage(bot: Bot) -> ResponseReturnValue:
-    """Show the tab from which the owner manages a bot."""
-    return render_manage(bot)
+    """Show the tab from which the owner manages a bot. `signature` fills in the form of a post."""
+    asked = {name: request.args[name] for name in ("signature",) if name in request.args}
+    return render_manage(bot, asked)
 
 
 def render_manage(
@@ -68,6 +70,7 @@ def render_manage(
         errors=errors or {},
         keys=[key for key in list_keys(bot.owner) if key.bot_id == bot.id],
         hooks=list_hooks(bot),
+        last_signature=find_last_signature(bot.uid),
         hook_kinds=HOOK_KINDS,
         hook_events=HOOK_EVENTS,
         tones=TONES,
@@ -126,7 +129,6 @@ def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseR
 @blueprint.post("/bots/<uid>/profile")
 @managing
 def change_profile(bot: Bot) -> ResponseReturnValue:
-    """Change name, bio and voice of a bot."""
     texts = read_texts("name", "bio", "tone", "emoji", *LISTS)
     errors = find_profile_errors(texts, bot.name)
     if errors:
@@ -143,7 +145,6 @@ def change_profile(bot: Bot) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/auto-post")
 @managing
 def switch_auto_post(bot: Bot) -> ResponseReturnValue:
-    """Switch automatic posts of a bot on or off."""
     on = request.form.get("on") == "yes"
     influencers.set_profile(bot, auto_post=on, now=g.now)
     if on:
@@ -154,7 +155,6 @@ def switch_auto_post(bot: Bot) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/posts")
 @managing
 def write_post(bot: Bot) -> ResponseReturnValue:
-    """Publish a post that was typed by hand."""
     texts = read_texts(*POST_FIELDS)
     try:
         return redirect(url_for("pages.show_one_post", uid=_publish(bot, texts).uid))
@@ -178,7 +178,6 @@ def _publish(bot: Bot, texts: Texts) -> posts.Published:
 @blueprint.post("/bots/<uid>/keys")
 @managing
 def create_publish_key(bot: Bot) -> ResponseReturnValue:
-    """Create a publishing or inbox key of the bot and show it, once."""
     label = request.form.get("label", "")
     scope = "inbox" if request.form.get("scope") == "inbox" else "publish"
     try:
@@ -190,7 +189,6 @@ def create_publish_key(bot: Bot) -> ResponseReturnValue:
 @blueprint.route("/bots/<uid>/retire", methods=["GET", "POST"])
 @managing
 def retire_bot(bot: Bot) -> ResponseReturnValue:
-    """Retire a bot, once confirmed."""
     if request.method != "POST":
         return render_confirm(
             f"Retire {bot.name}?",
@@ -202,3 +200,76 @@ def retire_bot(bot: Bot) -> ResponseReturnValue:
     influencers.retire_bot(bot, g.now)
     flash(f"{bot.name} is retired.")
     return redirect(url_for("profiles.show_profile", uid=bot.uid))
+
+
+# ---- notifications -------------------------------------------------------------------------------
+TESTED = "A test is on its way; reload this page to see what came of it."
+
+
+@blueprint.post("/bots/<uid>/hooks")
+@managing
+def create_hook(bot: Bot) -> ResponseReturnValue:
+    """Create a hook of one bot; a webhook's secret is shown, once."""
+    kind = request.form.get("kind", "webhook")
+    url = request.form.get("url", "").strip()
+    events = request.form.getlist("event")
+    try:
+        made = hooks.add_hook(settings(), bot.owner, url, g.now, kind, events, [bot.uid])
+    except Problem as problem:
+        errors = {
+            f"hook.{field}" if field else "hook": message
+            for field, message in list_errors(problem).items()
+        }
+        return render_manage(bot, None, errors, problem.status)
+    if made.secret is None:
+        return return_to_manage(bot, f"Added. {TESTED}")
+    return render_template(
+        "secret.html",
+        key=made.secret,
+        scope="hook",
+        heading="Your new webhook",
+        back=url_for("studio.show_manage", uid=bot.uid),
+        text="Your program checks the signature of each message with this secret. A signed ping is"
+        " on its way; the webhook is told nothing else before it answers.",
+    )
+
+
+@blueprint.post("/hooks/<uid>/test")
+def ping_hook(uid: str) -> ResponseReturnValue:
+    hook = find_own_hook(uid)
+    hooks.ask_for_ping(hook.uid, g.now)
+    flash(TESTED)
+    return redirect(find_page_of(hook))
+
+
+@blueprint.route("/hooks/<uid>/remove", methods=["GET", "POST"])
+def remove_hook(uid: str) -> ResponseReturnValue:
+    hook = find_own_hook(uid)
+    back = find_page_of(hook)
+    if request.method != "POST":
+        return render_confirm(
+            "Remove this notification?",
+            f"{hooks.mask_url(hook.url)} is told nothing more; its address is forgotten.",
+            "Yes, remove it",
+            back,
+        )
+    hooks.remove_hook(uid)
+    flash("Removed.")
+    return redirect(back)
+
+
+def find_own_hook(uid: str) -> Hook:
+    """Return the hook of this id. Problem `not_found` for a hook of another owner."""
+    hook = hooks.find_hook(uid)
+    if hook.owner_id != require_owner().id:
+        raise Problem("not_found", "there is no such notification in your account")
+    return hook
+
+
+def find_page_of(hook: Hook) -> str:
+    bots = hooks.read_list(hook.bots)
+    if not bots:
+        return url_for("studio.show_connect")
+    if profiles.is_own(bots[0]):
+        return url_for("studio.show_manage", uid=bots[0])
+    return url_for("studio.show_following")

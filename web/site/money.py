@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from chain.amounts import sol
+from chain.amounts import exact, sol
 from chain.reading.quotes import find_quote
 from chain.reading.value import MIN_EXPLAINED_PERCENT, Change, list_venue_changes
 from web.api.scaled import read_multiplier
@@ -13,6 +13,9 @@ from web.site import figures, words
 
 # Accounts that are named of those a trade's value came from.
 MAX_NAMED = 3
+# Fewer positions have no win rate.
+MIN_POSITIONS = 3
+SOL_DECIMALS = 9
 NO_BOOKS = {
     "no_wallet": "no wallet is connected",
     "not_observed": "this wallet has not been observed yet",
@@ -28,9 +31,9 @@ SIGNS = {
 GAP = "Moved where transactions are missing"
 ITEMS = (
     ("realizedLamports", 1, "Realized PnL"),
-    ("unmatchedProceedsLamports", 1, "Sales without a known purchase price brought"),
-    ("openCostLamports", -1, "Paid for what it still holds"),
-    ("costLeftLamports", -1, "Paid for what left without a sale"),
+    ("unmatchedProceedsLamports", 1, "Proceeds of sales with unknown cost"),
+    ("openCostLamports", -1, "Cost of tokens still held"),
+    ("costLeftLamports", -1, "Cost of tokens moved out unsold"),
     ("receivedLamports", 1, "Received"),
     ("sentLamports", -1, "Sent"),
     ("overheadLamports", -1, "Fees and tips outside of trades"),
@@ -45,23 +48,34 @@ NONE: Json = {"solLamports": "0", "tokenChanges": []}
 
 
 class BookLine(NamedTuple):
-    """A line of the reconciliation: what it is, and exact SOL that it adds."""
+    """A line of the reconciliation: what it is, and the exact amount that it adds."""
 
     label: str
-    sol: str
+    amount: str
+
+
+def read_books(books: Json, name: str) -> tuple[int, int]:
+    """Return an item of the reconciliation in SOL or a stablecoin: raw units, and decimals."""
+    if "decimals" not in books:
+        return int(books[name]), SOL_DECIMALS
+    return int(books[name.replace("Lamports", "Raw")]), books["decimals"]
+
+
+def write_books(books: Json, name: str) -> str:
+    """Write an item of the reconciliation, such as `openingLamports`, exactly."""
+    return exact(*read_books(books, name))
 
 
 def list_lines(books: Json) -> list[BookLine]:
-    """List the items between the opening and the closing balance. What gaps moved is a line only
-    where there is any.
-    """
-    amounts = [(label, sign * int(books[name])) for name, sign, label in ITEMS]
-    return [BookLine(label, sol(amount)) for label, amount in amounts if amount or label != GAP]
+    """List the items between the opening and the closing balance that moved something."""
+    lines = [(label, sign, *read_books(books, name)) for name, sign, label in ITEMS]
+    return [BookLine(label, exact(sign * raw, places)) for label, sign, raw, places in lines if raw]
 
 
 def find_rest(books: Json) -> str:
-    """Return exact SOL that the lines leave over: 0, or a defect of this program."""
-    return sol(int(books["differenceLamports"]) - int(books["gapLamports"]))
+    """Return the exact amount that the lines leave over: 0, or a bug."""
+    difference, places = read_books(books, "differenceLamports")
+    return exact(difference - read_books(books, "gapLamports")[0], places)
 
 
 def describe_rest(books: Json) -> str:
@@ -69,8 +83,8 @@ def describe_rest(books: Json) -> str:
     rest, gaps = find_rest(books), int(books["gapLamports"])
     if rest != "0":
         return (
-            f"{figures.write_exact(rest, True)} SOL are unaccounted for, which should never happen."
-            " This is a bug in this program; the status page names it."
+            f"{figures.write_exact(rest, True)} SOL are unaccounted for. This is a bug in this"
+            " program; the status page names it."
         )
     if gaps:
         return (
@@ -78,27 +92,6 @@ def describe_rest(books: Json) -> str:
             " accounted for, to the lamport."
         )
     return "Every lamport is accounted for."
-
-
-def describe_cost_left(results: Json) -> str:
-    """Tell with how many transactions the cost left."""
-    count = results["costLeftReceipts"]
-    if not count:
-        return "everything bought was sold or is still held"
-    noun = "transaction" if count == 1 else "transactions"
-    return f"in {count:,} {noun}: what became of it is unknown"
-
-
-def describe_unknown(results: Json) -> str:
-    """Tell how many costs are unknown; empty if none is."""
-    unmatched = results["unmatchedSells"]
-    sales = results["matchedSells"] + results["partialSells"] + unmatched
-    if not unmatched:
-        return ""
-    return (
-        f"{figures.write_percent(unmatched / sales)} of its sales ({unmatched:,} of {sales:,}) have"
-        " no known purchase price."
-    )
 
 
 def describe_average(average: Json) -> str:
@@ -113,13 +106,13 @@ def describe_average(average: Json) -> str:
 
 
 def count_sales(results: Json) -> int:
-    """Count the sales that a result rests on."""
     return int(results["matchedSells"] + results["partialSells"])
 
 
 def win_rate(results: Json) -> float | None:
-    """Return the share of positions that won, None without any."""
-    return None if results["winRate"] is None else float(results["winRate"])
+    """Return the share of positions that won, None for fewer than MIN_POSITIONS."""
+    is_shown = results["winRate"] is not None and results["positions"] >= MIN_POSITIONS
+    return float(results["winRate"]) if is_shown else None
 
 
 def describe_positions(results: Json) -> str:
@@ -220,11 +213,41 @@ def is_exchange(trade: Json) -> bool:
     return trade["kind"] == "swap" or trade["currency"] not in (None, "SOL")
 
 
-def result_units(realized: Json) -> Any:
-    """Return the HTML of a result in a stablecoin."""
-    quote = find_quote(realized["currency"])
-    decimals = quote.decimals if quote else 0
-    return figures.units(int(realized["resultRaw"]), realized["currency"], decimals, True)
+def write_paid(trade: Json, places: int) -> Any:
+    """Return the HTML of what a trade paid or received, in its currency; empty for a swap."""
+    quote = find_quote(trade["currency"] or "")
+    if quote is None:
+        return "" if trade["kind"] == "swap" else figures.flow(venue_sol(trade), places)
+    moved = next((one["change"] for one in venue_changes(trade) if one["mint"] == quote.mint), None)
+    return "" if moved is None else f"{figures.write_number(moved, True)} {quote.symbol}"
+
+
+def write_result(realized: Json, places: int) -> Any:
+    """Return the HTML of the result of a sale, with its currency."""
+    quote = find_quote(realized["currency"] or "")
+    if quote is None:
+        return figures.sol(realized["resultSol"], True, places=places)
+    return figures.units(int(realized["resultRaw"]), quote.symbol, quote.decimals, True)
+
+
+# Why a sale has no result, by its flag, the first that applies.
+NO_RESULT = {
+    "incomplete_history": "a transaction is missing",
+    "ambiguous": "ambiguous transaction",
+    "value_unexplained": "value not explained",
+    "fed_market": "helped by another account",
+    "own_wallets": "between own wallets",
+    "paid_elsewhere": "bought in another currency",
+}
+
+
+def explain_no_result(trade: Json) -> str:
+    """Tell in a few words why a trade has no result; empty if none is expected."""
+    status, flags = trade["realized"]["status"], trade["flags"]
+    why = next((text for flag, text in NO_RESULT.items() if flag in flags), "")
+    if status == "unmatched" or (why and trade["kind"] in ("sell", "swap", "round_trip")):
+        return f"no result: {why or 'purchase unknown'}"
+    return ""
 
 
 def venue_sol(shown: Json) -> str:
@@ -239,8 +262,7 @@ FILTERS: dict[str, Any] = {
         list_lines,
         find_rest,
         describe_rest,
-        describe_cost_left,
-        describe_unknown,
+        write_books,
         describe_average,
         win_rate,
         other_fees,
@@ -249,7 +271,9 @@ FILTERS: dict[str, Any] = {
         describe_source,
         describe_beside,
         describe_paid,
-        result_units,
+        write_paid,
+        write_result,
+        explain_no_result,
         is_exchange,
         venue_changes,
         venue_sol,

@@ -43,7 +43,6 @@ STARTS = {
 
 @blueprint.get("/traders/new")
 def show_new_trader() -> ResponseReturnValue:
-    """Show the form for a new paper trader."""
     return render_new_trader({})
 
 
@@ -69,7 +68,6 @@ def render_new_trader(
 
 @blueprint.post("/traders/new")
 def create_trader() -> ResponseReturnValue:
-    """Create a paper trader, and an owner where the browser has none."""
     texts, owner = (
         read_texts("name", "bio", "family", "bot", "start", "tone"),
         sessions.find_owner(),

@@ -29,7 +29,7 @@ LEAVING = (
 )
 LEAVING_OTHERS = (
     "It will no longer be observed, and its proof ends. The other wallets stay, and results are"
-    " theirs alone. In the record since attachment, what it holds counts as cost that left."
+    " theirs alone. In the record since connected, what it holds counts as cost moved out unsold."
 )
 LEAD_LEAVING = " The next one takes its place; nothing changes for the others."
 
@@ -55,7 +55,6 @@ CHALLENGE = make_shape(Challenge)
 @blueprint.post("/bots/<uid>/wallet")
 @managing
 def attach_wallet(bot: Bot) -> ResponseReturnValue:
-    """Attach a wallet, as claimed."""
     try:
         wallets.attach_wallet(settings(), bot, request.form.get("wallet", ""), g.now)
     except Problem as problem:
@@ -69,18 +68,17 @@ def attach_wallet(bot: Bot) -> ResponseReturnValue:
 @blueprint.route("/bots/<uid>/wallet/detach", methods=["GET", "POST"])
 @managing
 def detach_wallet(bot: Bot) -> ResponseReturnValue:
-    """Detach one wallet, once confirmed: the one that leads where none is named."""
     held = [one.wallet.address for one in wallets.list_holdings(bot)]
     address = request.values.get("wallet") or next(iter(held), "")
     if request.method == "POST" and address in held:
         wallets.remove_wallet(bot, address, g.now)
     # Also where it was: the form was sent twice.
     if request.method == "POST" or address not in held:
-        return return_to_manage(bot, "The wallet is detached.")
+        return return_to_manage(bot, "The wallet is disconnected.")
     return render_confirm(
-        f"Detach the wallet {short(address)}?" if len(held) > 1 else "Detach the wallet?",
+        f"Disconnect the wallet {short(address)}?" if len(held) > 1 else "Disconnect the wallet?",
         _tell_leaving(held, address),
-        "Yes, detach it",
+        "Yes, disconnect it",
         url_for("studio.show_manage", uid=bot.uid),
         hidden={"wallet": address},
     )
@@ -121,7 +119,6 @@ def _write_challenge(bot: Bot, wallet: str, action: str) -> Challenge:
 @blueprint.get("/bots/<uid>/proof")
 @managing
 def show_proof(bot: Bot) -> ResponseReturnValue:
-    """Show the text to sign with the wallet."""
     return render_proof(bot, find_challenge(bot))
 
 
@@ -136,7 +133,7 @@ def render_proof(
             "error",
         )
     page = render_template(
-        "wallets.html", bot=bot, challenge=challenge, error=error, minutes=wallets.MINUTES
+        "proof.html", bot=bot, challenge=challenge, error=error, minutes=wallets.MINUTES
     )
     return page, status
 
@@ -144,7 +141,6 @@ def render_proof(
 @blueprint.post("/bots/<uid>/proof")
 @managing
 def prove_wallet(bot: Bot) -> ResponseReturnValue:
-    """Take the signature that proves ownership of the wallet."""
     challenge = find_challenge(bot)
     signature = wallets.parse_signature(request.form.get("signature", ""))
     if challenge is None or signature is None:

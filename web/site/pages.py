@@ -12,12 +12,13 @@ from accounts.problem import Problem
 from chain.reading.programs import Programs, table
 from config import Config
 from web.api import health, market, timeline
+from web.api.serialize import Json
 from web.api.trades import explorer_url
 from web.server.gate import settings
-from web.site import candor, figures, money, pieces, profile_words, quote_words, seasons, words
+from web.site import candor, figures, money, pieces, profile_words, seasons, words
 from web.site.lists import add_etag, link_to_older
 from web.site.log_pages import find_key, find_proof
-from web.site.pieces import draw_posts
+from web.site.pieces import draw_posts, link_to
 
 blueprint = Blueprint("pages", __name__)
 blueprint.after_request(add_etag)
@@ -28,7 +29,7 @@ ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 def init_app(app: Flask) -> None:
     """Add the filters and names that every template knows."""
-    for module in (words, money, figures, candor, profile_words, quote_words, seasons):
+    for module in (words, money, figures, candor, profile_words, seasons):
         app.jinja_env.filters.update(module.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(
@@ -53,12 +54,26 @@ def init_app(app: Flask) -> None:
 # ---- posts ---------------------------------------------------------------------------------------
 @blueprint.get("/posts/<uid>")
 def show_one_post(uid: str) -> ResponseReturnValue:
-    """Show one post."""
     post = timeline.find_post(uid)
     if post is None:
         raise Problem("not_found", "there is no such post")
     proof = {} if post["simulated"] else find_proof(uid)
-    return render_template("post.html", post=post, drawn=draw_posts([post])[0], **proof)
+    return render_template(
+        "post.html",
+        post=post,
+        drawn=draw_posts([post])[0],
+        trade_link=link_trade(post),
+        **proof,
+    )
+
+
+def link_trade(post: Json) -> str:
+    """Return the address of the trade of a post in its bot's list; empty without one."""
+    trade = post["verification"].get("tradeId")
+    token = post["receipt"] and post["receipt"]["mint"]
+    if not trade or not token:
+        return ""
+    return link_to(f"/bots/{post['botId']}", tab="trades", token=token) + f"#{trade}"
 
 
 # ---- about this instance -------------------------------------------------------------------------
@@ -87,7 +102,6 @@ def read_rules(data_dir: Path) -> str:
 
 @blueprint.get("/status")
 def show_status() -> ResponseReturnValue:
-    """Show how the jobs and the database are."""
     return render_template(
         "status.html",
         log_key=find_key(),

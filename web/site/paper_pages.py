@@ -13,14 +13,14 @@ from web.api.arguments import read_choice
 from web.api.serialize import Json
 from web.server import sessions
 from web.server.gate import settings
-from web.site import charts
-from web.site.account_history import draw_account
+from web.site import charts, pictures
 from web.site.lists import add_etag
 from web.site.pieces import draw_posts
 
 blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)
 SHOWN_POSTS = 10
+TABS = ("", "trades", "holdings", "posts", "record")
 # The columns that sort: what of a trader's performance each of them shows. Win rates sort by what
 # they are at least, so that 3 of 3 isn't the best.
 WINS = "wins"
@@ -41,7 +41,6 @@ FAILING = (
 
 @blueprint.get("/traders")
 def show_traders() -> ResponseReturnValue:
-    """Show all paper traders, oldest first or by a column."""
     sort, traders = read_choice(request.args, "sort", ("", *SORTS), ""), paper.list_traders()
     rates = paper.find_win_rates(g.now) if sort == WINS else {}
     return render_template(
@@ -91,15 +90,16 @@ def find_price_trouble(now: int) -> str:
 
 @blueprint.get("/traders/<uid>")
 def show_trader(uid: str) -> ResponseReturnValue:
-    """Show a paper trader."""
+    tab = read_choice(request.args, "tab", TABS, "")
     trader = paper.find_trader(uid, g.now)
     if trader is None:
         raise Problem("not_found", "there is no such paper trader")
     withheld = trader["performance"]["headlineSuppressed"]
     return render_template(
         "trader.html",
+        tab=tab,
         trader=trader,
-        account=None if withheld else draw_account(uid, g.now),
+        account=None if withheld else pictures.draw_account(uid, g.now),
         posts=draw_posts(trader["posts"][:SHOWN_POSTS], "h3"),
         trouble="" if trader["retiredAt"] else find_price_trouble(g.now),
     )
@@ -107,7 +107,6 @@ def show_trader(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/strategies")
 def show_strategies() -> ResponseReturnValue:
-    """Show the comparison of strategies."""
     return render_template(
         "strategies.html",
         comparison=paper.compare_families(g.now),

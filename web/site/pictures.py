@@ -1,29 +1,34 @@
-"""Pictures of pages, with what they are drawn from: curves, sparklines, the race, how sales went.
+"""Pictures of pages, with what they are drawn from: curves, sparklines, the race, the calendar.
 
 All are bounded: points are sampled from running totals, so a bot with a million trades costs what
 one with ten does.
 """
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
 from flask import current_app, g
 
-from chain.amounts import exact
+from chain.amounts import exact, sol
 from chain.ledger.inventory import SOL
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import FORWARD, WINDOWS
+from paper.account import Close
+from paper.results import Group, Mark, find_exposure, list_falls
+from paper.rules import DAY_MS
 from web.api import history, leaderboard
+from web.api.paper_equity import AccountHistory, EquityPoint, SharePoint, TradeRow, read_history
 from web.api.serialize import Json
-from web.api.standings import CompetitorRow
 from web.site import charts, figures, words
-from web.site.axes import BOTTOM, DAY_SECONDS, HOUR_SECONDS, write_gain
-from web.site.charts import find_side
-from web.site.quote_words import list_traded
+from web.site.charts import DAY_SECONDS, HOUR_SECONDS, find_side
+from web.site.profile_words import list_traded
 
 MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
-CURVE_POINTS, SPARK_POINTS, RACE_DAYS, RACE_STEP = 120, 24, 7, 3 * HOUR_SECONDS
+CURVE_POINTS, SPARK_POINTS, RACE_POINTS, SOL_DECIMALS = 120, 24, 56, 9
+MONTH_SECONDS = 30 * DAY_SECONDS
 
 
 def _macros() -> Any:
@@ -31,57 +36,31 @@ def _macros() -> Any:
 
 
 # ---- the curve of a bot's wallet -----------------------------------------------------------------
-def draw_bot_curve(bot: Json) -> str:
-    """Return the HTML of the curve of a bot's wallet and its table, empty without results."""
-    if not (bot["wallet"] and bot["results"]):
-        return ""
-    curve = _draw_realized(bot, SOL, find_marks(bot["id"]), write_gain)
-    days, loading = list_day_results(bot["id"], SOL), bot["coverage"]["state"] == "backfilling"
-    return cast(str, _macros().curve(curve, days, loading)) if curve and days else ""
+def draw_curves(bot: Json) -> dict[str, str]:
+    """Return {currency: the HTML of the curve of realized PnL and its table} of a bot."""
+    if not bot["wallet"]:
+        return {}
+    return {one["currency"]: _draw_curve(bot, one) for one in list_traded(bot["results"])}
 
 
-def _draw_realized(
-    bot: Json,
-    money: str,
-    marks: Sequence[charts.TimedTrade],
-    write_level: Callable[[int], str],
-) -> charts.Curve | None:
-    """Draw what the wallets of a bot realized."""
+def _draw_curve(bot: Json, results: Json) -> str:
     coverage, attached_at = bot["coverage"], bot["wallet"]["attachedAt"]
     begins = parse_time(coverage["observedFrom"] or attached_at)
     times = list_times(begins, find_hour_end(), CURVE_POINTS)
+    symbol, decimals = results["currency"], results["decimals"]
+    money = find_money(results)
     values = history.sample_realized(OF_RESULTS, money, [bot["id"]], times).get(bot["id"], [])
-    return charts.draw_curve(
+    curve = charts.draw_curve(
         charts.make_steps(times, values) if values else [],
         gaps=find_gaps(coverage["wallet"], coverage["gaps"][:MAX_GAPS]),
-        trades=marks,
+        trades=find_marks(bot["id"]) if money == SOL else (),
         connected_at=parse_time(attached_at),
-        write_level=write_level,
+        write_level=lambda raw: write_level(raw, decimals),
     )
-
-
-# ---- its curves in stablecoins -------------------------------------------------------------------
-def draw_quote_curves(bot: Json) -> dict[str, str]:
-    """Return {symbol: the HTML of the curve of results in a stablecoin and its table}; empty where
-    it was never traded with.
-    """
-    if not (bot["wallet"] and bot["results"]):
-        return {}
-    return {one["currency"]: _draw_quote_curve(bot, one) for one in list_traded(bot["results"])}
-
-
-def _draw_quote_curve(bot: Json, quote: Json) -> str:
-    curve = _draw_realized(
-        bot,
-        quote["mint"],
-        (),
-        lambda raw: figures.write_tokens(exact(raw, quote["decimals"]), sign=True),
-    )
-    loading = bot["coverage"]["state"] == "backfilling"
-    days = list_day_results(bot["id"], quote["mint"])
+    days, loading = list_day_results(bot["id"], money), coverage["state"] == "backfilling"
     if not (curve and days):
         return ""
-    return cast(str, _macros().curve(curve, days, loading, quote["currency"], quote["decimals"]))
+    return cast(str, _macros().curve(curve, days, loading, symbol, decimals))
 
 
 def find_hour_end() -> int:
@@ -130,66 +109,92 @@ def list_day_results(bot: str, money: str) -> list[history.DayTotals]:
     return history.list_days(bot, money)[-MAX_DAYS_LISTED:]
 
 
-# ---- how single sales and days went --------------------------------------------------------------
-def draw_bot_sales(bot: Json) -> str:
-    """Return the HTML of a bot's histogram, and of a calendar that ends today; empty without
-    results.
+# ---- how days went -------------------------------------------------------------------------------
+def draw_days(bot: Json) -> str:
+    """Return the HTML of a calendar that ends today, and of tables by the day for each currency;
+    empty without results.
     """
-    if not (bot["wallet"] and bot["results"]):
+    found = {
+        one["currency"]: (list_day_results(bot["id"], find_money(one)), one["decimals"])
+        for one in list_traded(bot["results"])
+    }
+    if not found:
         return ""
-    found = history.list_sales(bot["id"])
-    sales = [
-        (row.result, row.cost) for row in found if row.result is not None and row.cost is not None
-    ]
-    # They have no cost of their own to set a result against.
-    trips = sum(row.kind == "round_trip" and row.result is not None for row in found)
     days = {one.day: (one.realized, one.trades) for one in history.list_days(bot["id"], SOL)}
-    calendar = draw_calendar(days, g.now // 1000 // DAY_SECONDS)
-    return cast(str, _macros().sales(group_returns(sales), calendar, len(sales), trips))
+    calendar = draw_calendar(days, g.now // 1000 // DAY_SECONDS) if "SOL" in found else []
+    return cast(str, _macros().days(calendar, found))
 
 
-# ---- sparklines ----------------------------------------------------------------------------------
+def find_money(results: Json) -> str:
+    return SOL if results["currency"] == "SOL" else str(results["mint"])
+
+
+# ---- the leaderboard -----------------------------------------------------------------------------
+class Sampled(NamedTuple):
+    """What bots had realized, in raw units, at Unix seconds in equal steps over a window."""
+
+    times: list[int]
+    values: dict[str, list[int]]
+
+
 def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, charts.Spark]:
-    """Return {bot: how its realized PnL went in the board's window, 30 days for all time} of rows
-    of a board.
-    """
-    name = "realizedRaw" if board.quote else "realizedLamports"
-    bots = [row["botId"] for row in rows if row[name] is not None]
-    seconds = WINDOWS[board.window] or 30 * DAY_SECONDS
-    begins = find_hour_end() - seconds
-    times = [begins + n * seconds // SPARK_POINTS for n in range(SPARK_POINTS + 1)]
-    source = OF_RECORD if board.record == FORWARD else OF_RESULTS
-    money = board.quote.mint if board.quote else SOL
-    sampled = history.sample_realized(source, money, bots, times)
-    drawn = {bot: charts.draw_spark(values) for bot, values in sampled.items()}
+    """Return {bot: how its realized PnL went in the board's window} of rows of a board."""
+    drawn = {
+        bot: charts.draw_spark(values) for bot, values in sample_board(board, rows).values.items()
+    }
     return {bot: spark for bot, spark in drawn.items() if spark}
 
 
-# ---- the race ------------------------------------------------------------------------------------
-def draw_race() -> str:
-    """Return the HTML of the race: realized PnL of the best ranked bots over RACE_DAYS days, empty
-    where nobody is ranked.
+def draw_race(board: leaderboard.Board, rows: Sequence[Json], time: str) -> str:
+    """Return the HTML of the race: realized PnL of the first ranked rows of a board over its window
+    (`time` in words); empty if none is ranked.
     """
-    board = leaderboard.Board(window=f"{RACE_DAYS}d")
-    entries = leaderboard.list_entries(board, g.now, MAX_RUNNERS)
-    entries.sort(key=lambda one: -(leaderboard.score(one, board.sort) or 0))
-    best = {one.row.uid: one.row for one in entries if not one.reason}
-    runners, ends = list(best)[:MAX_RUNNERS], find_hour_end()
-    begins = ends - RACE_DAYS * DAY_SECONDS
-    # Midnights are among them: the table has a row a day.
-    between = range(begins // RACE_STEP * RACE_STEP + RACE_STEP, ends, RACE_STEP)
-    times = [begins, *between, ends]
+    runners = [row for row in rows if row["ranked"]][:MAX_RUNNERS]
+    times, values = sample_board(board, runners, RACE_POINTS)
     lanes = [
-        _make_runner(best[bot], values)
-        for bot, values in history.sample_realized(OF_RECORD, SOL, runners, times).items()
+        charts.Runner(
+            row["botId"],
+            words.plain(row["name"]),
+            values[row["botId"]],
+            row["coverage"]["state"] != "complete",
+        )
+        for row in runners
+        if row["botId"] in values
     ]
-    race = charts.draw_race(times, lanes)
-    return cast(str, _macros().race(race)) if race else ""
+    decimals = board.quote.decimals if board.quote else SOL_DECIMALS
+    race = charts.draw_race(times, lanes, lambda raw: write_level(raw, decimals))
+    return cast(str, _macros().race(race, time, board.currency, decimals)) if race else ""
 
 
-def _make_runner(row: CompetitorRow, values: Sequence[int]) -> charts.Runner:
-    is_partial = row.coverage["state"] != "complete"
-    return charts.Runner(row.uid, words.plain(row.name), values, is_partial)
+def sample_board(
+    board: leaderboard.Board, rows: Sequence[Json], points: int = SPARK_POINTS
+) -> Sampled:
+    """Sample what rows of a board realized in its window. All time begins with the first result."""
+    name = "realizedRaw" if board.quote else "realizedLamports"
+    bots = [row["botId"] for row in rows if row[name] is not None]
+    seconds = WINDOWS[board.window]
+    if seconds:
+        return _sample(board, bots, (g.now // 1000 - seconds) // HOUR_SECONDS, points)
+    since = [row["coverage"]["observedFrom"] for row in rows if row["coverage"]["observedFrom"]]
+    first = min(map(parse_time, since), default=g.now // 1000 - MONTH_SECONDS)
+    sampled = _sample(board, bots, first // HOUR_SECONDS, points)
+    by_time = zip(*sampled.values.values(), strict=True)
+    flat = sum(1 for _ in itertools.takewhile(lambda realized: not any(realized), by_time))
+    if not 1 < flat < len(sampled.times):
+        return sampled
+    return _sample(board, bots, sampled.times[flat - 1] // HOUR_SECONDS, points)
+
+
+def _sample(board: leaderboard.Board, bots: Sequence[str], first_hour: int, points: int) -> Sampled:
+    begins, ends = first_hour * HOUR_SECONDS, find_hour_end()
+    times = [begins + n * (ends - begins) // points for n in range(points + 1)]
+    source = OF_RECORD if board.record == FORWARD else OF_RESULTS
+    return Sampled(times, history.sample_realized(source, board.money, bots, times))
+
+
+def write_level(raw: int, decimals: int) -> str:
+    """Write what was gained or lost, in whole units."""
+    return figures.write_tokens(exact(raw, decimals), sign=True)
 
 
 # ---- the trades of a token -----------------------------------------------------------------------
@@ -197,65 +202,6 @@ def draw_timeline(trades: Sequence[charts.TimedTrade]) -> str:
     """Return the HTML of the timeline of a token's trades, empty without trades."""
     timeline = charts.draw_timeline(trades)
     return cast(str, _macros().timeline(timeline)) if timeline else ""
-
-
-# ---- how single sales went -----------------------------------------------------------------------
-class Bucket(NamedTuple):
-    """Sales whose return lies in a range, and their bar; `middle` is of its width."""
-
-    label: str
-    side: str
-    sales: int
-    x: float
-    middle: float
-    y: float
-    height: float
-
-
-BUCKET_WIDTH, BUCKET_GAP, TALLEST = 11.1, 1.2, 78.0
-
-
-# Upper edges in percent of the cost, and what is said of what lies below them.
-RETURNS = (
-    (-50, "lost over 50%"),
-    (-25, "lost 25% to 50%"),
-    (-10, "lost 10% to 25%"),
-    (0, "lost up to 10%"),
-    (10, "gained up to 10%"),
-    (25, "gained 10% to 25%"),
-    (50, "gained 25% to 50%"),
-    (100, "gained 50% to 100%"),
-    (None, "gained over 100%"),
-)
-# The place of the first that is no loss.
-FIRST_GAIN = 4
-
-
-def group_returns(sales: Sequence[tuple[int, int]]) -> list[Bucket]:
-    """Count sales by their return. `sales`: result and cost of each, in lamports."""
-    counts = [0] * len(RETURNS)
-    for result, cost in sales:
-        counts[_find_bucket(result, cost)] += 1
-    most = max(counts) or 1
-    return [
-        _draw_bucket(n, label, counts[n], TALLEST * counts[n] / most)
-        for n, (_, label) in enumerate(RETURNS)
-    ]
-
-
-def _draw_bucket(n: int, label: str, count: int, height: float) -> Bucket:
-    x, middle = round(n * BUCKET_WIDTH + BUCKET_GAP / 2, 2), round((n + 0.5) * BUCKET_WIDTH, 2)
-    side = "down" if n < FIRST_GAIN else "up"
-    return Bucket(label, side, count, x, middle, round(BOTTOM - height, 2), round(height, 2))
-
-
-def _find_bucket(result: int, cost: int) -> int:
-    """Return the place in RETURNS; what was neither won nor lost counts as a gain of nothing."""
-    for n, (edge, _) in enumerate(RETURNS):
-        is_below = edge is not None and 100 * result < edge * cost
-        if edge is None or is_below or (edge == 0 and result < 0):
-            return n
-    raise AssertionError("the last bucket has no edge")
 
 
 # ---- the calendar --------------------------------------------------------------------------------
@@ -295,3 +241,154 @@ def _draw_day(day: int, column: int, realized: int, trades: int, most: int) -> C
     y = (day + 3) % 7 * CALENDAR_ROW + CALENDAR_ROW // 2
     strength = -(-3 * abs(realized) // most)
     return CalendarDay(day * DAY_SECONDS, x, y, find_side(realized), strength, realized, trades)
+
+
+# ---- paper accounts ------------------------------------------------------------------------------
+# Of more points than these every nth is drawn, and of marks the newest.
+MAX_DRAWN = MAX_MARKED = 400
+MAX_GROUPS = 12
+
+
+class DayLine(NamedTuple):
+    """A UTC day. `at`: Unix seconds; `equity`, `fall`, `held`: lamports at its end, below the
+    highest so far, and in positions, `exposure` the share of these (None where nobody noted them);
+    `net`: of its closes.
+    """
+
+    at: int
+    equity: int | None
+    fall: int | None
+    held: int | None
+    exposure: float | None
+    closes: int
+    net: int
+
+
+class AccountPicture(NamedTuple):
+    """What a trader's page shows of its open account. `over`: lamports above what holding the SOL
+    it began with had left it.
+    """
+
+    equity: charts.Curve | None
+    falls: charts.Curve | None
+    exposure: charts.Curve | None
+    over: int
+    days: list[DayLine]
+    tokens: list[Group]
+    reasons: list[Group]
+
+
+def draw_account(uid: str, until: int) -> AccountPicture | None:
+    """Draw a trader's open account up to `until` (ms); None for an unknown trader."""
+    history = read_history(uid)
+    if history is None:
+        return None
+    points = charts.thin_out(history.list_points(until), MAX_DRAWN)
+    return AccountPicture(
+        draw_equity(points, until, list_marks(history.list_trades(), history.closes)),
+        draw_falls(points, until),
+        draw_exposure(charts.thin_out(history.list_shares(until), MAX_DRAWN), until),
+        points[-1].lamports - history.start,
+        list_days(history),
+        history.group("mint")[:MAX_GROUPS],
+        history.group("reason"),
+    )
+
+
+def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[charts.TimedTrade]:
+    """List purchases, sales of a part, and closes, as marks of the curve."""
+    filled = [
+        charts.TimedTrade(one.at // 1000, "buy" if one.side == "buy" else "part", one.sol)
+        for one in trades
+        # The sale that closes a position is the close's mark.
+        if one.side == "buy" or one.closed_at is None or one.at < one.closed_at
+    ]
+    closed = [
+        charts.TimedTrade(one.closed_at // 1000, "gain" if one.net > 0 else "loss", one.net)
+        for one in closes
+    ]
+    return sorted([*filled, *closed])[-MAX_MARKED:]
+
+
+def list_days(history: AccountHistory) -> list[DayLine]:
+    """List the days with a mark or a close, the newest first."""
+    falls = list_falls(history.marks, history.start)
+    marks = {
+        mark.at // DAY_MS: (mark, one.fall) for mark, one in zip(history.marks, falls, strict=True)
+    }
+    closes: dict[int, list[Close]] = {}
+    for close in history.closes:
+        closes.setdefault(close.closed_at // DAY_MS, []).append(close)
+    return [
+        _make_day(day, marks.get(day), closes.get(day, []))
+        for day in sorted({*marks, *closes}, reverse=True)
+    ]
+
+
+def _make_day(day: int, noted: tuple[Mark, int] | None, closes: Sequence[Close]) -> DayLine:
+    mark, fall = noted or (None, None)
+    return DayLine(
+        day * DAY_MS // 1000,
+        mark.equity if mark else None,
+        None if fall is None else -fall,
+        mark.held if mark else None,
+        find_exposure([mark]) if mark else None,
+        len(closes),
+        sum(one.net for one in closes),
+    )
+
+
+def draw_equity(
+    points: Sequence[EquityPoint], until: int, trades: Sequence[charts.TimedTrade] = ()
+) -> charts.Curve | None:
+    """Draw points, given in order, over time up to `until` (ms), with trades as marks; None for
+    fewer than two.
+    """
+    if len(points) < 2:
+        return None
+    steps = _hold(points, until)
+    return charts.draw_curve(steps, points[0].lamports, trades=trades, write_level=write_worth)
+
+
+def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None:
+    """Draw how far points are below the highest so far; None for fewer than two."""
+    if len(points) < 2:
+        return None
+    peaks = itertools.accumulate((one.lamports for one in points), max)
+    falls = [
+        one._replace(lamports=one.lamports - peak) for one, peak in zip(points, peaks, strict=True)
+    ]
+    return charts.draw_curve(_hold(falls, until))
+
+
+def draw_exposure(points: Sequence[SharePoint], until: int) -> charts.Curve | None:
+    """Draw which share of the equity was in positions, up to `until` (ms); None for fewer than two
+    points. The first is the opening: until the second, nobody looked.
+    """
+    if len(points) < 2:
+        return None
+    steps = _hold([EquityPoint(one.at, one.basis_points) for one in points], until)
+    unseen = [(steps[0].begins, steps[0].ends)]
+    curve = charts.draw_curve(steps, gaps=unseen, write_level=write_share)
+    # Neither good nor bad.
+    return curve and curve._replace(
+        runs=[run if run.side == "flat" else run._replace(side="held") for run in curve.runs]
+    )
+
+
+def _hold(points: Sequence[EquityPoint], until: int) -> list[charts.Step]:
+    ends = [*(one.at for one in points[1:]), max(until, points[-1].at)]
+    return [
+        charts.Step(one.at // 1000, end // 1000, one.lamports)
+        for one, end in zip(points, ends, strict=True)
+    ]
+
+
+def write_worth(lamports: int) -> str:
+    """Write what an account is worth, which is no gain and has no sign."""
+    return figures.write_tokens(sol(lamports))
+
+
+def write_share(basis_points: int) -> str:
+    """Write a share of the whole in percent."""
+    return f"{figures.write_tokens(str(Decimal(basis_points) / 100))}%"

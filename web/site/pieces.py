@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,9 +14,9 @@ from flask import current_app
 from chain.amounts import ONE, show_amount
 from chain.reading.quotes import Quote
 from web.api import market, queries
+from web.api.queries import OriginRow
 from web.api.scaled import read_multiplier
 from web.api.serialize import Json
-from web.api.statements import OriginRow
 from web.server.application import find_app
 from web.site import figures, money, words
 from web.site.candor import find_strips
@@ -43,12 +43,14 @@ class MatchedLot:
 
 class Columns(NamedTuple):
     """How a table of the leaderboard is written: in which stablecoin, None for SOL; of what `time`
-    its sparklines are; how many decimal places its amounts have.
+    its sparklines are; how many decimal places its amounts have; `link` makes the address of the
+    same board with other choices.
     """
 
     quote: Quote | None
     time: str
     places: int
+    link: Callable[..., str]
 
 
 def _macros() -> Any:
@@ -157,8 +159,6 @@ def draw_ranks(rows: Sequence[Json], sparks: Mapping[str, Spark], columns: Colum
     strips = find_strips([row["botId"] for row in rows])
     macros: Any = current_app.jinja_env.get_template("ranks.html").module
     shown = [(row, sparks.get(row["botId"]), strips[row["botId"]], columns) for row in rows]
-    if columns.quote:
-        return [macros.quoted(*one) for one in shown]
     return [macros.ranked(*one) for one in shown]
 
 

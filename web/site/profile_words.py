@@ -1,6 +1,6 @@
 """The words of a profile: figures, windows of time, posting pace, its owner. Text only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,22 +10,26 @@ from web.api.serialize import Json
 from web.site import figures, money, words
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
-# Figures of the comparison, with how each is written.
+# Figures that results in every currency have, with how each is written.
 COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
-    ("Realized PnL", lambda one: figures.write_lamports(one["realizedLamports"], sign=True)),
-    ("Sales with a known cost", lambda one: figures.whole(money.count_sales(one))),
-    ("Sales with unknown cost", lambda one: figures.whole(one["unmatchedSells"])),
-    ("Worst case", lambda one: write_signed(one["worstCaseLamports"])),
+    ("Realized PnL", lambda one: write(one, "realizedRaw", sign=True)),
+    ("Worst case", lambda one: write(one, "worstCaseRaw", sign=True)),
     ("Return on cost", lambda one: write_return(one["returnPct"])),
     ("Win rate", lambda one: write_rate(one)),
-    ("Max drawdown", lambda one: write_drawdown(one["risk"])),
+    ("Max drawdown", lambda one: write_fall(one)),
+    ("Sales with a known cost", lambda one: figures.whole(money.count_sales(one))),
+    ("Sales with unknown cost", lambda one: figures.whole(one["unmatchedSells"])),
+    ("Volume", lambda one: write(one, "volumeRaw")),
+    ("Cost moved out unsold", lambda one: write(one, "costLeftRaw")),
+)
+# Figures of all currencies together, and of positions in SOL.
+COMPARED_ONCE: tuple[tuple[str, Callable[[Json], str]], ...] = (
+    ("Trades", lambda one: figures.whole(one["observedTrades"])),
+    ("Days active", lambda one: figures.whole(find(one["risk"], "daysActive"))),
     ("Median holding time", lambda one: write_duration(find(one["risk"], "medianHoldingSeconds"))),
     ("Best position", lambda one: write_signed(find(one["risk"], "bestLamports"))),
     ("Worst position", lambda one: write_signed(find(one["risk"], "worstLamports"))),
-    ("Days active", lambda one: figures.whole(find(one["risk"], "daysActive"))),
-    ("Trades", lambda one: figures.whole(one["observedTrades"])),
-    ("Volume", lambda one: figures.write_lamports(one["volumeLamports"])),
-    ("Cost that left unsold", lambda one: write_amount(one["costLeftLamports"])),
+    ("Fees outside of trades", lambda one: figures.write_lamports(money.other_fees(one))),
 )
 
 
@@ -38,46 +42,65 @@ class ComparedFigure(NamedTuple):
 
 
 def find(risk: Json | None, name: str) -> Any:
-    """Return a member of a Risk, None where there is no risk."""
     return risk and risk[name]
 
 
-def list_compared(bot: Json) -> list[ComparedFigure]:
-    """List the figures of a Bot that has results: since it was connected, and of all."""
-    everything = {**bot["results"], "risk": bot["risk"]}
+def list_traded(results: Json | None) -> list[Json]:
+    """List the results in each currency that was traded in, SOL first."""
+    return results["byCurrency"] if results else []
+
+
+def find_results(results: Json | None, currency: str) -> Json | None:
+    """Return the results in a currency, None if nothing was traded in it."""
+    return next((one for one in list_traded(results) if one["currency"] == currency), None)
+
+
+def list_compared(bot: Json, currency: str = "") -> list[ComparedFigure]:
+    """List the figures of a Bot in a currency, or those of all currencies together: since it was
+    connected, and of all.
+    """
+    if currency:
+        record, everything = (find_results(bot[name], currency) for name in ("record", "results"))
+        return _compare(COMPARED, record, everything)
     record = bot["record"] and {**bot["record"], "risk": bot["recordRisk"]}
+    return _compare(COMPARED_ONCE, record, {**bot["results"], "risk": bot["risk"]})
+
+
+def _compare(
+    compared: Sequence[tuple[str, Callable[[Json], str]]], record: Json | None, all_: Json | None
+) -> list[ComparedFigure]:
     return [
-        ComparedFigure(name, write(record) if record else figures.UNKNOWN, write(everything))
-        for name, write in COMPARED
+        ComparedFigure(
+            name,
+            *(write_one(one) if one else figures.UNKNOWN for one in (record, all_)),
+        )
+        for name, write_one in compared
     ]
+
+
+def write(results: Json, name: str, sign: bool = False) -> str:
+    """Write an amount of results in their currency."""
+    return figures.write_units(results[name], results["currency"], results["decimals"], sign)
+
+
+def write_fall(results: Json) -> str:
+    """Write the max drawdown of results as the loss it is: `−0.2140 SOL`."""
+    fall = results["maxDrawdownRaw"]
+    if fall is None:
+        return figures.UNKNOWN
+    return figures.write_units(-int(fall), results["currency"], results["decimals"])
 
 
 def write_rate(figures_of: Json) -> str:
     """Write the share of positions that won: `61%, 27 of 44 positions, 3 open`."""
     rate = money.win_rate(figures_of)
     if rate is None:
-        return figures.UNKNOWN
+        return money.describe_positions(figures_of) if figures_of["positions"] else figures.UNKNOWN
     return f"{figures.write_percent(rate)}, {money.describe_positions(figures_of)}"
 
 
 def write_return(percent: str | None) -> str:
-    """Write a return on cost: `+4.14%`."""
     return figures.UNKNOWN if percent is None else f"{figures.write_exact(percent, True)}%"
-
-
-def drawdown(risk: Json | None) -> int | None:
-    """Return the max drawdown of a Risk in lamports, as the loss it is."""
-    return -int(risk["maxDrawdownLamports"]) if risk else None
-
-
-def write_drawdown(risk: Json | None) -> str:
-    """Write the max drawdown of a Risk: `−0.2140 SOL`."""
-    return write_amount(drawdown(risk))
-
-
-def write_amount(lamports: str | int | None) -> str:
-    """Write lamports as SOL, a dash for what is unknown."""
-    return figures.UNKNOWN if lamports is None else figures.write_lamports(lamports)
 
 
 def write_signed(lamports: str | int | None) -> str:
@@ -145,27 +168,28 @@ WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 
 
 
 class WindowLine(NamedTuple):
-    """What was earned within a window since the bot's wallets were connected, as text."""
+    """What was earned in a currency within a window since the wallets were connected, as text."""
 
     name: str
     realized: str
     worst_case: str
     positions: str
-    drawdown: str
+    volume: str
 
 
-def list_window_lines(windows: list[Json]) -> list[WindowLine]:
-    """List the lines of RiskWindows, the shortest first."""
+def list_window_lines(windows: Sequence[Json], currency: str) -> list[WindowLine]:
+    """List the lines of RiskWindows in a currency, the shortest first."""
     return [
         WindowLine(
-            WINDOW_NAMES[one["window"]],
-            write_signed(one["record"]["realizedLamports"]),
-            write_signed(one["record"]["worstCaseLamports"]),
-            write_rate(one["record"]),
-            write_drawdown(one["record"]),
+            WINDOW_NAMES[window["window"]],
+            write(one, "realizedRaw", sign=True),
+            write(one, "worstCaseRaw", sign=True),
+            write_rate(one),
+            write(one, "volumeRaw"),
         )
-        for one in windows
-        if one["record"]
+        for window in windows
+        for one in window["byCurrency"]
+        if one["currency"] == currency
     ]
 
 
@@ -243,7 +267,7 @@ def describe_owner(owner: Json) -> str:
     told = (
         f"Its owner created {bots:,} {'bot' if bots == 1 else 'bots'}"
         f" ({owner['retired']:,} retired), connected {tried:,}"
-        f" {'wallet' if tried == 1 else 'wallets'} and detached {owner['walletsDetached']:,}."
+        f" {'wallet' if tried == 1 else 'wallets'} and disconnected {owner['walletsDetached']:,}."
     )
     if owner["realizedLamportsOfAll"] is not None:
         sum_of_all = figures.write_lamports(owner["realizedLamportsOfAll"], sign=True)
@@ -255,8 +279,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
         list_compared,
+        list_traded,
         write_return,
-        drawdown,
         write_duration,
         describe_progress,
         explain_rank,

@@ -1,6 +1,6 @@
 """The page of a bot: an overview, and tabs with its trades, holdings, posts, record and copying."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -8,7 +8,6 @@ from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
-from chain.amounts import exact
 from chain.stored.attachments import OF_RECORD
 from web.api import bots, paging, queries, risk
 from web.api.arguments import read_choice
@@ -23,8 +22,8 @@ from web.api.look_back import (
     find_trades,
 )
 from web.api.posts import show_posts
+from web.api.queries import TradePosition
 from web.api.serialize import Json
-from web.api.statements import TradePosition
 from web.api.token_results import show_ends
 from web.api.trades import show_trades
 from web.api.wallets import find_positions
@@ -46,18 +45,9 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as the API shows it, with its `number` here, `openPositions`, `tokenEnds` and
-    the risk of its record; Problem `not_found` without one.
-    """
+    """Return the bot as the API shows it, with its row here; Problem `not_found` without one."""
     row = bots.find_row(uid)
-    bot = bots.show_profile(row, bots.show_bots([row])[0])
-    return {
-        **bot,
-        "number": row.id,
-        "openPositions": find_positions(row),
-        "tokenEnds": show_ends(row.id) if bot["risk"] else None,
-        "recordRisk": risk.find_risk(OF_RECORD, row.id),
-    }
+    return {**bots.show_profile(row, bots.show_bots([row])[0]), "row": row}
 
 
 def is_own(uid: str) -> bool:
@@ -68,19 +58,15 @@ def is_own(uid: str) -> bool:
 
 @blueprint.get("/bots/<uid>")
 def show_profile(uid: str) -> ResponseReturnValue:
-    """Show a bot: what the chain shows of it, or one of its tabs."""
     tab, bot = read_choice(request.args, "tab", tuple(CONTENTS), ""), find_profile(uid)
-    return render_template("bot.html", bot=bot, tab=tab, own=is_own(uid), **CONTENTS[tab](bot))
+    shown = {"bot": bot, **CONTENTS[tab](bot)}
+    return render_template("bot.html", tab=tab, own=is_own(uid), **shown)
 
 
 def read_overview(bot: Json) -> dict[str, Any]:
     """Read what the page shows without a tab."""
     posts = queries.list_posts(LATEST_POSTS, bot=bot["id"])
-    return {
-        "posts": draw_posts(show_posts(posts), "h3"),
-        "chart": pictures.draw_bot_curve(bot),
-        "quote_curves": pictures.draw_quote_curves(bot),
-    }
+    return {"posts": draw_posts(show_posts(posts), "h3"), "charts": pictures.draw_curves(bot)}
 
 
 class TradeFilter(NamedTuple):
@@ -123,39 +109,67 @@ def read_trades(bot: Json) -> dict[str, Any]:
         "ended_early": found.ended_early,
         "older_trades": cursor,
         "look_back": MAX_LOOK_BACK,
+        "tokens": show_ends(bot["row"].id)
+        if bot["risk"] and "trades" not in request.args
+        else None,
     }
+
+
+class Total(NamedTuple):
+    """Known cost and estimated value of the positions that have both, in lamports."""
+
+    tokens: int
+    cost: int
+    value: int
 
 
 def read_holdings(bot: Json) -> dict[str, Any]:
-    """Read the tab of holdings."""
-    positions = bot["openPositions"]
+    positions = find_positions(bot["row"])
+    held = [
+        {**one, "unrealized": find_unrealized(one)} for one in add_estimates(positions or (), g.now)
+    ]
     return {
         "is_damaged": positions is None,
-        "symbols": find_symbols(positions or ()),
-        "positions": add_estimates(positions or (), g.now),
+        "symbols": find_symbols(held),
+        "positions": held,
+        "total": add_up([one for one in held if one["unrealized"] is not None]),
     }
 
 
+def find_unrealized(position: Json) -> int | None:
+    """Estimate the unrealized PnL of a position; None if its cost or price is unknown."""
+    if (
+        not position["estimate"]
+        or not position["costLamports"]
+        or position["unknownBasisRaw"] != "0"
+    ):
+        return None
+    return int(position["estimate"]["valueLamports"]) - int(position["costLamports"])
+
+
+def add_up(positions: Sequence[Json]) -> Total:
+    """Add up positions with an unrealized PnL."""
+    cost = sum(int(one["costLamports"]) for one in positions)
+    return Total(len(positions), cost, cost + sum(one["unrealized"] for one in positions))
+
+
 def read_posts(bot: Json) -> dict[str, Any]:
-    """Read the tab of posts."""
     page = list_posts_of(bot["id"])
     return {"posts": draw_posts(page.rows, "h3"), "older_posts": page.cursor}
 
 
 def read_record(bot: Json) -> dict[str, Any]:
-    """Read the tab of the record."""
+    number = bot["row"].id
     return {
-        "exact": exact,
-        "chart": pictures.draw_bot_curve(bot),
-        "quote_curves": pictures.draw_quote_curves(bot),
-        "sales": pictures.draw_bot_sales(bot),
-        "windows": risk.list_windows(bot["number"], g.now) if bot["record"] else [],
+        "bot": {**bot, "recordRisk": risk.find_risk(OF_RECORD, number)},
+        "days": pictures.draw_days(bot),
+        "windows": risk.list_windows(number, g.now) if bot["record"] else [],
     }
 
 
 def read_copying(bot: Json) -> dict[str, Any]:
     """Read the tab of copying."""
-    return {"copying": find_copying(bot["number"])}
+    return {"copying": find_copying(bot["row"].id)}
 
 
 # What each tab reads; the overview has no name.

@@ -7,14 +7,14 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from chain.addresses import is_address
-from web.api import paging, search
+from web.api import paging, queries, search
 from web.api.posts import show_posts
 from web.site import lists
 from web.site.pieces import draw_posts
 
 blueprint = Blueprint("search", __name__)
 blueprint.after_request(lists.add_etag)
-PAGE_SIZE = 20
+PAGE_SIZE, LATEST_POSTS = 20, 5
 
 
 @blueprint.get("/search")
@@ -33,10 +33,18 @@ def _find(query: str) -> dict[str, Any]:
     before = lists.read_cursor("before", scope, paging.IdPosition)
     rows = search.find_posts(query, PAGE_SIZE + 1, before.id if before else search.END)
     page = lists.cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
+    found = search.Found() if before else search.find_others(query)
     return {
-        "found": search.Found() if before else search.find_others(query),
+        "found": found,
+        "latest": [] if page.rows else list_latest(found),
         "posts": draw_posts(show_posts(page.rows), "h3"),
         "cursor": page.cursor,
         "first": before is None,
         "mint": query if is_address(query) else None,
     }
+
+
+def list_latest(found: search.Found) -> list[str]:
+    """Return the HTML of the latest posts of the first bot that was found by its name."""
+    rows = queries.list_posts(LATEST_POSTS, bot=found.bots[0].uid) if found.bots else []
+    return draw_posts(show_posts(rows), "h3")

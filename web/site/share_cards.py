@@ -19,7 +19,7 @@ from web.api.bots import show_bots
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import candor, cards, facts, words
-from web.site.quote_words import is_only_quoted, list_traded
+from web.site.profile_words import list_traded
 
 blueprint = Blueprint("share_cards", __name__)
 MAX_WAITING, WAIT_SECONDS = 4, 3.0
@@ -55,7 +55,6 @@ def _make_busy() -> Problem:
 # ---- routes --------------------------------------------------------------------------------------
 @blueprint.get("/posts/<uid>.png")
 def show_card_of_post(uid: str) -> ResponseReturnValue:
-    """Serve the picture of a post."""
     post = timeline.find_post(uid)
     if post is None or post.get("hiddenAt"):
         raise Problem("not_found", "there is no picture of this post")
@@ -65,7 +64,6 @@ def show_card_of_post(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/bots/<uid>.png")
 def show_card_of_bot(uid: str) -> ResponseReturnValue:
-    """Serve the picture of a bot's record."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
@@ -125,7 +123,7 @@ def describe_post(post: Json) -> Json:
 def describe_bot(bot: Json, strip: candor.Strip) -> Json:
     """Return the receipt_image.Content of a bot."""
     results, link = bot["results"], bot["profileUrl"]
-    earned, *quotes = cards.list_earned(results) if results else [""]
+    earned, *quotes = (cards.list_earned(results) if results else []) or [""]
     proven = bot["wallet"] and bot["wallet"]["ownership"] == "proven"
     wallet = f"wallet {words.short(bot['wallet']['address'])}" if bot["wallet"] else "no wallet"
     return {
@@ -149,9 +147,8 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
 
 def _tell_results(bot: Json) -> str:
     so_far = " so far, history loading" if bot["coverage"]["state"] == "backfilling" else ""
-    results = bot["results"]
-    first = list_traded(results)[0] if is_only_quoted(results) else results
-    return f"Realized PnL{so_far}: {words.describe_results(first)}"
+    first = next(iter(list_traded(bot["results"])), None)
+    return f"Realized PnL{so_far}: {words.describe_results(first)}" if first else "No trades yet."
 
 
 def _mark(note: str) -> str:

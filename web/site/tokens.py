@@ -11,9 +11,9 @@ from chain.addresses import is_address
 from web.api import market, queries, quotes
 from web.api.arguments import read_choice, read_whole
 from web.api.posts import show_posts
+from web.api.queries import ActivityRow, TradePosition
 from web.api.scaled import read_scales
 from web.api.serialize import Json
-from web.api.statements import ActivityRow, TradePosition
 from web.api.trades import list_moving, show_activity, show_changes
 from web.server.gate import settings
 from web.site import charts, pictures
@@ -34,7 +34,6 @@ PRICE_SCALE = 10**18
 
 @blueprint.get("/tokens/<mint>")
 def show_token(mint: str) -> ResponseReturnValue:
-    """Show a token: price, checks, who traded it, posts about it."""
     if not is_address(mint):
         raise Problem(
             "not_found", "a token address has 32 to 44 letters and digits; this is not one"
@@ -88,7 +87,6 @@ def time_trade(row: ActivityRow) -> charts.TimedTrade:
 
 @blueprint.get("/market")
 def show_market() -> ResponseReturnValue:
-    """Show the tokens that the scout tracks, as a table."""
     query = quotes.Query(
         read_choice(request.args, "sort", quotes.SORTS, quotes.SORTS[0]),
         read_choice(request.args, "show", quotes.FILTERS, quotes.FILTERS[0]),

@@ -80,9 +80,9 @@ REASONS = {
     ),
 }
 KINDS = {
-    "buy": "Bought",
-    "sell": "Sold",
-    "swap": "Swapped",
+    "buy": "Purchase",
+    "sell": "Sale",
+    "swap": "Swap",
     "round_trip": "Round trip",
     "transfer_in": "Received",
     "transfer_out": "Sent",
@@ -249,7 +249,6 @@ def find_warning(post: Json) -> str:
 
 
 def trust_of(post: Json) -> Trust:
-    """Return the label of a post."""
     if post["simulated"]:
         return TRUST["own_strategy" if post["ownStrategy"] else "simulated"]
     status, reason = post["verification"]["status"], post["verification"]["reason"]
@@ -273,6 +272,9 @@ def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
         return f"{name or 'This wallet'} was just connected. Its history will be loaded next."
     if state == "backfilling":
         return _describe_backfill(coverage, name)
+    if state == "complete" and not coverage["receipts"]:
+        checked = _describe_check(coverage, now)
+        return f"No transactions yet. The first one will be listed here. {checked}".strip()
     if state == "complete":
         near = [coverage["note"]] if coverage["note"] else []
         return " ".join(
@@ -291,7 +293,7 @@ def _describe_backfill(coverage: Json, name: str) -> str:
     if coverage["pending"]:
         return (
             f"The history{f' of {name}' if name else ''} is still loading: {count} so far,"
-            f" {coverage['pending']:,} to come. Nothing below is final."
+            f" {coverage['pending']:,} to load. Nothing below is final."
         )
     found = write_found(coverage["receipts"])
     return f"{found} here. A second full scan will confirm that nothing is missing."
@@ -354,7 +356,7 @@ Time = str | int
 
 
 def ago(at: Time, now: int) -> str:
-    """Write a time as `3 minutes ago`, as a date when it is a day old. `now` in ms."""
+    """Write a time as `3 minutes ago`, and in full when it is a day old. `now` in ms."""
     seconds = now // 1000 - int(_parse_time(at).timestamp())
     if seconds < 5:
         return "just now"
@@ -364,32 +366,30 @@ def ago(at: Time, now: int) -> str:
         return f"{write_count(seconds // MINUTE_SECONDS, 'minute')} ago"
     if seconds < DAY_SECONDS:
         return f"{write_count(seconds // HOUR_SECONDS, 'hour')} ago"
-    return day(at)
+    return brief(at, now)
+
+
+def iso(at: Time) -> str:
+    """Write a time for the attribute `datetime`."""
+    return _parse_time(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def day(at: Time) -> str:
-    """Write the date of a time: `20 Nov 2026`."""
-    return _parse_time(at).strftime("%-d %b %Y")
+    """Write the date of a time, in UTC: `Nov 20, 2026`."""
+    return _parse_time(at).strftime("%b %-d, %Y")
 
 
 def clock(at: Time) -> str:
-    """Write a time to the second: `20 Nov 2026, 14:03:09 UTC`."""
-    return _parse_time(at).strftime("%-d %b %Y, %H:%M:%S UTC")
+    """Write a time to the second: `Nov 20, 2026, 2:03:09 PM UTC`."""
+    return _parse_time(at).strftime("%b %-d, %Y, %-I:%M:%S %p UTC")
 
 
 def brief(at: Time, now: int | None = None) -> str:
-    """Write a time to the minute, in UTC: `20 Nov 2025 16:44`, without the year of `now` (ms)."""
-    return f"{_write_date(at, now)} {_parse_time(at):%H:%M}"
-
-
-def moment(at: Time, now: int | None = None) -> str:
-    """As `brief`, to the second."""
-    return f"{_write_date(at, now)} {_parse_time(at):%H:%M:%S}"
-
-
-def _write_date(at: Time, now: int | None) -> str:
+    """Write a time to the minute: `Nov 20, 2:03 PM UTC`, with the year unless it's that of `now`
+    (ms).
+    """
     is_this_year = now is not None and _parse_time(at).year == _parse_time(now // 1000).year
-    return _parse_time(at).strftime("%-d %b" if is_this_year else "%-d %b %Y")
+    return _parse_time(at).strftime(f"%b %-d,{'' if is_this_year else ' %Y,'} %-I:%M %p UTC")
 
 
 def _parse_time(at: Time) -> datetime:
@@ -438,6 +438,9 @@ def join(words: Sequence[str]) -> str:
 
 # For the templates, under the names of the functions.
 FILTERS: dict[str, Callable[..., Any]] = {
+    # One line without invisible characters.
+    "clean": write_line,
+} | {
     one.__name__: one
     for one in (
         trust_of,
@@ -446,8 +449,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
         describe_voice,
         ago,
         day,
+        iso,
         clock,
-        moment,
         brief,
         short,
         plain,

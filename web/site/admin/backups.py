@@ -13,7 +13,6 @@ from web.site.admin.entry import blueprint, find_session
 
 @blueprint.get("/backups")
 def list_backups() -> ResponseReturnValue:
-    """List the backups that were made here."""
     config = settings()
     return render_template(
         "admin/backups.html",

@@ -62,7 +62,6 @@ def confirm(
 
 @blueprint.route("/posts/<uid>/hide", methods=["GET", "POST"])
 def hide_post(uid: str) -> ResponseReturnValue:
-    """Hide a post, once confirmed."""
     post, who = hiding.find_post(uid), find_session().uid
     return confirm(
         "Hide this post?",
@@ -77,7 +76,6 @@ def hide_post(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/bots/<uid>/retire", methods=["GET", "POST"])
 def retire_bot(uid: str) -> ResponseReturnValue:
-    """Retire a bot, once confirmed."""
     bot, who = influencers.find_bot(uid), find_session().uid
     return confirm(
         "Retire this bot?",
@@ -92,7 +90,6 @@ def retire_bot(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/keys/<uid>/revoke", methods=["GET", "POST"])
 def change_key(uid: str) -> ResponseReturnValue:
-    """Revoke a key, once confirmed."""
     key, who = api_keys.find_key(uid), find_session().uid
     return confirm(
         f"Revoke the key {key.prefix}…{key.last4}?",
@@ -127,7 +124,6 @@ def change_hook(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/hooks/<uid>/test", methods=["GET", "POST"])
 def ping_hook(uid: str) -> ResponseReturnValue:
-    """Send a hook a ping, once confirmed."""
     hook, who = hooks.find_hook(uid), find_session().uid
     return confirm(
         "Send a test?",
@@ -140,7 +136,6 @@ def ping_hook(uid: str) -> ResponseReturnValue:
 
 
 def find_page_of(hook: Hook) -> str:
-    """Return the address of a page that lists a hook."""
     if hook.owner is None:
         return url_for("admin.list_hooks")
     return url_for("admin.show_owner", uid=hook.owner.uid)
@@ -162,7 +157,6 @@ def dismiss_report(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/owners/<uid>/ban", methods=["GET", "POST"])
 def change_owner_ban(uid: str) -> ResponseReturnValue:
-    """Ban an owner, or let one in again, once confirmed."""
     owners.find_owner(uid)
     return change_ban(
         "owner",

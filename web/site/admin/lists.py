@@ -3,6 +3,7 @@ registrations, bans and acts; and the page of one owner.
 """
 
 import re
+from functools import partial
 from typing import Any
 
 from flask import g, redirect, render_template, request, url_for
@@ -45,71 +46,6 @@ OF_OWNER = ("bots", "wallets", "keys", "hooks")
 ID = re.compile(r"\b(owner|bot|trader|post|key|hook)_[0-9a-f]{24}\b")
 
 
-@blueprint.get("/owners")
-def list_owners() -> ResponseReturnValue:
-    """List owners."""
-    return render_list("owners")
-
-
-@blueprint.get("/bots")
-def list_bots() -> ResponseReturnValue:
-    """List bots."""
-    return render_list("bots")
-
-
-@blueprint.get("/wallets")
-def list_wallets() -> ResponseReturnValue:
-    """List wallets."""
-    return render_list("wallets")
-
-
-@blueprint.get("/keys")
-def list_keys() -> ResponseReturnValue:
-    """List keys, never their secrets."""
-    return render_list("keys")
-
-
-@blueprint.get("/hooks")
-def list_hooks() -> ResponseReturnValue:
-    """List hooks, never their secrets."""
-    return render_list("hooks")
-
-
-@blueprint.get("/posts")
-def list_posts() -> ResponseReturnValue:
-    """List posts."""
-    return render_list("posts")
-
-
-@blueprint.get("/paper-posts")
-def list_paper_posts() -> ResponseReturnValue:
-    """List posts of paper traders."""
-    return render_list("paper-posts")
-
-
-@blueprint.get("/reports")
-def list_reports() -> ResponseReturnValue:
-    """List readers' reports of posts."""
-    return render_list("reports")
-
-
-@blueprint.get("/registrations")
-def list_registrations() -> ResponseReturnValue:
-    return render_list("registrations")
-
-
-@blueprint.get("/bans")
-def list_bans() -> ResponseReturnValue:
-    """List the owners and wallets that are kept out."""
-    return render_list("bans")
-
-
-@blueprint.get("/acts")
-def list_acts() -> ResponseReturnValue:
-    """List the operator's acts."""
-    return render_list("acts")
-
-
 def render_list(name: str) -> ResponseReturnValue:
     """Render a page of a list, with the filters of its address."""
     filters = read_filters(name)
@@ -128,6 +64,11 @@ def render_list(name: str) -> ResponseReturnValue:
     )
 
 
+for listed in HEADINGS:
+    endpoint = f"list_{listed.replace('-', '_')}"
+    blueprint.add_url_rule(f"/{listed}", endpoint, partial(render_list, listed))
+
+
 def read_filters(name: str) -> dict[str, str]:
     """Return the filters of the address that this list has."""
     known = queries.LISTINGS[name].filters
@@ -136,13 +77,21 @@ def read_filters(name: str) -> dict[str, str]:
 
 
 def finish_rows(name: str, rows: Any) -> list[Any]:
-    """Return rows as they may be shown: addresses of hooks masked, keys with their last use."""
+    """Return rows as they may be shown: addresses of hooks masked, keys with their last use, owners
+    with the names of their bots.
+    """
     if name == "hooks":
-        return [row._replace(url=mask_url(row.url)) for row in rows]
+        rows = [row._replace(url=mask_url(row.url)) for row in rows]
     if name == "keys":
         uses = find_app().allowance.find_uses()
-        return [row._replace(last_used_at=uses.get(row.uid)) for row in rows]
-    return list(rows)
+        rows = [row._replace(last_used_at=uses.get(row.uid)) for row in rows]
+    field = {"owners": "uid", "bans": "target"}.get(name, "owner_uid")
+    uids = [getattr(row, field, None) for row in rows]
+    named = queries.name_owners(uid for uid in uids if uid and uid.startswith("owner_"))
+    return [
+        row._replace(**{field: named[uid]}) if uid in named else row
+        for row, uid in zip(rows, uids, strict=True)
+    ]
 
 
 # ---- one owner -----------------------------------------------------------------------------------
@@ -157,6 +106,7 @@ def show_owner(uid: str) -> ResponseReturnValue:
     return render_template(
         "admin/owner.html",
         owner=owner,
+        name=queries.name_owners([uid])[uid].name,
         lists=lists,
         headings=HEADINGS,
         ban=conduct.find_ban("owner", uid),
@@ -166,7 +116,6 @@ def show_owner(uid: str) -> ResponseReturnValue:
 
 
 def list_uses(owner: Owner) -> list[quotas.Use]:
-    """List what an owner uses of each quota."""
     config = settings()
     return [
         quotas.Use("posts_kept_mb", config.max_posts_kept_mb, owner.posts_bytes // quotas.MB),

@@ -24,7 +24,6 @@ LEVELS = ("wrong", "look", "fine")
 
 @blueprint.get("")
 def show_overview() -> ResponseReturnValue:
-    """Show how the instance is."""
     # It loads what asks nodes and what derives records again: a tenth of a start.
     from operate import doctor
 
@@ -44,6 +43,7 @@ def show_overview() -> ResponseReturnValue:
         sessions=admin.list_sessions(g.now),
         done=queries.read_list("acts", MAX_ACTS),
         acts=ACTS,
+        has_file=not config.database_url,
         backups=stored_backups.list_backups(config)[:MAX_BACKUPS],
     )
 

@@ -2,14 +2,37 @@
 first, by the number of the row. Times in ms.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from chain.stored.attachments import LEAD
-from storage.rows import select
+from storage.rows import select, write_marks
 
 MAX_BODY = 240
 # Above the number of every row.
 NEWEST = 2**62
+
+
+class NamedOwner(NamedTuple):
+    """An owner, called by the names of its bots; empty without any."""
+
+    uid: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.uid
+
+
+OWNER_NAMES = """
+SELECT o.uid, string_agg(b.name, ', ' ORDER BY b.id) AS name FROM owner o
+JOIN bot b ON b.owner_id = o.id WHERE o.uid IN ({marks}) GROUP BY o.uid"""
+
+
+def name_owners(uids: Iterable[str]) -> dict[str, NamedOwner]:
+    asked = sorted(set(uids))
+    sql = OWNER_NAMES.format(marks=write_marks(asked))
+    found = {row.uid: row for row in select(NamedOwner, sql, asked)} if asked else {}
+    return {uid: found.get(uid, NamedOwner(uid, "")) for uid in asked}
 
 
 class OwnerRow(NamedTuple):
