@@ -84,9 +84,10 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 
 def _add_routes(app: Application, config: settings.Config) -> None:
-    from web.api import document, health, inbox, legacy, log, mcp, registration, v1
+    from web.api import document, health, inbox, legacy, log, mcp, registration, seasons
 
-    modules = [v1, registration, inbox, mcp, legacy, health, document, log]
+    # The blueprint of seasons is v1's.
+    modules = [seasons, registration, inbox, mcp, legacy, health, document, log]
     if config.metrics == "on":
         from web.api import metrics
 
@@ -116,6 +117,7 @@ def _list_pages() -> list[ModuleType]:
         paper_pages,
         profiles,
         search,
+        seasons,
         share_cards,
         studio,
         tokens,
@@ -137,6 +139,7 @@ def _list_pages() -> list[ModuleType]:
         backtest_pages,
         closes,
         search,
+        seasons,
         profiles,
         board,
         tokens,

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from apscheduler import events
@@ -24,6 +25,7 @@ from peewee import OperationalError, fn
 
 import storage
 from config import Config
+from evidence import seasons
 from evidence.digests import DigestLog
 from evidence.notes import Signer
 from evidence.witnessing import run_tick
@@ -47,7 +49,7 @@ GRACE_SECONDS = 5.0
 # back.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 300.0
-COPYING_SECONDS = 60.0
+COPYING_SECONDS = SEASONS_SECONDS = 60.0
 # After an error outside a pass, the process waits this long before it asks for the lock again.
 FAULT_SECONDS = 5.0
 # Reschedule the jobs if the wall clock drifts from the monotonic one by more than this.
@@ -319,6 +321,7 @@ class Jobs:
             *self._watch_logs(),
             *self._log_digests(),
             *self._follow(),
+            Work("seasons", SEASONS_SECONDS, partial(seasons.run_tick, config)),
             Work("memory", MEMORY_SECONDS, give_back_memory),
         ]
 

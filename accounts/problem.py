@@ -31,6 +31,7 @@ CODES = {
     "post_hidden": (409, "Post is hidden"),
     "reported_enough": (409, "Enough reports"),
     "under_review": (409, "Account under review"),
+    "season_closed": (409, "Season is closed"),
     "no_review": (409, "No open review"),
     "positions_open": (409, "Positions are open"),
     "body_too_large": (413, "Body too large"),

@@ -6,6 +6,7 @@ from peewee import (
     BigIntegerField,
     BooleanField,
     Check,
+    CompositeKey,
     ForeignKeyField,
     IntegerField,
     TextField,
@@ -179,4 +180,57 @@ class Ban(Base):
         indexes = ((("kind", "target"), True),)
 
 
-TABLES = (Hook, Registration, AdminLogin, AdminSession, AdminAct, Report, Ban)
+class Season(Base):
+    """A contest of bots from one full hour to another (ms), by the terms of accounts.seasons.
+
+    `money`: as in RunningTotal; `closing_at`: when the job first found it over; `rules`: the rules
+    by which transactions were read when its standings were frozen.
+    """
+
+    id = AutoField()
+    uid = TextField(unique=True)
+    name = TextField()
+    rule = TextField()
+    money = TextField()
+    symbol = TextField()
+    decimals = IntegerField()
+    wallets = TextField()
+    min_sales = IntegerField()
+    starts_at = BigIntegerField()
+    ends_at = BigIntegerField()
+    created_at = BigIntegerField()
+    cancelled_at = BigIntegerField(null=True)
+    closing_at = BigIntegerField(null=True)
+    frozen_at = BigIntegerField(null=True)
+    rules = TextField(null=True)
+
+
+class SeasonEntry(Base):
+    """A bot that joined a season by itself (`joined_at`), and each bot once standings are frozen.
+
+    The other columns are null until then: accounts.season_standings.Standing.
+    """
+
+    season = ForeignKeyField(Season, index=False)
+    bot = ForeignKeyField(Bot)
+    joined_at = BigIntegerField(null=True)
+    since = BigIntegerField(null=True)
+    ownership = TextField(null=True)
+    reason = TextField(null=True)
+    rank = IntegerField(null=True)
+    realized = BigIntegerField(null=True)
+    cost = BigIntegerField(null=True)
+    return_points = BigIntegerField(null=True)
+    worst_case = BigIntegerField(null=True)
+    sales = IntegerField(null=True)
+    trades = IntegerField(null=True)
+
+    class Meta:
+        table_name = "season_entry"
+        primary_key = CompositeKey("season", "bot")
+
+
+TABLES = (
+    *(Hook, Registration, AdminLogin, AdminSession, AdminAct, Report, Ban),
+    *(Season, SeasonEntry),
+)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DIFFERENT, CANNOT_TELL = 1, 3
 MAX_PRINTED = 50
 # Parts of a claim that don't belong to a wallet.
-NAMED = ("posts", "log", "bot", "held", "standings", "pace")
+NAMED = ("posts", "log", "bot", "held", "standings", "pace", "seasons")
 
 
 def add_commands(commands: Commands) -> None:

@@ -29,6 +29,7 @@ def build_parser() -> Parser:
         operate,
         people,
         programs,
+        seasons,
         server,
         traders,
         witness,
@@ -42,7 +43,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
         *(server, demo, operate, admin, audit, witness),
-        *(programs, people, hooks, traders, mcp),
+        *(programs, people, hooks, traders, seasons, mcp),
     ):
         module.add_commands(commands)
     return parser

@@ -46,6 +46,7 @@ from evidence.leaves import (
 )
 from evidence.log_audit import LogAudit, Moment
 from evidence.memory import Memory
+from evidence.seasons import compare_seasons, name_reading, recompute_season
 from evidence.view import Node
 from evidence.wallet_audit import WalletAudit
 from models import Bot
@@ -192,6 +193,16 @@ class Auditor:
         ours = claimed.show_standings(books.rows, number, claims.bot.hour)
         report.add(compare(claims.bot.standings, ours, "standings"))
         report.add(self._compare_pace(claims, audits))
+        self._recompute_seasons(claims, books, number, report)
+
+    @staticmethod
+    def _recompute_seasons(claims: Claims, books: Books, number: int, report: Report) -> None:
+        for uid, claim in claims.bot.seasons.items():
+            if claim.rules == name_reading(claims.rules, claims.reading):
+                report.add(recompute_season(books.rows, number, uid, claim))
+            else:
+                told = "was frozen under other rules, so its numbers are only compared with the log"
+                report.notes.append(f"{uid} {told}")
 
     def _compare_pace(self, claims: Claims, audits: list[WalletAudit]) -> Iterator[Difference]:
         repeated, delays = self.memory.list_repeated(), Counter[int]()
@@ -260,7 +271,9 @@ class Auditor:
     ) -> Iterator[Difference]:
         said, wallets = log.memory.list_said(bot), [one.wallet for one in audits]
         yield from compare_bot(claims.bot, said, before)
-        yield from compare_held(list_held(bot, wallets), said, before)
+        held, seasons = list_held(bot, wallets), log.memory.list_seasons()
+        yield from compare_held(held, said, before)
+        yield from compare_seasons(claims.bot.seasons, bot, held, seasons, before)
         for one in audits:
             leaves = log.memory.list_said(one.wallet.address)
             last = one.claims.log

@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from accounts.season_standings import Standing, Terms
+from accounts.seasons import show_terms
 from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings
 from chain.stored.attachments import write_last
@@ -54,6 +56,11 @@ DELAYS = f"SELECT {', '.join(PACE)} FROM delay_total WHERE bot_id = {{bot}}"
 STANDINGS = f"""
 SELECT {", ".join(("bot_id", *StandingRow._fields[1:]))} FROM standing_total
 WHERE bot_id = {{bot}}"""
+SEASONS = f"""
+SELECT s.uid, s.frozen_at, s.rules, {", ".join(f"s.{name}" for name in Terms._fields)},
+       {", ".join(("e.bot_id", *(f"e.{name}" for name in Standing._fields[1:])))}
+FROM season_entry e JOIN season s ON s.id = e.season_id
+WHERE e.bot_id = {{bot}} AND s.frozen_at IS NOT NULL ORDER BY s.id"""
 PROFILE = "SELECT standing_at FROM bot WHERE id = {bot}"
 
 
@@ -170,3 +177,29 @@ def show_delays(row: Mapping[str, Any]) -> Json | None:
     if not row["posted"]:
         return None
     return _show_columns(PACE, (row[name] for name in PACE))
+
+
+# ---- seasons -------------------------------------------------------------------------------------
+def show_standing_of(row: Standing) -> Json:
+    """Return the members of a row's leaf and evidence."""
+    return show_values({name: value for name, value in row._asdict().items() if name != "bot"})
+
+
+def show_values(values: Mapping[str, int | str | None]) -> Json:
+    return {
+        name_member(name): None if value is None else str(value) for name, value in values.items()
+    }
+
+
+def show_seasons(rows: Rows, bot_id: int) -> Json:
+    """Return a bot's rows in frozen seasons, by the season's id."""
+    width = len(Terms._fields)
+    return {
+        uid: {
+            "terms": show_terms(Terms._make(told[:width])),
+            "frozenAtMs": frozen_at,
+            "rules": rules,
+            "standing": show_standing_of(Standing._make(told[width:])),
+        }
+        for uid, frozen_at, rules, *told in rows(SEASONS.format(bot=bot_id))
+    }

@@ -18,6 +18,7 @@ from market.fetch import Limits, fetch, open_session
 MAX_BYTES = 64_000_000
 LIMITS = Limits(connect_seconds=10, read_seconds=30, answer_seconds=120, max_bytes=MAX_BYTES)
 MAX_PAGES, MAX_BOTS, MAX_ADDRESSES, MAX_SPANS = 1_000, 100_000, 100_000, 10_000
+MAX_SEASONS = 10_000
 # Wallets of one bot. Data about each is kept until all have been read.
 MAX_WALLETS = 200
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
@@ -30,6 +31,8 @@ SLOT = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 RAW = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
 TEXT = Annotated[str, Field(max_length=100_000)]
 NAME = Annotated[str, Field(max_length=40)]
+NAME_OF_SEASON = Annotated[str, Field(max_length=200)]
+MOMENT = Annotated[int, Field(ge=0, lt=2**53, strict=True)]
 ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
@@ -86,11 +89,33 @@ class ClaimedProfile(BaseModel):
     said: dict[str, TEXT | None]
 
 
+class ClaimedTerms(BaseModel):
+    name: NAME_OF_SEASON
+    rule: NAME
+    currency: Annotated[str, Field(max_length=44)]
+    symbol: NAME
+    decimals: Annotated[int, Field(ge=0, le=18, strict=True)]
+    wallets: NAME
+    minTrades: SLOT
+    startsAtMs: MOMENT
+    endsAtMs: MOMENT
+
+
+class ClaimedSeason(BaseModel):
+    """A bot's row in a season's frozen standings; integers are text."""
+
+    terms: ClaimedTerms
+    frozenAtMs: MOMENT
+    rules: Annotated[str, Field(max_length=200)]
+    standing: dict[NAME, NAME | None]
+
+
 class ClaimedBot(ClaimedProfile):
     # The hour (counted from 1970) in which windows end.
     hour: Annotated[int, Field(ge=0, lt=10**7, strict=True)]
     standings: dict[str, Any]
     pace: dict[str, Any] | None
+    seasons: Annotated[dict[ID, ClaimedSeason], Field(max_length=MAX_SEASONS)]
 
 
 class NamedPage(BaseModel):

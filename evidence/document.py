@@ -158,6 +158,7 @@ def show_bot(bot_id: int, hour: int) -> Json:
         "hour": hour,
         "standings": claimed.show_standings(_rows, bot_id, hour),
         "pace": claimed.show_pace(_rows, bot_id),
+        "seasons": claimed.show_seasons(_rows, bot_id),
     }
 
 

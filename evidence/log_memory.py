@@ -11,7 +11,8 @@ import orjson
 from evidence.witness import Seen
 from storage.tree import TILE_WIDTH
 
-TABLES = """
+OF_SEASONS = "kind IN ('season', 'season_entry', 'standing')"
+TABLES = f"""
 CREATE TABLE IF NOT EXISTS log_seen (id INTEGER PRIMARY KEY, key TEXT, note TEXT);
 CREATE TABLE IF NOT EXISTS log_part (origin TEXT, number INTEGER, hash BLOB,
     PRIMARY KEY (origin, number)) WITHOUT ROWID;
@@ -19,6 +20,7 @@ CREATE TABLE IF NOT EXISTS log_leaf (origin TEXT, place INTEGER, kind TEXT, abou
     leaf BLOB, PRIMARY KEY (origin, place)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS log_leaf_about ON log_leaf (about, kind);
 CREATE INDEX IF NOT EXISTS log_leaf_bot ON log_leaf (bot, kind);
+CREATE INDEX IF NOT EXISTS log_leaf_season ON log_leaf (kind) WHERE {OF_SEASONS};
 CREATE TEMP TABLE part (origin TEXT PRIMARY KEY, begins INTEGER, size INTEGER);
 """
 # The subject of a leaf, by its kind.
@@ -26,6 +28,7 @@ ABOUT = {
     **dict.fromkeys(("post", "verification", "hiding"), "post"),
     **dict.fromkeys(("profile", "retirement", "attachment", "detachment"), "bot"),
     "evidence": "wallet",
+    **dict.fromkeys(("season", "season_entry", "standing"), "season"),
 }
 
 
@@ -107,6 +110,10 @@ class LogMemory:
 
     def list_said(self, about: str) -> list[Said]:
         return self._list("l.about = ?", about)
+
+    def list_seasons(self) -> list[Said]:
+        """List all leaves about seasons."""
+        return self._list(OF_SEASONS)
 
     def list_posts(self, bot: str, before: int) -> list[str]:
         said = self._list("l.bot = ? AND l.kind = 'post'", bot)

@@ -9,11 +9,15 @@ from typing import Any
 
 import orjson
 
-from evidence.claims import ClaimedPost, ClaimedProfile, Nonsense, check_shape
+from accounts.season_standings import Terms
+from accounts.seasons import show_terms
+from evidence.claimed import show_seasons
+from evidence.claims import ClaimedPost, ClaimedProfile, ClaimedSeason, Nonsense, check_shape
 from evidence.document import show_profile
 from evidence.leaves import Held, HeldWallets, compare_bot, compare_held, compare_post
 from evidence.lines import POST_LINES, show_post
-from evidence.log_memory import LogMemory, Part
+from evidence.log_memory import LogMemory, Part, Said
+from evidence.seasons import compare_seasons
 from operate.differences import UNREADABLE, Difference
 from operate.readers import Reader
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
@@ -28,6 +32,10 @@ FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.bot_id = {bot} ORD
 LOGGED_WALLETS = """
 SELECT w.address, g.leaf_id FROM wallet w LEFT JOIN logged_wallet g ON g.wallet_id = w.id
 ORDER BY w.id"""
+SEASONS = f"""
+SELECT uid, CASE WHEN cancelled_at IS NULL THEN 0 ELSE 1 END,
+       CASE WHEN frozen_at IS NULL THEN 0 ELSE 1 END, {", ".join(Terms._fields)}
+FROM season ORDER BY id"""
 # All logs are read as one; a leaf's place is its id, and no leaf is too new.
 ALL, MANY = "all", 2**62
 
@@ -40,10 +48,11 @@ def check_log(reader: Reader) -> Iterator[Difference]:
         yield from check_leaves(reader, memory)
         memory.join([Part(ALL, 0, MANY)])
         firsts = {uid: first for _, uid, first in reader.rows(LOGS)}
-        bots = dict(reader.rows(BOTS))
+        bots, seasons = dict(reader.rows(BOTS)), memory.list_seasons()
         for number, uid in bots.items():
-            yield from _check_bot(reader, memory, number, uid)
+            yield from _check_bot(reader, memory, number, uid, seasons)
             yield from _check_posts(reader, memory, firsts, number, uid)
+        yield from _check_terms(reader, seasons)
         for uid in sorted(set(memory.list_bots()) - set(bots.values())):
             yield Difference("bot", f"{uid}: the log has it, and it is not there")
         for address, leaf in reader.rows(LOGGED_WALLETS):
@@ -55,7 +64,9 @@ def check_log(reader: Reader) -> Iterator[Difference]:
 
 
 # ---- bots and posts ------------------------------------------------------------------------------
-def _check_bot(reader: Reader, memory: LogMemory, number: int, uid: str) -> Iterator[Difference]:
+def _check_bot(
+    reader: Reader, memory: LogMemory, number: int, uid: str, seasons: list[Said]
+) -> Iterator[Difference]:
     said, held = memory.list_said(uid), HeldWallets()
     try:
         profile = check_shape(ClaimedProfile, show_profile(reader.rows, number))
@@ -70,6 +81,31 @@ def _check_bot(reader: Reader, memory: LogMemory, number: int, uid: str) -> Iter
     for one in compare_held(held, said, MANY):
         what = f"when {uid} held it, and whether proven, is not as the log has it"
         yield Difference("attachment", what, wallet=one.field.partition(".")[2])
+    try:
+        frozen = {
+            season: check_shape(ClaimedSeason, one)
+            for season, one in show_seasons(reader.rows, number).items()
+        }
+    except Nonsense:
+        yield Difference("season_entry", f"{uid}: a row of a season cannot be read")
+        return
+    for one in compare_seasons(frozen, uid, held, seasons, MANY):
+        what = f"{uid} is not as the log has it in {one.field.split('.')[1]}"
+        yield Difference("season_entry", what, field=one.field.split(".")[-1])
+
+
+def _check_terms(reader: Reader, said: list[Said]) -> Iterator[Difference]:
+    """Compare the state and the terms of all seasons with their last leaves."""
+    last = {one.leaf["season"]: one.leaf for one in said if one.leaf["kind"] == "season"}
+    for uid, is_cancelled, is_frozen, *terms in reader.rows(SEASONS):
+        state = "cancelled" if is_cancelled else "final" if is_frozen else "open"
+        shown = {"state": state, **show_terms(Terms._make(terms))}
+        leaf = last.pop(uid, {})
+        for name, value in shown.items():
+            if leaf.get(name) != value:
+                yield Difference("season", f"{uid} is not as the log has it", field=name)
+    for uid in sorted(last):
+        yield Difference("season", f"{uid}: the log has it, and it is not there")
 
 
 def _check_posts(

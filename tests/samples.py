@@ -3,7 +3,8 @@
     SELF_REGISTRATION=on .venv/bin/python app.py demo
     CANDOR_URL=http://127.0.0.1:8010 CANDOR_KEY=cnd_pub_... .venv/bin/python tests/samples.py
 
-The key is one that `app.py bot create` shows, with the demonstration's DATA_DIR.
+The key is one that `app.py bot create` shows, with the demonstration's DATA_DIR; `app.py season
+create` makes the season.
 tests/test_samples.py compares the page with /openapi.json.
 """
 
@@ -40,11 +41,12 @@ CHALLENGE = {"wallet": str(AGENT.pubkey())}
 SECRET = re.compile(r"(cnd_(?:pub|claim)_\w{4})\w+")
 
 
-def ask(path, body=None, stream=False):
+def ask(path, body=None, stream=False, method=None):
     """The answer: JSON, or the first event of a stream."""
     request = urllib.request.Request(
         os.environ["CANDOR_URL"] + path,
         data=json.dumps(body).encode() if body else None,
+        method=method,
         headers={
             "Authorization": f"Bearer {os.environ['CANDOR_KEY']}",
             "Content-Type": "application/json",
@@ -69,6 +71,7 @@ def find_names():
         "mint": trade["mint"],
         "posts": ask("/api/v1/feed?label=verified&limit=1")["data"][0]["id"],
         "traders": ask("/api/traders?limit=1")["data"][0]["id"],
+        "seasons": ask("/api/v1/seasons?limit=1")["data"][0]["id"],
     }
 
 
@@ -127,11 +130,12 @@ def write_pair(name, value):
 
 def write_sample(method, path, operation, names):
     """The part of the page about one request."""
-    filled, body = fill_path(path, operation, names), make_body(path) if method == "post" else None
+    filled = fill_path(path, operation, names)
+    body = make_body(path) if "requestBody" in operation else None
     if operation["responses"]["200"]["content"].get("text/event-stream"):
         text = "\n".join(["```text", *ask(path, stream=True), "```"])
     else:
-        text = f"```json\n{write_json(cut(ask(filled, body)))}\n```"
+        text = f"```json\n{write_json(cut(ask(filled, body, method=method.upper())))}\n```"
     sent = f" with `{json.dumps(body)}`" if body else ""
     heading = f"## `{method.upper()} {path}`"
     return f"{heading}\n\n{operation['summary']}: `{filled}`{sent}\n\n{text}\n"

@@ -23,7 +23,7 @@ enabled = false
 # quote goes with one sort, or that base58 text is of 32 bytes: 400 is right for some that it
 # allows.
 [[operations]]
-include-path-regex = "/(bots|feed|trades|activity|market|search|leaderboard)$"
+include-path-regex = "/(bots|feed|trades|activity|market|search|leaderboard|seasons)$"
 exclude-method = "POST"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from service import Service, address
@@ -76,6 +77,9 @@ def test_every_example_works_when_pasted(live):
     again.
     """
     live.command("trader", "create", "--name", "Penny", "--family", "momentum")
+    hours = (datetime.now(UTC) + timedelta(hours=n) for n in (1, 3))
+    starts, ends = (hour.strftime("%Y-%m-%dT%H:00Z") for hour in hours)
+    live.command("season", "create", "--name", "Cup", "--start", starts, "--end", ends)
     paste(live, "curl", "publishPost", read_examples(live)["curl", "publishPost"])
     examples = read_examples(live)
     assert len(examples) == 2 * len(openapi.OPERATIONS)

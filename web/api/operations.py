@@ -19,6 +19,7 @@ from web.api import (
     posts,
     registration,
     search,
+    seasons,
     trades,
 )
 from web.api import paper_shapes as paper
@@ -345,6 +346,35 @@ OPERATIONS = [
         description=(
             "`limit` rows in all. A rank needs three sales with a result in that record and window."
         ),
+    ),
+    Operation(
+        "/api/v1/seasons",
+        "listSeasons",
+        "Trades",
+        "Seasons, newest first",
+        Page,
+        (LIMIT, CURSOR),
+        OF_LISTS,
+        rows=seasons.Season,
+    ),
+    Operation(
+        "/api/v1/seasons/{id}",
+        "getSeason",
+        "Trades",
+        "A season with its standings: live, then frozen",
+        seasons.SeasonPage,
+        (identifier("season"), LIMIT, CURSOR),
+        ("not_found", *OF_LISTS),
+    ),
+    Operation(
+        "/api/v1/seasons/{id}/join",
+        "joinSeason",
+        "Trades",
+        "Join with the bot of a publishing key",
+        seasons.Season,
+        (identifier("season"),),
+        ("insufficient_scope", "not_found", "season_closed", "bot_retired"),
+        method="post",
     ),
     Operation(
         "/api/v1/market",

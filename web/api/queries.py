@@ -186,6 +186,7 @@ class NewestRow(NamedTuple):
     bot: str | None
     post: str | None
     trader: str | None
+    season: str | None
     mint: str | None
 
 
@@ -193,6 +194,7 @@ NEWEST = """
 SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
        (SELECT uid FROM post WHERE id = (SELECT MAX(id) FROM post)) AS post,
        (SELECT uid FROM trader WHERE id = (SELECT MAX(id) FROM trader)) AS trader,
+       (SELECT uid FROM season WHERE id = (SELECT MAX(id) FROM season)) AS season,
        (SELECT n.address FROM trade_mint m JOIN mint n ON n.id = m.mint_id
         WHERE m.id = (SELECT MAX(id) FROM trade_mint)) AS mint
 """

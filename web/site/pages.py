@@ -17,7 +17,7 @@ from web.api import health, market, timeline
 from web.api.serialize import Json
 from web.api.trades import explorer_url
 from web.server.gate import settings
-from web.site import candor, figures, money, pieces, profile_words, words
+from web.site import candor, figures, money, pieces, profile_words, seasons, words
 from web.site.lists import add_etag, link_to_older
 from web.site.log_pages import find_key, find_proof
 from web.site.pieces import draw_posts, link_to
@@ -31,7 +31,7 @@ ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 def init_app(app: Flask) -> None:
     """Add the filters and names that every template knows."""
-    for module in (words, money, figures, candor, profile_words):
+    for module in (words, money, figures, candor, profile_words, seasons):
         app.jinja_env.filters.update(module.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(

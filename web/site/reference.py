@@ -27,7 +27,7 @@ GROUPS = {
     "bots": ("bots", "results", "risk", "token_results", "copying", "registration"),
     "wallets": ("wallets",),
     "posts": ("posts",),
-    "trades": ("trades", "leaderboard"),
+    "trades": ("trades", "leaderboard", "seasons"),
     "market": ("market",),
     "search": ("search",),
     "health": ("health", "me"),
@@ -49,6 +49,7 @@ NAMES = {
     "bot": "BOT_ID",
     "post": "POST_ID",
     "trader": "TRADER_ID",
+    "season": "SEASON_ID",
     "mint": "MINT_ADDRESS",
     "q": "profit",
 }
@@ -170,7 +171,8 @@ class Example(NamedTuple):
 
     @property
     def body(self) -> str:
-        return json.dumps(EXAMPLE_BODIES[self.operation.name])
+        # A request without a body takes an empty object as well.
+        return json.dumps(EXAMPLE_BODIES.get(self.operation.name, {}))
 
 
 def _find_noun(parameters: Sequence[Json]) -> str:

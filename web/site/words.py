@@ -196,6 +196,7 @@ ADVICE = {
         "The trader’s record is under review, or a review of it was upheld. That has to be resolved"
         " first."
     ),
+    "season_closed": "The detail says why. A season can be joined until shortly before its end.",
     "no_review": "This trader has no open review.",
     "positions_open": (
         "A reset or a retirement waits until the trader has closed its positions, so that every"

@@ -1,0 +1,201 @@
+"""Freeze the standings of seasons, log them, and check them: against the log, and against an
+auditor's own books.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from accounts.season_standings import (
+    UNPROVEN,
+    Standing,
+    Terms,
+    find_reason,
+    find_since,
+    measure,
+    rank,
+    read_sums,
+    work_out,
+)
+from accounts.seasons import TERMS, find_terms, list_open, show_terms
+from accounts.tables import Season, SeasonEntry
+from chain.ledger.sums import NOTHING
+from chain.ledger.views import HOUR_MS
+from chain.reading.entries import READING
+from chain.reading.programs import table
+from chain.stored.store import name_rules
+from config import Config
+from evidence.claimed import show_standing_of, show_values
+from evidence.claims import ClaimedSeason, ClaimedTerms
+from evidence.differences import Difference, compare
+from evidence.leaves import Held, HeldWallets
+from evidence.lines import Json, name_member
+from evidence.log_memory import Said
+from models import Bot
+from storage import Rows, read_rows, write_rows, writing
+from storage.arrivals import append_leaf
+
+# Standings are frozen at the earliest so long after the end, which a clock that jumped doesn't
+# outlast; and at the latest, proven or not.
+SETTLE_MS, DEADLINE_MS = 5 * 60_000, 3 * 24 * HOUR_MS
+NUMBERS = tuple(measure(NOTHING))
+
+
+# ---- freezing ------------------------------------------------------------------------------------
+def run_tick(config: Config, now: int) -> tuple[None, None]:
+    """Freeze the standings of seasons that are over, once every history reaches the end."""
+    for season in list_open():
+        if now < season.ends_at:
+            # Its clock was ahead before.
+            _note_closing(season, None)
+        elif season.closing_at is None:
+            _note_closing(season, now)
+        elif now >= season.closing_at + SETTLE_MS:
+            programs = table(config.extra_swap_programs, config.added_programs)
+            _freeze(season.id, name_reading(name_rules(programs)), now)
+    return None, None
+
+
+def name_reading(rules: str, reading: int = READING) -> str:
+    """Return by which rules transactions were read, as text that changes with them."""
+    return f"{reading}/{rules}"
+
+
+def _note_closing(season: Season, closing_at: int | None) -> None:
+    if season.closing_at != closing_at:
+        with writing():
+            Season.update(closing_at=closing_at).where(Season.id == season.id).execute()
+
+
+def find_deadline(season: Season) -> int:
+    """Return when the standings are frozen at the latest, in ms."""
+    return (season.closing_at or season.ends_at) + DEADLINE_MS
+
+
+def _freeze(number: int, rules: str, now: int) -> None:
+    with writing():
+        season = Season.get_by_id(number)
+        terms = find_terms(season)
+        rows = work_out(read_rows, number, terms, now)
+        is_early = any(row.is_unproven for row in rows) and now < find_deadline(season)
+        if is_early or season.cancelled_at is not None:
+            return
+        frozen = [_drop_unproven(row) for row in rows]
+        stored = [{**row._asdict(), "season": number} for row in frozen]
+        write_rows(SeasonEntry, stored, ("season", "bot"))
+        uids = {bot.id: bot.uid for bot in Bot.select(Bot.id, Bot.uid)}
+        for row in frozen:
+            told = {"season": season.uid, "bot": uids[row.bot], **show_standing_of(row)}
+            append_leaf("standing", now, **told)
+        told = {"state": "final", "rules": rules, "count": len(frozen), **show_terms(terms)}
+        append_leaf("season", now, season=season.uid, **told)
+        Season.update(frozen_at=now, rules=rules).where(Season.id == number).execute()
+
+
+def _drop_unproven(row: Standing) -> Standing:
+    numbers: dict[str, Any] = dict.fromkeys(NUMBERS)
+    return row._replace(**numbers) if row.is_unproven else row
+
+
+# ---- against the log -----------------------------------------------------------------------------
+def compare_seasons(
+    seasons: Mapping[str, ClaimedSeason],
+    bot: str,
+    held: HeldWallets,
+    said: Iterable[Said],
+    before: int,
+) -> Iterator[Difference]:
+    """Compare a bot's frozen rows with their leaves, the ranks with those of all rows, and say
+    which rows are missing. `said`: all leaves about seasons.
+    """
+    logged: dict[str, list[Said]] = {}
+    for one in said:
+        logged.setdefault(str(one.leaf.get("season")), []).append(one)
+    for uid, claim in seasons.items():
+        yield from _compare_season(claim, bot, uid, held, logged.get(uid, []))
+    for uid in sorted(logged.keys() - seasons.keys()):
+        final = [one for one in logged[uid] if one.leaf.get("state") == "final"]
+        if not final or final[0].place >= before:
+            continue
+        if any(one.leaf.get("bot") == bot for one in logged[uid]):
+            yield Difference(None, f"seasons.{uid}", None, "it is logged")
+        elif _is_held_at(held, final[0].leaf.get("startsAtMs")):
+            yield Difference(None, f"seasons.{uid}", None, "it had a wallet at the start")
+
+
+def _compare_season(
+    claim: ClaimedSeason, bot: str, uid: str, held: HeldWallets, said: list[Said]
+) -> Iterator[Difference]:
+    where = f"seasons.{uid}"
+    final = [one.leaf for one in said if one.leaf.get("state") == "final"]
+    rows = {str(one.leaf.get("bot")): one.leaf for one in said if one.leaf["kind"] == "standing"}
+    if len(final) != 1 or bot not in rows:
+        yield Difference(None, where, claim.standing.get("rank"), "not in the log")
+        return
+    (leaf,) = final
+    theirs = {**claim.terms.model_dump(), "frozenAtMs": claim.frozenAtMs, "rules": claim.rules}
+    ours = {name: leaf.get("at" if name == "frozenAtMs" else name) for name in theirs}
+    yield from compare(theirs, ours, f"{where}.terms")
+    standing = {name: rows[bot].get(name) for name in claim.standing}
+    standing["rank"] = _rank_logged(str(leaf.get("rule")), rows).get(bot)
+    standing["since"] = str(_find_since_logged(claim, bot, held, said))
+    yield from compare(claim.standing, standing, f"{where}.standing")
+
+
+def _find_since_logged(
+    claim: ClaimedSeason, bot: str, held: HeldWallets, said: Iterable[Said]
+) -> int:
+    terms = find_claimed(claim.terms)
+    if _is_held_at(held, terms.starts_at):
+        return terms.starts_at
+    entries = [
+        one.leaf.get("at")
+        for one in said
+        if one.leaf["kind"] == "season_entry" and one.leaf.get("bot") == bot
+    ]
+    return find_since(terms, entries[0] if entries else None)
+
+
+def _rank_logged(rule: str, rows: Mapping[str, Json]) -> dict[str, str | None]:
+    """Return the ranks that follow from the numbers of a season's leaves, by bot."""
+    uids = list(rows)
+    try:
+        made = [_read_logged(number, rows[uid]) for number, uid in enumerate(uids)]
+        return {uids[row.bot]: str(row.rank) if row.rank else None for row in rank(rule, made)}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def _read_logged(number: int, leaf: Json) -> Standing:
+    told = {name: leaf[name_member(name)] for name in NUMBERS}
+    numbers = {name: None if text is None else int(text) for name, text in told.items()}
+    return Standing(number, None, 0, None, leaf["reason"], **numbers)
+
+
+def _is_held_at(held: HeldWallets, at: Any) -> bool:
+    return isinstance(at, int) and any(
+        _covers(span, at) for spans in held.values() for span in spans
+    )
+
+
+def _covers(span: Held, at: int) -> bool:
+    begins, ends = span.attached_ms, span.detached_ms
+    return begins is not None and begins <= at and (ends is None or ends > at)
+
+
+# ---- against an auditor's books ------------------------------------------------------------------
+def recompute_season(rows: Rows, bot: int, uid: str, claim: ClaimedSeason) -> Iterator[Difference]:
+    """Compare a frozen row's numbers with those of the auditor's running totals."""
+    terms, told = find_claimed(claim.terms), claim.standing
+    reason, since = told.get("reason"), told.get("since") or ""
+    if reason in UNPROVEN or not since.isdecimal():
+        # Nothing is claimed, or nothing that the log could have.
+        return
+    sums = read_sums(rows, terms, {bot: int(since)})[bot]
+    ours: Json = show_values(measure(sums))
+    if reason not in ("excluded", "not_proven", "no_wallet"):
+        ours["reason"] = find_reason(terms, told.get("ownership"), sums)
+    yield from compare({name: told.get(name) for name in ours}, ours, f"seasons.{uid}.standing")
+
+
+def find_claimed(claim: ClaimedTerms) -> Terms:
+    return Terms(**{column: getattr(claim, member) for member, column in TERMS.items()})

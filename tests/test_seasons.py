@@ -1,0 +1,576 @@
+"""Seasons: terms, who takes part, standings, freezing, and what an audit says of them."""
+
+import orjson
+import pytest
+from auditing import ask_service, make_auditor
+from lookout import BEGIN, Lookout
+from node import FakeNode
+from service import Service, add_total, address
+from story import ADA, market
+
+from accounts import acts, conduct, influencers, seasons, wallets
+from accounts.keys import make_key
+from accounts.problem import Problem
+from accounts.season_standings import Position, Standing, Terms, find_position, rank
+from accounts.tables import AdminAct, Season
+from chain.ledger.inventory import SOL
+from chain.reading.quotes import QUOTES
+from evidence import seasons as frozen
+from models import Attachment, Bot, Wallet
+from operate import log_checks, readers
+from storage import database, writing
+
+HOUR = 3_600_000
+# A full hour: 2026-11-05, noon UTC.
+START = 1_793_880_000_000
+END = START + 24 * HOUR
+DAY = 24 * HOUR
+TEXTS = {
+    **{"name": "Winter Cup", "starts_at": "2026-11-05T12:00Z", "ends_at": "2026-11-06T12:00Z"},
+    **{"wallets": "all", "min_trades": "1"},
+}
+EARLIER = START - 2 * HOUR
+USDC = QUOTES[0]
+
+
+@pytest.fixture
+def made(db, settings):
+    return seasons.create_season(TEXTS, acts.COMMAND_LINE, EARLIER)
+
+
+class Field:
+    """Bots with wallets whose running totals a test writes."""
+
+    def __init__(self, config):
+        self.config = config
+
+    def add(self, name, at=EARLIER, ownership="claimed", owner=None):
+        """A bot that connected a wallet at a time."""
+        made = influencers.create_bot(self.config, name, at, owner=owner)
+        self.connect(made.bot, name, at, ownership)
+        return made.bot
+
+    def connect(self, bot, name, at, ownership="claimed"):
+        wallets.attach_wallet(self.config, bot, address(name), at, ownership)
+
+    def trade(self, name, money=SOL, hours=None, **coverage):
+        """Running totals since connected, by hours after the start; history complete to the end."""
+        held = find_attachment(name)
+        for hour, sums in (hours or {}).items():
+            add_total(held.wallet_id, money, held.id, START // 1000 + 3600 * hour, **sums)
+        Attachment.update(forward_realized=0).where(Attachment.id == held.id).execute()
+        self.cover(name, **coverage)
+
+    def earn(self, name, realized, hour=1, matched=3, **more):
+        self.trade(name, hours={hour: {"realized": realized, "matched": matched, **more}})
+
+    def cover(self, name, state="complete", gaps=(), pending=0, observed_to=END):
+        told = {"state": state, "gaps": list(gaps), "pending": pending, "receipts": 1}
+        empty = dict.fromkeys(("observedFrom", "observedTo", "checkedAt", "firstSlot", "lastSlot"))
+        told |= {**empty, "openingInventoryUnknown": [], "note": None}
+        Wallet.update(coverage=orjson.dumps(told).decode(), observed_to=observed_to // 1000).where(
+            Wallet.address == address(name)
+        ).execute()
+
+
+GAP = {"fromSlot": 1, "toSlot": 2, "reason": "missing"}
+
+
+def find_attachment(name):
+    return (
+        Attachment.select()
+        .join(Wallet)
+        .where(Wallet.address == address(name))
+        .order_by(Attachment.id.desc())
+        .get()
+    )
+
+
+@pytest.fixture
+def field(settings, db):
+    return Field(settings)
+
+
+def show(season, now=END):
+    """[(name, rank, reason, realized)...]"""
+    names = {bot.id: bot.name for bot in Bot.select()}
+    rows = seasons.list_standings(seasons.find_season(season.uid), now)
+    return [(names[one.bot], one.rank, one.reason, one.realized) for one in rows]
+
+
+def freeze(settings, at=END):
+    """Two passes: the first sees that the season is over."""
+    frozen.run_tick(settings, at)
+    frozen.run_tick(settings, at + frozen.SETTLE_MS)
+
+
+def refused(call, *args):
+    with pytest.raises(Problem) as found:
+        call(*args)
+    return found.value
+
+
+# ---- terms ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("field", "text", "told"),
+    [
+        *(("name", "", "required"), ("name", "x" * 61, "60 characters"), ("name", "a\nb", "line")),
+        ("rule", "volume", "pnl, return, pnl_floor"),
+        ("currency", "DOGE", "SOL, USDC"),
+        ("wallets", "mine", "proven, all"),
+        *(
+            ("min_trades", text, "from 1 to 10000")
+            for text in ("0", "-1", "1.5", "x", "99999", "٣")
+        ),
+        *(("starts_at", text, "full hour") for text in ("soon", "2026-11-05T12:30Z", "9999", "")),
+        ("starts_at", "2026-11-05T12:00+05:30", "full hour"),
+        ("starts_at", "2026-11-05T09:00Z", "past"),
+        ("starts_at", "2028-01-01T00:00Z", "366 days"),
+        ("ends_at", "2026-11-05T12:00Z", "after the start"),
+        ("ends_at", "2028-11-05T12:00Z", "366 days"),
+        ("ends_at", "0001-01-01T00:00+12:00", "after the start"),
+    ],
+)
+def test_bad_terms_name_the_field_and_what_is_allowed(db, field, text, told):
+    problem = refused(seasons.create_season, {**TEXTS, field: text}, "me", EARLIER)
+    assert problem.code == "validation_failed" and problem.errors[0]["field"] == field
+    message = problem.errors[0]["message"]
+    assert told in message or (not text and "required" in message)
+    assert not Season.select().exists()
+
+
+def test_a_secret_is_no_name(db):
+    given = {**TEXTS, "name": make_key("read")}
+    assert "API key" in refused(seasons.create_season, given, "me", EARLIER).detail
+
+
+def test_times_without_a_zone_are_utc_and_offsets_are_read(db):
+    texts = {"starts_at": "2026-11-05T12:00", "ends_at": "2026-11-06T14:00+02:00"}
+    season = seasons.create_season({**TEXTS, **texts}, "me", EARLIER)
+    assert (season.starts_at, season.ends_at) == (START, END)
+
+
+def test_at_most_20_seasons_are_open(db, settings):
+    for _ in range(seasons.MAX_OPEN):
+        last = seasons.create_season(TEXTS, "me", EARLIER)
+    assert "20 seasons" in refused(seasons.create_season, TEXTS, "me", EARLIER).detail
+    seasons.cancel_season(last.uid, "me", "", EARLIER)
+    seasons.create_season(TEXTS, "me", EARLIER)
+
+
+def test_a_mistake_is_corrected_until_the_start(made):
+    assert seasons.change_season(made.uid, {"name": "Summer Cup"}, "me", "typo", START - 1)
+    assert not seasons.change_season(made.uid, {"name": "Summer Cup"}, "me", "typo", START - 1)
+    assert seasons.find_season(made.uid).name == "Summer Cup"
+    assert seasons.find_season(made.uid).starts_at == START
+    late = refused(seasons.change_season, made.uid, {"name": "x"}, "me", "", START)
+    assert late.code == "season_closed"
+    assert [(act.what, act.reason) for act in AdminAct.select()] == [
+        ("create_season", None),
+        ("change_season", "typo"),
+    ]
+
+
+def test_a_season_is_cancelled_until_it_is_final(made, settings, field):
+    field.add("ada")
+    field.earn("ada", 5)
+    freeze(settings)
+    assert refused(seasons.cancel_season, made.uid, "me", "", END).code == "season_closed"
+    other = seasons.create_season(TEXTS, "me", EARLIER)
+    assert seasons.cancel_season(other.uid, "me", "wrong rule", START + 1)
+    assert not seasons.cancel_season(other.uid, "me", "again", START + 2)
+    freeze(settings, END + DAY)
+    other = seasons.find_season(other.uid)
+    assert seasons.find_state(other, END) == "cancelled" and other.frozen_at is None
+    assert show(other) == []
+
+
+def test_the_state_follows_the_clock(made):
+    states = [(EARLIER, "upcoming"), (START, "running"), (END - 1, "running"), (END, "closing")]
+    assert [seasons.find_state(made, at) for at, _ in states] == [state for _, state in states]
+
+
+# ---- ranks ---------------------------------------------------------------------------------------
+def terms(**more):
+    given = Terms("Cup", "pnl", SOL, "SOL", 9, "all", 1, START, END)
+    return given._replace(**more)
+
+
+def test_ties_share_a_rank_and_the_oldest_bot_comes_first():
+    rows = [
+        Standing(bot, None, START, "proven", reason, None, realized)
+        for bot, reason, realized in ((4, None, 7), (2, "gap", 9), (3, None, 9), (1, None, 7))
+    ]
+    found = [(row.bot, row.rank) for row in rank("pnl", rows)]
+    assert found == [(3, 1), (1, 2), (4, 2), (2, None)]
+    places = [find_position("pnl", row) for row in rank("pnl", rows)]
+    assert places == sorted(places) and places[0] == Position(0, -9, 3)
+
+
+@pytest.mark.parametrize(
+    ("rule", "order"), [("pnl", "abc"), ("return", "bca"), ("pnl_floor", "cba")]
+)
+def test_each_rule_ranks_by_its_number(field, rule, order):
+    season = seasons.create_season({**TEXTS, "rule": rule}, "me", EARLIER)
+    rows = {
+        "a": {"realized": 30, "cost": 100 * 10**9, "proceeds": 101 * 10**9, "cost_left": 90},
+        "b": {"realized": 20, "cost": 10**9, "proceeds": 9 * 10**9, "open_cost": 50},
+        "c": {"realized": 10, "cost": 2 * 10**9, "proceeds": 9 * 10**9},
+    }
+    for name, sums in rows.items():
+        field.add(name)
+        field.trade(name, hours={1: {"matched": 1, **sums}})
+    assert [(name, place) for name, place, *_ in show(season)] == list(
+        zip(order, (1, 2, 3), strict=True)
+    )
+
+
+def test_only_what_happened_from_the_first_to_the_last_hour_counts(made, field):
+    field.add("ada")
+    sums = {-1: 100, 0: 107, 23: 112, 24: 1_000}
+    field.trade("ada", hours={h: {"realized": n, "matched": h + 5} for h, n in sums.items()})
+    assert show(made) == [("ada", 1, None, 12)]
+
+
+def test_a_rank_needs_sales_and_by_return_a_cost_basis(field):
+    texts = {**TEXTS, "min_trades": "3", "rule": "return"}
+    season = seasons.create_season(texts, "me", EARLIER)
+    for name in "abc":
+        field.add(name)
+    field.earn("a", 5, matched=2, unmatched=9)
+    field.earn("b", 5, matched=2, partial=1, cost=10**9 - 1, proceeds=10**9)
+    field.earn("c", 5, cost=10**9, proceeds=2 * 10**9)
+    found = {name: (place, reason) for name, place, reason, _ in show(season)}
+    told = {"a": (None, "too_few_sells"), "b": (None, "too_little_cost"), "c": (1, None)}
+    assert found == told
+
+
+def test_several_wallets_of_a_bot_are_added_up(field, settings):
+    season = seasons.create_season(TEXTS, "me", EARLIER)
+    bot = field.add("one", ownership="proven")
+    wallets.add_wallet(settings, bot, address("two"), START + HOUR)
+    field.earn("one", 5)
+    field.earn("two", 8, hour=3)
+    assert show(season) == [("one", 1, None, 13)]
+
+
+def test_a_currency_nobody_traded_ranks_nobody(field):
+    season = seasons.create_season({**TEXTS, "currency": "USDC"}, "me", EARLIER)
+    field.add("ada")
+    field.earn("ada", 5)
+    assert show(season) == [("ada", None, "too_few_sells", 0)]
+    field.trade("ada", money=USDC.mint, hours={2: {"realized": 3, "matched": 1}})
+    assert show(season) == [("ada", 1, None, 3)]
+
+
+def test_two_bots_of_an_owner_are_ranked_apart(made, field):
+    first = field.add("one")
+    field.add("two", owner=first.owner)
+    field.earn("one", 5)
+    field.earn("two", 6)
+    assert [name for name, *_ in show(made)] == ["two", "one"]
+
+
+# ---- who takes part ------------------------------------------------------------------------------
+def test_a_wallet_at_the_start_is_enough(made, field):
+    field.add("early")
+    gone = field.add("gone")
+    wallets.detach_wallet(gone, START)
+    field.add("late", at=START + 1)
+    for name in ("early", "gone", "late"):
+        field.earn(name, 5)
+    assert [name for name, *_ in show(made)] == ["early"]
+
+
+def test_before_the_start_those_are_listed_who_would_take_part(made, field):
+    field.add("ada")
+    assert show(made, EARLIER) == [("ada", None, "not_started", None)]
+    assert seasons.count_entrants(made, EARLIER) == 1
+
+
+def test_who_joins_counts_from_the_next_full_hour(made, field):
+    bot = field.add("late", at=START + HOUR)
+    assert seasons.join(made.uid, bot, START + 2 * HOUR + 1)
+    assert not seasons.join(made.uid, bot, START + 9 * HOUR)
+    field.trade("late", hours={1: {"realized": 50}, 2: {"realized": 70}, 3: {"realized": 75}})
+    (row,) = seasons.list_standings(made, END)
+    assert (row.since, row.realized, row.joined_at) == (START + 3 * HOUR, 5, START + 2 * HOUR + 1)
+
+
+def test_who_joined_before_the_start_counts_from_there_and_needs_a_wallet(made, field, settings):
+    bot = influencers.create_bot(settings, "Bare", EARLIER).bot
+    assert seasons.join(made.uid, bot, EARLIER)
+    assert show(made) == [("Bare", None, "no_wallet", 0)]
+    field.connect(bot, "bare", START + HOUR)
+    field.earn("bare", 9, hour=2)
+    assert show(made) == [("Bare", 1, None, 9)]
+
+
+def test_joining_ends_with_the_season_and_is_nothing_for_the_retired(made, field):
+    bot, gone = field.add("late", at=START + 1), field.add("gone", at=START + 1)
+    influencers.retire_bot(gone, START + 2)
+    assert refused(seasons.join, made.uid, gone, START + 3).code == "bot_retired"
+    assert refused(seasons.join, made.uid, bot, END).code == "season_closed"
+    assert "too late" in refused(seasons.join, made.uid, bot, END - HOUR + 1).detail
+    assert refused(seasons.join, "season_x", bot, START).code == "not_found"
+    seasons.cancel_season(made.uid, "me", "", START + 4)
+    assert refused(seasons.join, made.uid, bot, START + 5).code == "season_closed"
+
+
+def test_proven_only_refuses_a_rank_to_a_claimed_wallet(field, settings):
+    season = seasons.create_season({**TEXTS, "wallets": "proven"}, "me", EARLIER)
+    claimed = field.add("one")
+    field.add("two", ownership="proven")
+    field.earn("one", 9)
+    field.earn("two", 5)
+    assert show(season) == [("two", 1, None, 5), ("one", None, "not_proven", 9)]
+    wallets.attach_wallet(settings, claimed, address("one"), START + HOUR, "proven")
+    assert [name for name, *_ in show(season)] == ["one", "two"]
+
+
+def test_a_wallet_detached_in_the_season_counts_until_then_and_what_it_held_is_lost(made, field):
+    bot = field.add("ada")
+    field.trade("ada", hours={1: {"realized": 5, "matched": 1, "open_cost": 100}})
+    wallets.detach_wallet(bot, START + 3 * HOUR)
+    Wallet.update(closing_at=None).execute()
+    (row,) = seasons.list_standings(made, END)
+    assert (row.rank, row.realized, row.worst_case) == (1, 5, -95)
+
+
+def test_a_retired_bot_keeps_its_rank_and_a_banned_owner_has_none(made, field):
+    retired, banned = field.add("retired"), field.add("banned")
+    field.earn("retired", 5)
+    field.earn("banned", 9)
+    influencers.retire_bot(retired, START + 2 * HOUR)
+    Wallet.update(closing_at=None).execute()
+    conduct.ban_owner(banned.owner, "cheats", START + 2 * HOUR)
+    assert show(made) == [("retired", 1, None, 5), ("banned", None, "excluded", 9)]
+
+
+# ---- freezing ------------------------------------------------------------------------------------
+def leaves(kind):
+    rows = database.execute_sql("SELECT data FROM log_leaf ORDER BY id").fetchall()
+    return [one for one in (orjson.loads(data) for (data,) in rows) if one["kind"] == kind]
+
+
+def test_standings_freeze_once_every_history_reaches_the_end(made, field, settings):
+    field.add("ada")
+    field.earn("ada", 5)
+    field.cover("ada", observed_to=END - 1000)
+    frozen.run_tick(settings, END)
+    frozen.run_tick(settings, END + HOUR)
+    assert seasons.find_season(made.uid).frozen_at is None
+    assert show(made, END + HOUR) == [("ada", None, "not_observed", 5)]
+    field.cover("ada")
+    frozen.run_tick(settings, END + HOUR + 1)
+    assert seasons.find_season(made.uid).frozen_at == END + HOUR + 1
+    assert show(made) == [("ada", 1, None, 5)]
+    (leaf,) = leaves("standing")
+    assert (leaf["season"], leaf["rank"], leaf["realized"]) == (made.uid, "1", "5")
+    assert [one["state"] for one in leaves("season")] == ["open", "final"]
+
+
+@pytest.mark.parametrize(
+    ("coverage", "reason"),
+    [
+        ({"state": "backfilling"}, "backfilling"),
+        ({"pending": 3}, "backfilling"),
+        ({"state": "partial", "gaps": [GAP]}, "gap"),
+        ({"state": "none"}, "not_observed"),
+        ({"observed_to": END - 1000}, "not_observed"),
+    ],
+)
+def test_what_is_never_proven_is_null_with_a_reason_at_the_deadline(
+    made, field, settings, coverage, reason
+):
+    for name in ("ada", "bob"):
+        field.add(name)
+        field.earn(name, 5)
+    field.cover("ada", **coverage)
+    frozen.run_tick(settings, END)
+    frozen.run_tick(settings, END + frozen.DEADLINE_MS - 1)
+    assert show(made)[1] == ("ada", None, reason, 5)
+    frozen.run_tick(settings, END + frozen.DEADLINE_MS)
+    assert show(made) == [("bob", 1, None, 5), ("ada", None, reason, None)]
+
+
+def test_a_record_that_is_frozen_is_not_corrected(made, field, settings):
+    field.add("ada")
+    field.earn("ada", 5)
+    freeze(settings)
+    field.earn("ada", 50)
+    field.cover("ada", state="partial", gaps=[GAP])
+    freeze(settings, END + DAY)
+    assert show(made, END + DAY) == [("ada", 1, None, 5)] and len(leaves("standing")) == 1
+
+
+def test_a_clock_that_jumped_ahead_for_a_moment_freezes_nothing(made, field, settings):
+    """Nobody took part yet, so nothing would have to be proven."""
+    frozen.run_tick(settings, END + DAY)
+    assert seasons.find_season(made.uid).closing_at == END + DAY
+    frozen.run_tick(settings, START)
+    assert seasons.find_season(made.uid).closing_at is None
+    field.add("ada")
+    field.earn("ada", 5)
+    freeze(settings)
+    assert show(made) == [("ada", 1, None, 5)]
+
+
+def test_a_disconnected_wallet_waits_for_its_last_activity(made, field, settings):
+    bot = field.add("ada")
+    field.earn("ada", 5)
+    field.cover("ada", observed_to=START)
+    wallets.detach_wallet(bot, START + 3 * HOUR)
+    freeze(settings)
+    assert show(made) == [("ada", None, "not_observed", 5)]
+    Wallet.update(closing_at=None).execute()
+    freeze(settings, END + HOUR)
+    assert seasons.find_season(made.uid).frozen_at is not None
+
+
+def test_only_what_could_have_a_rank_is_waited_for(field, settings):
+    season = seasons.create_season({**TEXTS, "wallets": "proven"}, "me", EARLIER)
+    field.add("ada")
+    field.trade("ada", state="backfilling")
+    freeze(settings)
+    assert show(season) == [("ada", None, "not_proven", 0)]
+
+
+def test_a_season_of_nobody_becomes_final(made, settings):
+    freeze(settings)
+    assert seasons.find_state(seasons.find_season(made.uid), END) == "final"
+    assert leaves("season")[-1]["count"] == 0
+
+
+# ---- audit ---------------------------------------------------------------------------------------
+@pytest.fixture
+def audited(tmp_path):
+    """An instance that observed ada by an honest node, in a season of one hour that is final."""
+    service, node = Service(tmp_path / "data", evidence_per_minute=10**6), FakeNode(market())
+    seen = Lookout.begin(service.config, node, wallets=[ADA])
+    season = seasons.create_season({**TEXTS, "ends_at": "2026-11-05T13:00Z"}, "me", BEGIN)
+    seen.clock.sleep(3600)
+    seen.settle()
+    Wallet.update(observed_to=seen.now // 1000).execute()
+    freeze(service.config, seen.now)
+    (row,) = seasons.list_standings(seasons.find_season(season.uid), seen.now)
+    assert row.rank == 1 and row.realized and row.sales > 3
+    yield service, node, season.uid
+    service.close()
+
+
+def audit(audited):
+    service, node, _ = audited
+    return make_auditor(ask_service(service), node, reads_log=True).audit(Bot.get().uid)
+
+
+def change(sql, *values):
+    with writing():
+        assert len(database.execute_sql(f"{sql} RETURNING 1", values).fetchall()) == 1
+
+
+def test_a_frozen_season_is_recomputed_and_the_same(audited):
+    report = audit(audited)
+    assert (report.verdict, report.unknown, report.notes) == ("same", [], [])
+    told = orjson.loads(ask_service(audited[0])(f"/bots/{Bot.get().uid}/evidence.json"))
+    assert told["bot"]["seasons"][audited[2]]["standing"]["rank"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "field"),
+    [
+        *(("season_entry", name, 7, f"standing.{name}") for name in ("realized", "rank", "sales")),
+        ("season_entry", "worst_case", 7, "standing.worstCase"),
+        ("season_entry", "since", START + HOUR, "standing.since"),
+        ("season_entry", "reason", "gap", "standing.reason"),
+        ("season_entry", "ownership", "proven", "standing.ownership"),
+        *(("season", name, "x", f"terms.{name}") for name in ("name", "rules")),
+        ("season", "ends_at", START + 2 * HOUR, "terms.endsAtMs"),
+        ("season", "min_sales", 2, "terms.minTrades"),
+        ("season", "frozen_at", START, "terms.frozenAtMs"),
+    ],
+)
+def test_what_was_changed_by_hand_is_named(audited, table, column, value, field):
+    change(f"UPDATE {table} SET {column} = ?", value)
+    report = audit(audited)
+    assert report.verdict == "different"
+    assert f"seasons.{audited[2]}.{field}" in {one.field for one in report.differences}
+
+
+def test_a_row_that_was_taken_away_is_named(audited):
+    change("DELETE FROM season_entry")
+    report = audit(audited)
+    assert [one.field for one in report.differences] == [f"seasons.{audited[2]}"]
+
+
+def test_a_number_that_was_logged_wrong_is_found_from_the_chain(tmp_path, monkeypatch):
+    """The operator froze what the chain doesn't show."""
+    work_out = frozen.work_out
+
+    def cheat(*args):
+        return [row._replace(realized=(row.realized or 0) + 1) for row in work_out(*args)]
+
+    monkeypatch.setattr(frozen, "work_out", cheat)
+    service, node = Service(tmp_path / "data", evidence_per_minute=10**6), FakeNode(market())
+    seen = Lookout.begin(service.config, node, wallets=[ADA])
+    season = seasons.create_season({**TEXTS, "ends_at": "2026-11-05T13:00Z"}, "me", BEGIN)
+    seen.clock.sleep(3600)
+    seen.settle()
+    Wallet.update(observed_to=seen.now // 1000).execute()
+    freeze(service.config, seen.now)
+    report = audit((service, node, season.uid))
+    service.close()
+    fields = [one.field for one in report.differences]
+    assert fields == [f"seasons.{season.uid}.standing.realized"]
+
+
+def test_a_bot_that_was_left_out_is_named(audited):
+    """As if it had never been frozen: the log has the season, and that the bot had a wallet."""
+    change("DELETE FROM season_entry")
+    database.execute_sql("DELETE FROM log_node")
+    number = database.execute_sql(
+        "SELECT id FROM log_leaf WHERE data LIKE '%\"standing\"%'"
+    ).fetchone()[0]
+    leaf = orjson.dumps({"at": 1, "kind": "other", "v": 1}).decode()
+    change("UPDATE log_leaf SET data = ? WHERE id = ?", leaf, number)
+    report = audit(audited)
+    assert [(one.field, one.ours) for one in report.differences] == [
+        (f"seasons.{audited[2]}", "it had a wallet at the start")
+    ]
+
+
+def test_other_rules_are_a_note(audited):
+    rules = seasons.find_season(audited[2]).rules
+    for table, column in (("season", "rules"), ("log_leaf", "data")):
+        sql = f"UPDATE {table} SET {column} = REPLACE({column}, ?, ?) WHERE {column} LIKE ?"
+        change(sql, rules, "1/older", f"%{rules}%")
+    report = audit(audited)
+    assert report.verdict == "same" and "other rules" in report.notes[0]
+
+
+# ---- doctor --deep -------------------------------------------------------------------------------
+def find_in_log(settings):
+    reader = readers.open_reader(settings)
+    try:
+        with reader.snapshot():
+            return [(one.table, one.field) for one in log_checks.check_log(reader)]
+    finally:
+        reader.close()
+
+
+def test_doctor_names_what_differs_from_the_log(made, field, settings):
+    field.add("ada")
+    field.earn("ada", 5)
+    freeze(settings)
+    other = seasons.create_season(TEXTS, "me", EARLIER)
+    seasons.cancel_season(other.uid, "me", "", START)
+    assert find_in_log(settings) == []
+    change("UPDATE season_entry SET realized = 6")
+    change("UPDATE season SET cancelled_at = NULL, ends_at = ends_at + 1 WHERE uid = ?", other.uid)
+    assert find_in_log(settings) == [
+        ("season_entry", "realized"),
+        ("season", "state"),
+        ("season", "endsAtMs"),
+    ]
+    change("DELETE FROM season WHERE uid = ?", other.uid)
+    assert ("season", None) in find_in_log(settings)

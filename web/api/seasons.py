@@ -1,0 +1,204 @@
+"""Seasons: what they are, their standings, and joining one."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import orjson
+from flask import g
+
+from accounts import season_standings, seasons
+from accounts.influencers import find_bot
+from accounts.problem import Problem
+from accounts.season_standings import Standing, Terms, find_position
+from accounts.tables import Season as StoredSeason
+from chain.amounts import exact, show_fixed
+from evidence.seasons import find_deadline
+from storage.rows import select, write_marks
+from web.api import paging, v1
+from web.api.arguments import Args
+from web.api.serialize import show_time
+from web.api.shapes import (
+    Exact,
+    Page,
+    Proof,
+    Time,
+    TypedDict,
+    Untrusted,
+    Whole,
+    described,
+)
+from web.server import gate
+from web.server.application import JsonResponse, find_app
+
+# v1's, with the routes of seasons.
+blueprint = v1.blueprint
+
+
+class Season(TypedDict):
+    """A contest of bots."""
+
+    id: str
+    name: str
+    rule: Literal["pnl", "return", "pnl_floor"]
+    currency: str
+    wallets: Literal["proven", "all"]
+    minTrades: Annotated[int, described("sales with a known cost that a rank needs")]
+    startsAt: Time
+    endsAt: Time
+    state: Annotated[
+        Literal["upcoming", "running", "closing", "final", "cancelled"],
+        described("closing: over, not frozen yet"),
+    ]
+    entrants: int
+    frozenAt: Time | None
+    freezesBy: Annotated[Time | None, described("at the latest; null once final or cancelled")]
+
+
+class SeasonStanding(TypedDict):
+    """Unproven numbers are null."""
+
+    rank: int | None
+    unrankedReason: (
+        Literal[
+            "not_started",
+            "excluded",
+            "no_wallet",
+            "not_proven",
+            "not_observed",
+            "backfilling",
+            "gap",
+            "too_few_sells",
+            "too_little_cost",
+        ]
+        | None
+    )
+    botId: str
+    name: Untrusted
+    ownership: Proof | None
+    countsFrom: Time
+    retiredAt: Time | None
+    realizedRaw: Whole | None
+    realized: Exact | None
+    returnPct: Exact | None
+    worstCaseRaw: Whole | None
+    worstCase: Exact | None
+    sales: int | None
+
+
+class SeasonPage(Page):
+    """The best first; those without a rank last."""
+
+    data: list[SeasonStanding]
+    season: Season
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+def show_season(row: StoredSeason, now: int) -> Season:
+    """Make the Season. `now` in UTC milliseconds."""
+    state: Any = seasons.find_state(row, now)
+    rule: Any = row.rule
+    wallets: Any = row.wallets
+    return {
+        "id": row.uid,
+        "name": row.name,
+        "rule": rule,
+        "currency": row.symbol,
+        "wallets": wallets,
+        "minTrades": row.min_sales,
+        "startsAt": show_time(row.starts_at),
+        "endsAt": show_time(row.ends_at),
+        "state": state,
+        "entrants": seasons.count_entrants(row, now),
+        "frozenAt": show_time(row.frozen_at),
+        "freezesBy": None if state in ("final", "cancelled") else show_time(find_deadline(row)),
+    }
+
+
+class EntrantRow(NamedTuple):
+    id: int
+    uid: str
+    name: str
+    retired_at: int | None
+
+
+def show_standings(row: StoredSeason, standings: Sequence[Standing]) -> list[SeasonStanding]:
+    """Make the rows of a page."""
+    numbers = [one.bot for one in standings]
+    sql = f"SELECT id, uid, name, retired_at FROM bot WHERE id IN ({write_marks(numbers)})"
+    bots = {bot.id: bot for bot in select(EntrantRow, sql, numbers)}
+    terms = seasons.find_terms(row)
+    return [_show_standing(terms, one, bots[one.bot]) for one in standings]
+
+
+def _show_standing(terms: Terms, one: Standing, bot: EntrantRow) -> SeasonStanding:
+    reason: Any = one.reason
+    ownership: Any = one.ownership
+    return {
+        "rank": one.rank,
+        "unrankedReason": reason,
+        "botId": bot.uid,
+        "name": bot.name,
+        "ownership": ownership,
+        "countsFrom": show_time(one.since),
+        "retiredAt": show_time(bot.retired_at),
+        "realizedRaw": _show_raw(one.realized),
+        "realized": _show_exact(one.realized, terms.decimals),
+        "returnPct": show_fixed(one.return_points, 2),
+        "worstCaseRaw": _show_raw(one.worst_case),
+        "worstCase": _show_exact(one.worst_case, terms.decimals),
+        "sales": one.sales,
+    }
+
+
+def _show_raw(raw: int | None) -> str | None:
+    return None if raw is None else str(raw)
+
+
+def _show_exact(raw: int | None, decimals: int) -> str | None:
+    return None if raw is None else exact(raw, decimals)
+
+
+def cut_standings(
+    row: StoredSeason, now: int, limit: int, after: season_standings.Position | None
+) -> tuple[Sequence[Standing], season_standings.Position | None]:
+    """Return a page of standings after a position, and that of its last row if more follow."""
+    listed = seasons.list_standings(row, now)
+    rest = [one for one in listed if after is None or find_position(row.rule, one) > after]
+    page, more = paging.cut_page(rest, limit)
+    return page, find_position(row.rule, page[-1]) if more else None
+
+
+# ---- requests ------------------------------------------------------------------------------------
+@v1.cached_list("/seasons", Season, "cursor")
+def list_seasons(args: Args) -> v1.Json:
+    """Make the list of seasons, newest first."""
+    limit, now = paging.read_limit(args), v1.start_of_minute(g.now)
+    before = v1.read_cursor(args, ("seasons",), paging.IdPosition)
+    found = seasons.list_seasons(limit + 1, before.id if before else None)
+    rows, more = paging.cut_page(found, limit)
+    following = v1.write_cursor(("seasons",), (rows[-1].id,)) if more else None
+    return v1.show_list([show_season(row, now) for row in rows], limit, following)
+
+
+@v1.cached_list("/seasons/<uid>", SeasonStanding, "cursor")
+def list_standings(args: Args, uid: str) -> v1.Json:
+    """Make a season with a page of its standings."""
+    limit, now, row = paging.read_limit(args), v1.start_of_minute(g.now), seasons.find_season(uid)
+    scope = ("standings", uid)
+    after = v1.read_cursor(args, scope, season_standings.Position)
+    page, last = cut_standings(row, now, limit, after)
+    cursor = v1.write_cursor(scope, last) if last else None
+    return v1.show_list(show_standings(row, page), limit, cursor, season=show_season(row, now))
+
+
+@blueprint.post("/seasons/<uid>/join")
+def join(uid: str) -> JsonResponse:
+    """Let the key's bot take part: 201, or 200 if it already does."""
+    caller = gate.find_caller()
+    if caller.scope != "publish" or caller.bot_uid is None:
+        raise Problem("insufficient_scope", "joining needs a publishing key; this is a read key")
+    is_new = seasons.join(uid, find_bot(caller.bot_uid), g.now)
+    row = seasons.find_season(uid)
+    shown = orjson.dumps(show_season(row, g.now))
+    location = f"{find_app().settings.base_path}/api/v1/seasons/{uid}"
+    return JsonResponse(shown, 201 if is_new else 200, {"Location": location} if is_new else {})
