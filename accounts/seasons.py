@@ -33,7 +33,6 @@ MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 # How far ahead a season may start, and how long it may last.
 MAX_DAYS, DAY_MS = 366, 86_400_000
 WALLETS = (PROVEN, ALL)
-CURRENCIES = {quote.symbol: money for money, quote in MONEYS.items()}
 DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": PROVEN, "min_trades": "3"}
 # Members of a season's leaf and evidence, and their columns.
 TERMS = {
@@ -62,6 +61,11 @@ def find_state(season: Season, now: int) -> str:
     return "running" if now < season.ends_at else "closing"
 
 
+def map_currencies() -> dict[str, str]:
+    """Map each currency's symbol to the ledger's key for it. The operator can add some."""
+    return {quote.symbol: money for money, quote in MONEYS.items()}
+
+
 # ---- the operator --------------------------------------------------------------------------------
 def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) -> Terms:
     """Check the texts of a form or a command: name, rule, currency, wallets, min_trades, starts_at
@@ -72,7 +76,8 @@ def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) ->
     for name in ("name", "starts_at", "ends_at"):
         if not texts.get(name, "").strip():
             raise invalid(name, "is required")
-    money = CURRENCIES[_choose("currency", texts["currency"], CURRENCIES)]
+    currencies = map_currencies()
+    money = currencies[_choose("currency", texts["currency"], currencies)]
     quote = MONEYS[money]
     return Terms(
         check_line("name", texts["name"], MAX_NAME),

@@ -33,7 +33,7 @@ def render_seasons(
         longest=acts.MAX_REASON,
         choices={
             "rule": ("Ranked by", tuple(season_standings.RULES)),
-            "currency": ("Currency", tuple(seasons.CURRENCIES)),
+            "currency": ("Currency", tuple(seasons.map_currencies())),
             "wallets": ("Wallets", seasons.WALLETS),
         },
     )
