@@ -1,8 +1,8 @@
 """Every POST of the application with the dearest there is to send, and every tool of agents with
 its dearest arguments.
 
-What a form is sent stands in the table of tests/test_matrix.py; a POST that it does not name, and a
-tool that TOOLS does not, is a KeyError here.
+The table in test_matrix.py has the fields of each form. A POST missing there, or a tool missing in
+TOOLS, is a KeyError here.
 """
 
 import asyncio

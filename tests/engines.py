@@ -42,9 +42,9 @@ def find_imports(path):
     for one in left:
         for word in _read_imports(one):
             found.add(word.partition(".")[0])
-            helper = TESTS / f"{word.replace('.', '/')}.py"
-            if helper.exists() and helper not in left:
-                left.append(helper)
+            for helper in TESTS.rglob(f"{word.replace('.', '/')}.py"):
+                if helper not in left:
+                    left.append(helper)
     return found
 
 

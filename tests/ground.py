@@ -30,7 +30,8 @@ postgresql_only = pytest.mark.skipif(
     not SERVER, reason="of PostgreSQL alone: run it under tests/with-engines"
 )
 file_only = pytest.mark.skipif(
-    bool(REDIS), reason="of the allowance's file alone; tests/test_redis.py has its like for Redis"
+    bool(REDIS),
+    reason="the allowance's file; test_redis.py tests Redis",
 )
 # Shown nowhere
 PASSWORD = "canary-of-the-database"

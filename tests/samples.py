@@ -5,7 +5,7 @@
 
 The key is one that `app.py bot create` shows, with the demonstration's DATA_DIR; `app.py season
 create` makes the season.
-tests/test_samples.py compares the page with /openapi.json.
+tests/web/test_samples.py compares the page with /openapi.json.
 """
 
 import json

@@ -19,7 +19,7 @@ def test_what_is_said_to_be_the_same_stands_in_the_source(path):
 
 def test_each_room_names_files_of_tests():
     assert list_tests(["chain"], ["programs", "inventory"]) == [
-        *("tests/chain/test_inventory.py", "tests/test_programs.py")
+        *("tests/chain/test_inventory.py", "tests/chain/test_programs.py")
     ]
     for room in ROOMS:
         assert (ROOT / room).is_dir()

@@ -14,5 +14,5 @@ moves, over a chain, nodes, readers and a market that are all drawn from a numbe
 
 Not in it, because they are threads and sockets: streams that are held open over HTTP (clients.py
 reads what they send, event by event) and the WebSocket of the bell (world.py rings it instead).
-tests/test_stream.py and tests/test_listening.py have those.
+tests/web/test_stream.py and tests/observing/test_listening.py have those.
 """

@@ -1,0 +1,367 @@
+"""Who may do what: every route, asked by everybody. The table names each route; a new one has to be
+put into it.
+"""
+
+import pytest
+from service import NOW, address
+from test_gate import V1, list_paths
+from test_legacy import closed
+from test_studio import Browser
+
+import models
+from accounts import api_keys, conduct, hooks, traders
+from accounts.tables import AdminAct, Ban, Hook, Report
+from models import Attachment, Bot, Key, Owner, Post, Session
+from paper.account import public_id
+from paper.tables import Backtest, Period, Trader
+
+EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
+ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}
+# Whose keys there are is nobody's business.
+ITS_KEY = {**ITS_CREATOR, "another creator": 404}
+A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator": 200}
+NOT_EVEN_ITS_CREATOR = dict.fromkeys(EVERYBODY, 403)
+OPERATORS_FORMS = (
+    *("/admin/posts/{post}/hide", "/admin/bots/{bot}/retire", "/admin/keys/{key}/revoke"),
+    *("/admin/hooks/{hook}/switch", "/admin/hooks/{hook}/test"),
+    *("/admin/reports/{report}/dismiss", "/admin/owners/{owner}/ban"),
+    *("/admin/wallets/{wallet}/ban", "/admin/registrations/{source}/ban"),
+)
+DONE = {"its creator": 302}
+# path -> what each caller's GET is answered.
+READ = {
+    **dict.fromkeys(
+        [
+            "/",
+            "/leaderboard",
+            "/market",
+            "/traders",
+            "/traders/new",
+            "/strategies",
+            "/status",
+            "/about",
+            "/posts/{post}/report",
+            "/docs",
+            "/docs/errors",
+            "/docs/fields",
+            "/docs/fields/{group}",
+            "/create",
+            "/connect",
+            "/connect/preview",
+            "/claim",
+            "/bots/{bot}/follow",
+            "/bots/{bot}",
+            "/posts/{post}",
+            "/docs/requests/{request}",
+            "/embed/{post}",
+            "/embed/bots/{bot}",
+            "/bots/{bot}/badge.svg",
+            "/search",
+            "/stream",
+            "/evidence.json",
+            "/bots/{bot}/evidence.json",
+            "/log/",
+            "/log/witness",
+            "/log/checkpoint",
+            "/log/key",
+            "/log/tile/{level}/{tile}",
+            "/log/{log}/checkpoint",
+            "/log/{log}/key",
+            "/log/{log}/tile/{level}/{tile}",
+            "/tokens/{mint}",
+            "/traders/{trader}",
+            "/traders/{trader}/closes/{close}",
+            "/feed.json",
+            "/feed.atom",
+            "/bots/{bot}/feed.json",
+            "/bots/{bot}/feed.atom",
+            "/bots/{bot}/trades.csv",
+            "/bots/{bot}/lots.csv",
+            "/openapi.json",
+            "/llms.txt",
+            "/skill.md",
+            "/robots.txt",
+            "/favicon.ico",
+            "/manifest.webmanifest",
+            "/static/{file}",
+            "/api/health",
+            "/api/traders",
+            "/api/traders/{trader}",
+            *(f"/api/traders/{{trader}}/{name}" for name in ("closes", "diary", "posts")),
+            "/api/feed",
+            "/api/market",
+            "/api/strategies",
+        ],
+        EVERYBODY,
+    ),
+    **dict.fromkeys(
+        ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
+    ),
+    "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
+    "/backtests": EVERYBODY,
+    "/account/delete": A_CREATOR,
+    "/following": A_CREATOR,
+    "/backtests/{backtest}": ITS_KEY,
+    **dict.fromkeys(["/backtests/{backtest}.json", "/backtests/{backtest}.csv"], ITS_KEY),
+    # Of the operator: tests/web/test_admin_pages.py.
+    "/admin/login": EVERYBODY,
+    **dict.fromkeys(
+        [
+            "/admin",
+            "/admin/find",
+            *(f"/admin/{name}" for name in ("owners", "bots", "wallets", "keys", "hooks")),
+            *(f"/admin/{name}" for name in ("posts", "acts", "backups", "owners/{owner}")),
+            *(f"/admin/{name}" for name in ("paper-posts", "reports", "registrations", "bans")),
+            *OPERATORS_FORMS,
+        ],
+        NOT_EVEN_ITS_CREATOR,
+    ),
+    **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate", "/hooks/{hook}/remove"], ITS_KEY),
+}
+# path -> (form, what each caller's POST is answered, with the token of a page).
+WRITE = {
+    # Nothing is recorded.
+    "/backtests": (
+        {"family": "momentum"},
+        {**A_CREATOR, "another creator": 422, "its creator": 422},
+    ),
+    "/connect": ({"name": "New"}, EVERYBODY),
+    "/connect/keys": ({"label": "l"}, A_CREATOR),
+    "/recovery-code": ({"present": "x"}, {**A_CREATOR, "another creator": 422, "its creator": 422}),
+    "/claim": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
+    "/bots/{bot}/follow": ({"url": "https://x.example/in", "event": "trade"}, A_CREATOR),
+    "/bots/{bot}/unfollow": (
+        {"hook": "hook_x"},
+        {**A_CREATOR, "another creator": 404, "its creator": 404},
+    ),
+    "/recover": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
+    "/traders/new": (
+        {"name": "Wren", "family": "flow", "start": "guarded"},
+        {**EVERYBODY, "another creator": 302, "its creator": 302},
+    ),
+    # The first report is taken; the address may send four more in this minute.
+    "/posts/{post}/report": ({"about": "spam"}, dict.fromkeys(EVERYBODY, 302)),
+    "/logout": ({}, dict.fromkeys(EVERYBODY, 302)),
+    "/account/export": ({}, A_CREATOR),
+    "/account/delete": ({}, {**A_CREATOR, "another creator": 422, "its creator": 422}),
+    "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}),
+    "/keys/{key}/rotate": ({}, ITS_KEY),
+    "/hooks/{hook}/test": ({}, {**ITS_KEY, **DONE}),
+    "/hooks/{hook}/remove": ({}, {**ITS_KEY, **DONE}),
+    "/admin/login": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
+    **{
+        path: ({"reason": "r"}, NOT_EVEN_ITS_CREATOR)
+        for path in (*OPERATORS_FORMS, "/admin/backups", "/admin/logout")
+    },
+    **{
+        f"/bots/{{bot}}/{form}": (typed, {**ITS_CREATOR, "its creator": status})
+        for form, typed, status in (
+            ("profile", {"name": "Eve"}, 302),
+            ("auto-post", {"on": "yes"}, 302),
+            ("posts", {"draft": "d", "body": "b"}, 302),
+            ("wallet", {"wallet": address("new")}, 302),
+            ("wallet/detach", {}, 302),
+            ("challenge", {"prove": address("new")}, 302),
+            ("proof", {"signature": "x"}, 302),
+            ("keys", {"label": "l"}, 200),
+            ("hooks", {"url": "https://x.example/in", "event": "post"}, 200),
+            ("retire", {}, 302),
+        )
+    },
+}
+# No session, no text to sign; an archive is read and changes nothing.
+NOTHING_TO_DO = {
+    ("/logout", "nobody"),
+    ("/logout", "a key"),
+    ("/bots/{bot}/proof", "its creator"),
+    ("/account/export", "another creator"),
+    ("/account/export", "its creator"),
+}
+
+
+@pytest.fixture
+def place(service):
+    """A bot with all that belongs to it: {name in the table: id}, and the callers."""
+    creator, other = Browser(service), Browser(service)
+    _, bot, publishing, _ = creator.create("Nell", wallet=address("nell"))
+    other.create("Otto")
+    post = service.post({"eventId": "e", "body": "b"}, publishing).json["id"]
+    trader = traders.create_trader("Penny", "momentum", NOW).trader
+    closed(trader, 1, 5)
+    Period.update(next_position=2).execute()
+    stored = Bot.get(Bot.uid == bot)
+    hook = hooks.add_hook(service.config, stored.owner, "https://x.example/in", NOW).hook
+    # Nothing but a ping differs once it was asked for.
+    Hook.update(ping=False).execute()
+    Backtest.create(
+        uid="backtest_1",
+        owner=stored.owner,
+        asked="{}",
+        state="failed",
+        result='{"kind": "replay", "equity": [], "closes": [], "candidates": []}',
+        created_at=NOW,
+    )
+    conduct.report_post(post, "spam", "", NOW)
+    keyed = Browser(service)
+    keyed.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {publishing}"
+    callers = {
+        "nobody": Browser(service),
+        "another creator": other,
+        "a key": keyed,
+        "its creator": creator,
+    }
+    return {
+        "bot": bot,
+        "post": post,
+        "trader": trader.uid,
+        "close": public_id(trader.handle, "close", 1),
+        "mint": address("mint"),
+        "key": Key.get(Key.bot == stored).uid,
+        "hook": hook.uid,
+        "backtest": "backtest_1",
+        "owner": stored.owner.uid,
+        "wallet": address("banned"),
+        "report": Report.get().uid,
+        "source": "0" * 12,
+        "request": "listBots",
+        "log": service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1],
+        "level": "0",
+        "tile": "000.p/1",
+        "file": "candor.css",
+        "group": "posts",
+    }, callers
+
+
+def snapshot():
+    return [
+        list(model.select().order_by(model.id).dicts())
+        for model in (
+            Owner,
+            Bot,
+            Key,
+            Hook,
+            Post,
+            Attachment,
+            Trader,
+            Session,
+            AdminAct,
+            Report,
+            Ban,
+        )
+    ]
+
+
+def test_who_may_read(place):
+    ids, callers = place
+    before = snapshot()
+    for path, statuses in READ.items():
+        found = {}
+        for caller, browser in callers.items():
+            # Closed before the next one asks: an address has few tables at once.
+            with browser.get(path.format(**ids)) as answer:
+                found[caller] = answer.status_code
+        assert found == statuses, path
+    assert snapshot() == before
+
+
+@pytest.mark.parametrize("path", WRITE)
+def test_who_may_write(place, path):
+    """Its creator asks last: what the others may not do must have left everything as it was."""
+    ids, callers = place
+    typed, statuses = WRITE[path]
+    for caller, browser in callers.items():
+        token, before = browser.token(), snapshot()
+        # A name is given out once.
+        own = {"name": f"{typed['name']} of {caller}"} if "name" in typed else {}
+        answer = browser.client.post(path.format(**ids), data={"csrf_token": token, **typed, **own})
+        assert (
+            answer.status_code == statuses[caller] and answer.headers["Cache-Control"] == "no-store"
+        ), caller
+        assert (snapshot() == before) == (
+            answer.status_code >= 400 or (path, caller) in NOTHING_TO_DO
+        ), caller
+        answer.close()
+
+
+def test_no_form_of_another_site_counts(place):
+    """Not even its creator's own browser can be made to send one."""
+    ids, callers = place
+    token, before = callers["its creator"].token(), snapshot()
+    for path, (typed, _) in WRITE.items():
+        for given, headers, status in (
+            ("", {}, 400),
+            ("made up", {}, 400),
+            (token, {"Origin": "https://evil.example"}, 403),
+            (token, {"Sec-Fetch-Site": "cross-site"}, 403),
+            (token, {"Host": "evil.example"}, 421),
+        ):
+            answer = callers["its creator"].client.post(
+                path.format(**ids), data={"csrf_token": given, **typed}, headers=headers
+            )
+            assert answer.status_code == status, path
+    assert snapshot() == before
+
+
+def test_a_form_counts_for_the_browser_it_was_given_to(place):
+    ids, callers = place
+    before = snapshot()
+    answer = callers["its creator"].client.post(
+        f"/bots/{ids['bot']}/retire", data={"csrf_token": callers["another creator"].token()}
+    )
+    assert answer.status_code == 400 and snapshot() == before
+
+
+def test_the_table_names_every_route(service, place):
+    _ids, _ = place
+    known = {
+        "GET": {
+            *READ,
+            *(f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"),
+        },
+        # The inbox authenticates by its address: test_inbox.py. Agents: test_mcp_http.py and
+        # test_registration.py.
+        "POST": {
+            *WRITE,
+            *("/api/v1/posts", "/api/v1/inbox/discord/{key}", "/mcp"),
+            *("/api/v1/bots", "/api/v1/bots/challenge"),
+        },
+    }
+    for rule in service.app.url_map.iter_rules():
+        for method in rule.methods - {"HEAD", "OPTIONS"}:
+            for ours in list_paths(rule.rule):
+                assert any(matches(ours, path) for path in known[method]), (
+                    f"{method} {ours} is not in the table"
+                )
+
+
+def matches(rule, path):
+    ours, theirs = rule.split("/"), path.split("/")
+    return len(ours) == len(theirs) and all(
+        one == other or (one.startswith("<") and other.startswith("{"))
+        for one, other in zip(ours, theirs, strict=False)
+    )
+
+
+def test_no_other_method_does_anything(place):
+    ids, callers = place
+    before = snapshot()
+    for path in {*READ, *WRITE} - {"/static/{file}"}:
+        for method in ("PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "OPTIONS", "PROPFIND", "X"):
+            answer = callers["its creator"].client.open(path.format(**ids), method=method)
+            assert answer.status_code == 405 and set(answer.headers["Allow"].split(", ")) <= {
+                "GET",
+                "HEAD",
+                "POST",
+            }, path
+    assert snapshot() == before
+
+
+def test_a_revoked_session_and_a_retired_key_end_everywhere_at_once(service, place):
+    """What one process ends, another one's next request already knows: nothing of it is kept in a
+    process.
+    """
+    ids, callers = place
+    api_keys.revoke_key(ids["key"], NOW)
+    assert callers["a key"].get("/api/v1/me").status_code == 401
+    models.Session.delete().execute()
+    assert callers["its creator"].get(f"/bots/{ids['bot']}/manage").status_code == 403

@@ -1,0 +1,519 @@
+"""POST /api/v1/posts: one event is one post for ever, every refusal stores nothing, and only what
+was observed verifies.
+"""
+
+import threading
+
+import ground
+import orjson
+import pytest
+from nacl.signing import SigningKey
+from service import NOW, address, signature
+
+from accounts import influencers, posts, wallets
+from accounts.fields import HOLDS_SECRET, parse_json
+from accounts.problem import Problem
+from chain.base58 import b58encode
+from models import Arrival, Post
+from storage import database, writing
+
+FIRST = {"eventId": "e-1", "body": "bought the dip", "symbol": "DIP", "reason": "momentum"}
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Ada", address("w"))
+
+
+def test_a_post_says_what_it_is(service, bot):
+    answer = service.post(FIRST, bot.publish_key.text)
+    shown = answer.json
+    assert answer.status_code == 201 and "Idempotent-Replayed" not in answer.headers
+    assert (
+        shown["id"].startswith("post_")
+        and shown["eventAt"] == shown["createdAt"]
+        and shown["createdAt"].endswith("Z")
+        and shown["url"] == f"http://127.0.0.1:8000/posts/{shown['id']}"
+    )
+    del shown["id"], shown["eventAt"], shown["createdAt"], shown["url"]
+    # tests/evidence/test_log.py
+    del shown["logId"], shown["logIndex"], shown["logPromise"]
+    assert shown == {
+        "botId": bot.bot.uid,
+        "botName": "Ada",
+        "eventId": "e-1",
+        "body": "bought the dip",
+        "mint": None,
+        "symbol": "DIP",
+        "signature": None,
+        "reason": "momentum",
+        "source": "bot",
+        "simulated": False,
+        "verified": False,
+        "verification": {
+            "status": "none",
+            "tradeId": None,
+            "checkedAt": None,
+            "reason": "no_signature",
+        },
+        "tokenAddresses": [],
+        "sanitized": False,
+        "hiddenAt": None,
+        "provenance": {
+            "channel": "api",
+            "keyId": bot.publish_key.key.uid,
+            "wallet": address("w"),
+            "ownership": "claimed",
+            "contentTrust": "untrusted",
+            "untrustedFields": ["body", "reason", "symbol", "eventId", "botName"],
+        },
+        "receipt": None,
+    }
+
+
+def test_an_identical_retry_is_the_same_post(service, bot):
+    first = service.post(FIRST, bot.publish_key.text)
+    wallets.detach_wallet(bot.bot, NOW)
+    influencers.set_profile(bot.bot, name="Eve", now=1)
+    again = service.post(
+        orjson.dumps(dict(reversed(FIRST.items())), option=orjson.OPT_INDENT_2),
+        bot.publish_key.text,
+    )
+    assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
+    assert again.json == {**first.json, "botName": "Eve"} and Post.select().count() == 1
+
+
+@pytest.mark.parametrize(
+    "change, differing",
+    [
+        ({"body": "sold"}, ["body"]),
+        ({"reason": None, "symbol": "TOP"}, ["reason", "symbol"]),
+        ({"mint": address("m")}, ["mint"]),
+    ],
+)
+def test_another_payload_is_a_conflict(service, bot, change, differing):
+    first = service.post(FIRST, bot.publish_key.text).json
+    answer = service.post({**FIRST, **change}, bot.publish_key.text)
+    assert (answer.status_code, answer.json["code"], answer.json["existingPostId"]) == (
+        409,
+        "event_conflict",
+        first["id"],
+    )
+    assert (
+        sorted(answer.json["differingFields"]) == differing and Post.get().body == "bought the dip"
+    )
+
+
+def test_an_event_of_the_observers_is_none_of_the_bots(service, bot):
+    """What was told for a bot may have the event id that it uses itself."""
+    told = {"source": "observer", "channel": "observer", "event_id": FIRST["eventId"]}
+    with writing():
+        posts.store_post(bot=bot.bot, body="told for it", event_at=NOW, created_at=NOW, **told)
+    made = service.post(FIRST, bot.publish_key.text)
+    again = service.post(FIRST, bot.publish_key.text)
+    assert (made.status_code, again.status_code) == (201, 200)
+    assert again.json["id"] == made.json["id"] and again.json["body"] == "bought the dip"
+
+
+def test_an_event_belongs_to_its_influencer(service, bot):
+    other = service.make_bot("Bob", owner=bot.owner)
+    assert (
+        service.post(FIRST, bot.publish_key.text).json["id"]
+        != service.post(FIRST, other.publish_key.text).json["id"]
+    )
+
+
+def test_many_equal_posts_at_once_make_one_row(service, bot):
+    body, _ = posts.parse_post(FIRST)
+    done, gate = [], threading.Barrier(16)
+
+    def publish():
+        with database.connection_context():
+            gate.wait()
+            done.append(posts.publish(bot.bot.id, body, NOW))
+
+    crew = [threading.Thread(target=publish) for _ in range(16)]
+    [thread.start() for thread in crew], [thread.join() for thread in crew]
+    assert (
+        [one.replayed for one in done].count(False) == 1
+        and len({one.uid for one in done}) == 1
+        and Post.select().count() == 1
+    )
+
+
+def test_the_header_may_carry_the_event_id(service, bot):
+    key = bot.publish_key.text
+    assert (
+        service.post({"body": "b"}, key, headers={"Idempotency-Key": "from header"}).json["eventId"]
+        == "from header"
+    )
+    assert (
+        service.post(
+            {"eventId": "same", "body": "b"}, key, headers={"Idempotency-Key": "same"}
+        ).status_code
+        == 201
+    )
+    refused(
+        service.post({"eventId": "x1", "body": "b"}, key, headers={"Idempotency-Key": "x2"}),
+        422,
+        "validation_failed",
+        "eventId",
+    )
+    refused(
+        service.post({"body": "b"}, key, headers={"Idempotency-Key": "h" * 129}),
+        422,
+        "validation_failed",
+        "eventId",
+    )
+
+
+def refused(answer, status, code, field=None):
+    problem = answer.json
+    assert (answer.status_code, problem["code"], problem["status"]) == (status, code, status)
+    assert (
+        answer.content_type == "application/problem+json"
+        and problem["requestId"] == answer.headers["X-Request-Id"]
+    )
+    assert field is None or field in [error["field"] for error in problem["errors"]]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"null",
+        b"[1]",
+        b'"x"',
+        b'{"eventId": "j", "body": ',
+        b'{"eventId": "j", "body": NaN}',
+        b'{"eventId": "j", "body": -Infinity}',
+        b'{"eventId": "j", "body": "a", "body": "b"}',
+        b'{"eventId": "j", "body": {"a": 1, "a": 2}}',
+        b'{"eventId": "j", "body": "\xff"}',
+        b'\xef\xbb\xbf{"eventId": "j", "body": "b"}',
+        b'{"eventId": "j", "body": "a\\ud800b"}',
+        b'{"eventId": "j", "\\udfff": "b"}',
+        b'{"eventId": "j", "body": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+        b'{"eventId": "j", "body": "a\nb"}',
+        b'{"eventId": "j", "body": ' + b"9" * 5_000 + b"}",
+    ],
+)
+def test_a_body_that_is_no_json_object_is_refused(service, bot, raw):
+    refused(service.post(raw, bot.publish_key.text), 400, "invalid_json")
+    assert Post.select().count() == 0
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b"[1]", "the body must be a JSON object"),
+        (
+            b'{"eventId": "j", "body": "a", "body": "b"}',
+            "the body must be one JSON object in UTF-8, without duplicate keys or NaN",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said(raw, told):
+    with pytest.raises(Problem) as caught:
+        parse_json(raw)
+    assert caught.value.detail == told
+
+
+def test_an_event_id_is_asked_for_where_it_may_stand():
+    with pytest.raises(Problem) as caught:
+        posts.parse_post({"body": "b"})
+    assert caught.value.detail == "eventId: is required, here or as the header Idempotency-Key"
+
+
+def test_followers_hear_of_a_post_and_of_its_hiding(service, bot):
+    posts.hide(service.post(FIRST, bot.publish_key.text).json["id"], NOW)
+    heard = [(arrival.kind, arrival.post) for arrival in Arrival.select().order_by(Arrival.id)]
+    assert heard == [("post", Post.get()), ("verification", Post.get())]
+
+
+BAD = [({"body": "b"}, "eventId"), ({"eventId": "v"}, "body")] + [
+    ({"eventId": "v", "body": "b", **change}, field)
+    for change, field in [
+        ({"body": 5}, "body"),
+        ({"body": None}, "body"),
+        ({"body": " \n "}, "body"),
+        ({"body": "x" * 4001}, "body"),
+        ({"body": "\u200b\u202e"}, "body"),
+        ({"body": "a\0b"}, "body"),
+        ({"body": "a\x1bb"}, "body"),
+        ({"body": "a\x85b"}, "body"),
+        ({"body": "a\rb"}, "body"),
+        ({"body": True}, "body"),
+        ({"body": 1e999}, "body"),
+        ({"eventId": 7}, "eventId"),
+        ({"eventId": ""}, "eventId"),
+        ({"eventId": "e" * 129}, "eventId"),
+        ({"eventId": "\u200b"}, "eventId"),
+        ({"symbol": "S" * 33}, "symbol"),
+        ({"symbol": ""}, "symbol"),
+        ({"reason": "r" * 4001}, "reason"),
+        ({"reason": ["r"]}, "reason"),
+        ({"mint": "0OIl" * 9}, "mint"),
+        ({"mint": "abc"}, "mint"),
+        ({"mint": address("m") + "\n"}, "mint"),
+        ({"mint": [address("m")]}, "mint"),
+        ({"mint": signature("s")}, "mint"),
+        ({"signature": address("m")}, "signature"),
+        ({"signature": "1" * 88}, "signature"),
+        ({"colour": "red"}, "colour"),
+        ({"verified": True}, "verified"),
+        ({"botId": 5}, "botId"),
+    ]
+]
+
+
+@pytest.mark.parametrize("body, field", BAD)
+def test_a_body_with_a_wrong_field_is_refused_by_its_name(service, bot, body, field):
+    body = b'{"eventId": "v", "body": 1e999}' if body.get("body") == 1e999 else body
+    refused(service.post(body, bot.publish_key.text), 422, "validation_failed", field)
+    assert Post.select().count() == 0
+
+
+def test_a_refusal_says_what_is_allowed_in_our_words(service, bot):
+    body = {"eventId": "", "body": 5, "reason": "x" * 4001, "symbol": "y" * 33, "colour": "red"}
+    problem = service.post(body, bot.publish_key.text).json
+    assert {one["field"]: one["message"] for one in problem["errors"]} == {
+        "eventId": "must have 1 to 128 characters",
+        "body": "must be text",
+        "symbol": "must have 1 to 32 characters",
+        "reason": "must have at most 4,000 characters",
+        "colour": "must be one of eventId, body, mint, symbol, signature, reason, botId",
+    }
+    missing = service.post({"eventId": "a"}, bot.publish_key.text).json
+    assert missing["detail"] == "body: is required"
+
+
+def test_every_missing_field_is_named(service, bot):
+    """And what is wrong besides."""
+    event_id = "is required, here or as the header Idempotency-Key"
+    both = {"eventId": event_id, "body": "is required"}
+    for body, named in (
+        ({}, both),
+        ({"mint": "x"}, {**both, "mint": "must be base58 of 32 bytes"}),
+    ):
+        answer = service.post(body, bot.publish_key.text)
+        refused(answer, 422, "validation_failed")
+        assert {one["field"]: one["message"] for one in answer.json["errors"]} == named
+    told = service.post({}, bot.publish_key.text, headers={"Idempotency-Key": "e"}).json
+    assert told["detail"] == "body: is required"
+
+
+def test_what_is_more_than_twice_too_long_is_refused_unread():
+    """8,000 characters are looked at, and 8,001 only counted."""
+    for length, why in ((8_000, "control characters"), (8_001, "1 to 4,000 characters")):
+        with pytest.raises(Problem, match=why):
+            posts.parse_post({"eventId": "e", "body": "\a" + "x" * (length - 1)})
+
+
+@pytest.mark.parametrize("field", ["eventId", "body", "reason", "signature"])
+def test_a_private_key_is_refused_and_not_repeated(field):
+    """As wallets export it: the seed and the public half in base58."""
+    made = SigningKey(bytes(range(32)))
+    key = b58encode(bytes(made) + bytes(made.verify_key))
+    with pytest.raises(Problem) as caught:
+        posts.parse_post({"eventId": "e", "body": "b", field: key})
+    assert caught.value.errors == [{"field": field, "message": HOLDS_SECRET}]
+
+
+def test_a_refusal_repeats_nothing_that_was_sent(service, bot):
+    answer = service.post(
+        {
+            "eventId": "v",
+            "body": 5,
+            "mint": "canary-in-a-mint",
+            "signature": "canary-in-a-signature",
+        },
+        bot.publish_key.text,
+    )
+    assert answer.status_code == 422 and b"canary" not in answer.data
+
+
+def test_the_limits_themselves_are_fine(service, bot):
+    body = {
+        "eventId": "e" * 128,
+        "body": " x\n\t" + "y" * 3997 + " ",
+        "symbol": "S" * 32,
+        "reason": "",
+        "mint": address("m"),
+        "botId": bot.bot.uid,
+    }
+    answer = service.post(
+        body, bot.publish_key.text, content_type="application/json; charset=utf-8"
+    )
+    assert (
+        answer.status_code == 201
+        and answer.json["body"] == "x\n\t" + "y" * 3997
+        and answer.json["tokenAddresses"] == [address("m")]
+    )
+
+
+def test_invisible_characters_go_and_the_post_says_so(service, bot):
+    answer = service.post(
+        {"eventId": "h", "body": "a\u202eb\U000e0041c 👩\u200d🚀"}, bot.publish_key.text
+    )
+    assert (answer.json["body"], answer.json["sanitized"]) == ("abc 👩\u200d🚀", True)
+
+
+def test_who_may_post(service, bot):
+    other = service.make_bot("Bob")
+    refused(service.post(FIRST, service.make_read_key(bot.owner)), 403, "insufficient_scope")
+    refused(
+        service.post({**FIRST, "botId": other.bot.uid}, bot.publish_key.text), 403, "bot_mismatch"
+    )
+    refused(service.post(FIRST), 401, "missing_key")
+    refused(
+        service.post(FIRST, bot.publish_key.text, content_type="text/plain"),
+        415,
+        "unsupported_media_type",
+    )
+    refused(
+        service.post({"eventId": "v", "body": "x" * 65 * 1024}, bot.publish_key.text),
+        413,
+        "body_too_large",
+    )
+    assert Post.select().count() == 0
+
+
+# ---- verification at creation --------------------------------------------------------------------
+def verification(service, bot, name, **more):
+    shown = service.post(
+        {"eventId": f"v-{name}-{len(more)}", "body": "b", "signature": signature(name), **more},
+        bot.publish_key.text,
+    ).json
+    return (
+        shown["verification"]["status"],
+        shown["verification"]["reason"],
+        shown["verified"],
+        shown["verification"]["tradeId"],
+    )
+
+
+def test_an_observed_trade_verifies_at_once(service, bot):
+    service.observe_trade(address("w"), "buy", 10, mint=address("m"))
+    assert verification(service, bot, "buy") == ("verified", None, True, "trade_buy")
+    assert verification(service, bot, "buy", mint=address("m")) == (
+        "verified",
+        None,
+        True,
+        "trade_buy",
+    )
+    assert verification(service, bot, "buy", mint=address("other"), symbol="X") == (
+        "mismatch",
+        "mint_not_in_trade",
+        False,
+        "trade_buy",
+    )
+    shown = service.get("/api/v1/feed?limit=1", bot.publish_key.text).json["data"][0]
+    # A mismatch lends no time.
+    assert shown["eventAt"] == shown["createdAt"]
+    verified = service.get("/api/v1/feed", bot.publish_key.text).json["data"][-1]
+    # NOW less an hour: the block's time.
+    assert verified["eventAt"] == "2026-11-05T11:00:00Z"
+    assert verified["tokenAddresses"] == [address("m")]
+
+
+def test_what_is_not_a_trade_does_not_verify(service, bot):
+    service.observe_trade(address("w"), "bad", 10, kind="failed")
+    service.observe_trade(address("w"), "gift", 11, kind="transfer_in")
+    assert verification(service, bot, "bad") == ("mismatch", "failed", False, "trade_bad")
+    assert verification(service, bot, "gift") == ("mismatch", "not_a_trade", False, "trade_gift")
+
+
+def test_a_post_is_pending_until_observed_and_none_without_a_wallet(service, bot):
+    assert verification(service, bot, "unseen") == ("pending", "history_loading", False, None)
+    mute = service.make_bot("Mute")
+    assert verification(service, mute, "unseen") == ("none", "no_wallet", False, None)
+
+
+def test_another_wallets_trade_proves_nothing(service, bot):
+    service.make_bot("Bob", address("other"))
+    service.observe_trade(address("other"), "theirs", 10)
+    assert verification(service, bot, "theirs")[0] == "pending"
+
+
+def test_a_conflicting_retry_cannot_move_verification(service, bot):
+    service.post({"eventId": "m", "body": "b"}, bot.publish_key.text)
+    service.observe_trade(address("w"), "buy", 10)
+    refused(
+        service.post(
+            {"eventId": "m", "body": "b", "signature": signature("buy")}, bot.publish_key.text
+        ),
+        409,
+        "event_conflict",
+    )
+    assert Post.get().status == "none"
+
+
+def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
+    uid = service.post(FIRST, bot.publish_key.text).json["id"]
+    posts.hide(uid, NOW)
+    shown = service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json
+    assert (shown["body"], shown["reason"], shown["symbol"], shown["eventId"]) == (
+        None,
+        None,
+        None,
+        "e-1",
+    ) and shown["hiddenAt"].endswith("Z")
+    posts.hide(uid, NOW + 1000)
+    assert (
+        service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json["hiddenAt"]
+        == shown["hiddenAt"]
+    )
+    with pytest.raises(Problem):
+        posts.hide("post_nobody", NOW)
+
+
+@ground.sqlite_only
+def test_the_words_of_a_hidden_post_are_on_no_page_and_in_no_file(service, bot):
+    """Long enough to fill pages of their own in the database."""
+    words = {
+        "body": "canary-body " * 300,
+        "reason": "canary-reason " * 280,
+        "symbol": "CANARYSYMBOL",
+    }
+    uid = service.post({"eventId": "e-1", **words}, bot.publish_key.text).json["id"]
+    files = [service.config.database_path, service.config.database_path.with_name("app.db-wal")]
+    assert b"canary-body" in b"".join(file.read_bytes() for file in files)
+    posts.hide(uid, NOW)
+    assert not [
+        canary
+        for file in files
+        for canary in (b"canary-body", b"canary-reason", b"CANARYSYMBOL")
+        if canary in file.read_bytes()
+    ]
+    said = [
+        service.get(path).text
+        for path in (
+            "/",
+            f"/posts/{uid}",
+            f"/bots/{bot.bot.uid}",
+            "/feed.json",
+            f"/bots/{bot.bot.uid}/feed.json",
+        )
+    ]
+    assert all(
+        "removed this text" in page and "anary" not in page and "CANARY" not in page
+        for page in said
+    )
+
+
+def test_a_retry_of_a_hidden_post_is_told_from_another_payload(service, bot):
+    uid = service.post(FIRST, bot.publish_key.text).json["id"]
+    posts.hide(uid, NOW)
+    again = service.post(FIRST, bot.publish_key.text)
+    assert (again.status_code, again.json["id"], again.json["body"]) == (
+        200,
+        uid,
+        None,
+    ) and again.headers["Idempotent-Replayed"] == "true"
+    changed = service.post({**FIRST, "body": "other words"}, bot.publish_key.text)
+    refused(changed, 409, "event_conflict")
+    assert (changed.json["existingPostId"], changed.json["differingFields"]) == (uid, [])
+    moved = service.post({**FIRST, "mint": address("another")}, bot.publish_key.text)
+    refused(moved, 409, "event_conflict")
+    assert moved.json["differingFields"] == ["mint"]

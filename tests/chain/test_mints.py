@@ -1,0 +1,528 @@
+"""Mint accounts: the recorded ones as their bytes say, and hand-made ones for what was not
+recorded.
+"""
+
+import base64
+import csv
+import json
+import re
+import struct
+from dataclasses import replace
+
+import pytest
+from fakemarket import address
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chain.amounts import Scale, load_scale
+from chain.mints import (
+    CHECKS,
+    MINT_BYTES,
+    TOKEN,
+    TOKEN_2022,
+    Mint,
+    NotAMint,
+    check_mint,
+    parse_mint,
+)
+from market.store import store_checks
+from market.tables import Token
+
+NOW = 1_800_000_000_000
+KEY, OTHER = (7).to_bytes(32, "big"), (8).to_bytes(32, "big")
+NONE = bytes(32)
+
+
+def mint_account(
+    *extensions,
+    supply=10**15,
+    decimals=6,
+    mint_authority=None,
+    freeze_authority=None,
+    owner=TOKEN_2022,
+    tail=b"",
+):
+    """A node's value of a mint made by hand; extensions are (number, state)."""
+    raw = (
+        _option(mint_authority)
+        + struct.pack("<QBB", supply, decimals, 1)
+        + _option(freeze_authority)
+    )
+    if extensions or tail:
+        entries = b"".join(
+            struct.pack("<HH", number, len(state)) + state for number, state in extensions
+        )
+        raw = raw.ljust(165, b"\0") + b"\1" + entries + tail
+    return {"owner": owner, "data": [base64.b64encode(raw).decode(), "base64"]}
+
+
+def _option(key):
+    return struct.pack("<I", 1) + key if key else bytes(36)
+
+
+def fees(older, newer, authority=NONE):
+    return authority + NONE + struct.pack("<QQQHQQH", 0, 600, 10**9, older, 602, 10**9, newer)
+
+
+def status_of(account):
+    return {check["key"]: check["status"] for check in check_mint(account, NOW)}
+
+
+def detail_of(account, key):
+    return next(check["detail"] for check in check_mint(account, NOW) if check["key"] == key)
+
+
+# ---- the recorded ones ---------------------------------------------------------------------------
+def recorded(receipts):
+    """(row of SUMMARY.csv, account) of every recorded mint."""
+    folder = receipts / "mints"
+    for row in csv.DictReader((folder / "SUMMARY.csv").read_text().splitlines()):
+        answer = json.loads((folder / row["file"]).read_text())
+        yield row, answer.get("response", answer)["result"]["value"]
+
+
+def test_recorded_mints_read_as_their_summary_says(receipts):
+    rows = list(recorded(receipts))
+    assert len(rows) == 49
+    for row, account in rows:
+        mint = parse_mint(account)
+        said = [name.lower().removesuffix("config") for name in mint.extensions]
+        assert (
+            str(mint.supply),
+            str(mint.decimals),
+            mint.mint_authority or "",
+            mint.freeze_authority or "",
+        ) == (row["supply"], row["decimals"], row["mintAuthority"], row["freezeAuthority"]), row[
+            "file"
+        ]
+        assert said == [
+            name.lower().removesuffix("config") for name in row["extensions"].split()
+        ], row["file"]
+        points = [int(fee) for fee in re.findall(r"(\d+)bps", row["transfer_fee"])]
+        if points:
+            config = mint.extensions["transferFeeConfig"]
+            assert [
+                config[name]["transferFeeBasisPoints"]
+                for name in ("olderTransferFee", "newerTransferFee")
+            ] == points
+
+
+def test_recorded_mints_are_checked_as_their_summary_says(receipts):
+    for row, account in recorded(receipts):
+        said, extensions = status_of(account), row["extensions"].lower()
+        fee = max(
+            [int(points) for points in re.findall(r"(\d+)bps", row["transfer_fee"])], default=0
+        )
+        assert said == {
+            "mint_authority": "warn" if row["mintAuthority"] else "pass",
+            "freeze_authority": "warn" if row["freezeAuthority"] else "pass",
+            "supply": "warn" if row["supply"] in ("0", "1") else "pass",
+            "decimals": "warn" if row["decimals"] == "0" else "pass",
+            # the fees of 0 recorded here can all be raised by an authority
+            "transfer_fee": "pass"
+            if "transferfeeconfig" not in extensions
+            else "warn"
+            if fee < 1000
+            else "fail",
+            "permanent_delegate": "fail" if "permanentdelegate" in extensions else "pass",
+            "transfer_hook": "warn" if "transferhook" in extensions else "pass",
+            "default_account_state": "pass",
+            "pausable": "pass",
+            "non_transferable": "pass",
+            "close_authority": "warn" if "mintcloseauthority" in extensions else "pass",
+        }, row["file"]
+
+
+def test_both_encodings_of_a_mint_give_the_same_checks(receipts):
+    accounts = {row["file"]: account for row, account in recorded(receipts)}
+    as_json = accounts["pyusd_mint.json"]
+    # The same mint, read at another time.
+    as_bytes = next(account for name, account in accounts.items() if name.startswith("2b1kV6"))
+    assert status_of(as_json) == status_of(as_bytes)
+    assert parse_mint(as_json).metadata == parse_mint(as_bytes).metadata == ("PYUSD", "PayPal USD")
+
+
+# ---- hand-made ones ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "number, state, key, status",
+    [
+        (6, b"\1", "default_account_state", "pass"),
+        (6, b"\2", "default_account_state", "fail"),
+        (6, b"\0", "default_account_state", "unknown"),
+        (9, b"", "non_transferable", "fail"),
+        (26, KEY + b"\0", "pausable", "warn"),
+        (26, KEY + b"\1", "pausable", "fail"),
+        (26, NONE + b"\0", "pausable", "pass"),
+        (26, NONE + b"\1", "pausable", "fail"),
+        (12, KEY, "permanent_delegate", "fail"),
+        (12, NONE, "permanent_delegate", "pass"),
+        (14, NONE + KEY, "transfer_hook", "warn"),
+        (14, KEY + NONE, "transfer_hook", "warn"),
+        (14, NONE + NONE, "transfer_hook", "pass"),
+        (3, KEY, "close_authority", "warn"),
+        (3, NONE, "close_authority", "pass"),
+        (1, fees(0, 0), "transfer_fee", "pass"),
+        (1, fees(0, 0, KEY), "transfer_fee", "warn"),
+        (1, fees(0, 100), "transfer_fee", "warn"),
+        (1, fees(999, 0), "transfer_fee", "warn"),
+        (1, fees(1000, 0), "transfer_fee", "fail"),
+        (1, fees(0, 10_000), "transfer_fee", "fail"),
+        (25, bytes(56), "transfer_fee", "pass"),
+        (999, b"later than this program", "non_transferable", "pass"),
+    ],
+)
+def test_extensions_decide_their_check_and_no_other(number, state, key, status):
+    said, plain = status_of(mint_account((number, state))), status_of(mint_account())
+    assert said.pop(key) == status
+    plain.pop(key)
+    assert said == plain and set(plain.values()) == {"pass"}
+
+
+NO_POWERS = {
+    "mint_authority": ("pass", "nobody can mint more"),
+    "freeze_authority": ("pass", "nobody can freeze a holder's account"),
+    "supply": ("pass", "1,234,567.5 tokens exist"),
+    "decimals": ("pass", "6 decimals"),
+    "transfer_fee": ("pass", "the token charges no transfer fee"),
+    "permanent_delegate": ("pass", "nobody can move a holder's tokens"),
+    "transfer_hook": ("pass", "no program runs on transfers"),
+    "default_account_state": ("pass", "new accounts can be used at once"),
+    "pausable": ("pass", "transfers cannot be paused"),
+    "non_transferable": ("pass", "it can be transferred"),
+    "close_authority": ("pass", "the mint cannot be closed"),
+}
+WHO, OTHER_ONE = address(7), address(8)
+REOPENED = "can close the mint once no tokens exist and open a new one at the same address"
+UNTOLD = ("unknown", "the mint's extensions could not be read")
+UNREAD = ("unknown", "the state of the extension could not be read")
+WITHOUT_FEE = {"transferFeeBasisPoints": 0}
+
+
+def told_of(mint):
+    return {key: check(mint) for key, (_, check) in CHECKS.items()}
+
+
+def fee_state(older, newer, authority=None):
+    names = ("olderTransferFee", "newerTransferFee")
+    fees = ({"transferFeeBasisPoints": one} for one in (older, newer))
+    return {**dict(zip(names, fees, strict=True)), "transferFeeConfigAuthority": authority}
+
+
+def test_a_mint_without_powers_is_told_so_in_words():
+    assert told_of(Mint(1_234_567_500_000, 6, None, None)) == NO_POWERS
+
+
+@pytest.mark.parametrize(
+    "change, key, told",
+    [
+        ({"mint_authority": WHO}, "mint_authority", ("warn", f"{WHO} can mint more")),
+        (
+            {"freeze_authority": WHO},
+            "freeze_authority",
+            ("warn", f"{WHO} can freeze any holder's account"),
+        ),
+        ({"supply": 0}, "supply", ("warn", "no tokens exist")),
+        ({"supply": 1}, "supply", ("warn", "only one unit exists, as with a collectible")),
+        ({"supply": 2}, "supply", ("pass", "0.000002 tokens exist")),
+    ],
+)
+def test_who_holds_a_power_over_a_mint_is_named(change, key, told):
+    assert told_of(replace(Mint(1_234_567_500_000, 6, None, None), **change)) == {
+        **NO_POWERS,
+        key: told,
+    }
+
+
+@pytest.mark.parametrize(
+    "decimals, told",
+    [
+        (0, ("warn", "it cannot be divided")),
+        (1, ("pass", "1 decimals")),
+        (12, ("pass", "12 decimals")),
+        (13, ("warn", "13 decimals")),
+    ],
+)
+def test_how_far_a_token_is_divided_is_told(decimals, told):
+    assert told_of(Mint(5, decimals, None, None))["decimals"] == told
+
+
+@pytest.mark.parametrize(
+    "name, state, key, told",
+    [
+        ("transferFeeConfig", fee_state(0, 0), "transfer_fee", ("pass", "a fee of 0%")),
+        (
+            *("transferFeeConfig", fee_state(0, 0, WHO), "transfer_fee"),
+            ("warn", f"a fee of 0%; {WHO} can change it"),
+        ),
+        (
+            *("transferFeeConfig", fee_state(0, 1), "transfer_fee"),
+            ("warn", "every transfer costs 0%, changing to 0.01%"),
+        ),
+        (
+            *("transferFeeConfig", fee_state(999, 999), "transfer_fee"),
+            ("warn", "every transfer costs 9.99%"),
+        ),
+        (
+            *("transferFeeConfig", fee_state(1_000, 250, WHO), "transfer_fee"),
+            ("fail", f"every transfer costs 10%, changing to 2.5%; {WHO} can change it"),
+        ),
+        ("transferFeeConfig", {"olderTransferFee": WITHOUT_FEE}, "transfer_fee", UNREAD),
+        ("transferFeeConfig", None, "transfer_fee", UNREAD),
+        (
+            *("permanentDelegate", {"delegate": WHO}, "permanent_delegate"),
+            ("fail", f"{WHO} can take or burn any holder's tokens"),
+        ),
+        (
+            *("permanentDelegate", {"delegate": None}, "permanent_delegate"),
+            ("pass", "there is no delegate anymore"),
+        ),
+        (
+            *("transferHook", {"programId": OTHER_ONE, "authority": WHO}, "transfer_hook"),
+            ("warn", f"program {OTHER_ONE} runs on every transfer and can refuse it"),
+        ),
+        (
+            *("transferHook", {"programId": None, "authority": WHO}, "transfer_hook"),
+            ("warn", f"{WHO} can add a program that may block transfers"),
+        ),
+        (
+            *("transferHook", {}, "transfer_hook"),
+            ("pass", "no program runs on transfers, and none can be added"),
+        ),
+        (
+            *("defaultAccountState", {"accountState": "initialized"}, "default_account_state"),
+            ("pass", "new accounts can be used at once"),
+        ),
+        (
+            *("defaultAccountState", {"accountState": "frozen"}, "default_account_state"),
+            ("fail", "new accounts start frozen"),
+        ),
+        (
+            *("defaultAccountState", {"accountState": None}, "default_account_state"),
+            ("unknown", "new accounts start in an unknown state"),
+        ),
+        ("defaultAccountState", {}, "default_account_state", UNREAD),
+        (
+            *("pausableConfig", {"paused": True, "authority": WHO}, "pausable"),
+            ("fail", "all transfers are paused"),
+        ),
+        (
+            *("pausableConfig", {"paused": False, "authority": WHO}, "pausable"),
+            ("warn", f"{WHO} can pause all transfers"),
+        ),
+        ("pausableConfig", {}, "pausable", ("pass", "the power to pause was given up")),
+        (
+            *("nonTransferable", {}, "non_transferable"),
+            ("fail", "it cannot be transferred or sold"),
+        ),
+        (
+            *("mintCloseAuthority", {"closeAuthority": WHO}, "close_authority"),
+            ("warn", f"{WHO} {REOPENED}"),
+        ),
+        (
+            *("mintCloseAuthority", {}, "close_authority"),
+            ("pass", "the power to close the mint was given up"),
+        ),
+    ],
+)
+def test_what_an_extension_allows_is_told_in_words(name, state, key, told):
+    mint = Mint(1_234_567_500_000, 6, None, None, {name: state})
+    assert told_of(mint) == {**NO_POWERS, key: told}
+
+
+def test_of_extensions_that_cannot_be_read_nothing_is_told():
+    plain = ("mint_authority", "freeze_authority", "supply", "decimals")
+    told = {key: NO_POWERS[key] if key in plain else UNTOLD for key in NO_POWERS}
+    assert told_of(Mint(1_234_567_500_000, 6, None, None, None)) == told
+
+
+def test_a_mint_of_token_2022_is_read_from_its_bytes():
+    """Each extension whose state matters here, and one that was unknown when this was written."""
+    text = struct.pack("<I5sI3s", 5, b"A cat", 3, b"CAT") + struct.pack("<II", 0, 0)
+    account = mint_account(
+        (1, fees(100, 250, OTHER)),
+        (3, KEY),
+        (6, b"\2"),
+        (9, b""),
+        (12, OTHER),
+        (14, KEY + OTHER),
+        (19, NONE + NONE + text),
+        (26, KEY + b"\1"),
+        (999, b"?"),
+        supply=7,
+        decimals=2,
+        mint_authority=KEY,
+    )
+    mint = parse_mint(account)
+    assert (mint.supply, mint.decimals, mint.mint_authority) == (7, 2, WHO)
+    assert mint.extensions == {
+        "transferFeeConfig": {
+            "transferFeeConfigAuthority": OTHER_ONE,
+            "olderTransferFee": {
+                "epoch": 600,
+                "maximumFee": 10**9,
+                "transferFeeBasisPoints": 100,
+            },
+            "newerTransferFee": {
+                "epoch": 602,
+                "maximumFee": 10**9,
+                "transferFeeBasisPoints": 250,
+            },
+        },
+        "mintCloseAuthority": {"closeAuthority": WHO},
+        "defaultAccountState": {"accountState": "frozen"},
+        "nonTransferable": {},
+        "permanentDelegate": {"delegate": OTHER_ONE},
+        "transferHook": {"authority": WHO, "programId": OTHER_ONE},
+        "tokenMetadata": {"name": "A cat", "symbol": "CAT"},
+        "pausableConfig": {"authority": WHO, "paused": True},
+        "type999": {},
+    }
+    assert mint.metadata == ("CAT", "A cat") and mint.transfer_fee_bps == 250
+
+
+def test_details_name_who_holds_a_power():
+    account = mint_account((1, fees(100, 250, OTHER)), mint_authority=KEY)
+    assert detail_of(account, "mint_authority") == f"{address(7)} can mint more"
+    assert (
+        detail_of(account, "transfer_fee")
+        == f"every transfer costs 1%, changing to 2.5%; {address(8)} can change it"
+    )
+
+
+def test_the_fee_of_a_transfer_is_the_higher_of_two():
+    """The older one holds until an epoch nobody here knows, the newer one from then on."""
+    for older, newer, fee in ((100, 250, 250), (300, 250, 300), (0, 0, 0)):
+        assert parse_mint(mint_account((1, fees(older, newer)))).transfer_fee_bps == fee
+    assert parse_mint(mint_account()).transfer_fee_bps == 0
+    half = {"transferFeeConfig": {"newerTransferFee": {"transferFeeBasisPoints": 70}}}
+    for extensions, fee in ((half, 70), ({"transferFeeConfig": None}, 0), (None, None)):
+        assert Mint(1, 6, None, None, extensions).transfer_fee_bps == fee
+
+
+@pytest.mark.parametrize(
+    "supply, decimals, expected",
+    [
+        (0, 6, ("warn", "pass")),
+        (1, 0, ("warn", "warn")),
+        (2**64 - 1, 12, ("pass", "pass")),
+        (10**18, 18, ("pass", "warn")),
+    ],
+)
+def test_odd_supplies_and_decimals_are_warned_of(supply, decimals, expected):
+    said = status_of(mint_account(supply=supply, decimals=decimals, owner=TOKEN))
+    assert (said["supply"], said["decimals"]) == expected
+
+
+def test_extensions_cut_short_leave_the_rest_of_the_account_known():
+    for broken in (
+        struct.pack("<HH", 12, 32) + bytes(5),
+        struct.pack("<HH", 12, 5) + bytes(5),
+        struct.pack("<HH", 19, 70) + NONE + NONE + b"\xff\xff\xff\xff\0\0",
+    ):
+        said = status_of(mint_account((9, b""), tail=broken))
+        assert said["mint_authority"] == said["supply"] == "pass"
+        assert {
+            said[key]
+            for key in (
+                "transfer_fee",
+                "permanent_delegate",
+                "non_transferable",
+                "pausable",
+                "close_authority",
+            )
+        } == {"unknown"}
+
+
+def test_padding_ends_the_extensions():
+    assert status_of(mint_account((9, b""), tail=bytes(40)))["non_transferable"] == "fail"
+
+
+def test_json_of_a_node_that_is_not_as_documented_is_unknown():
+    info = {
+        "isInitialized": True,
+        "supply": "5",
+        "decimals": 6,
+        "extensions": [{"extension": "transferFeeConfig", "state": {"olderTransferFee": None}}],
+    }
+    account = {"owner": TOKEN_2022, "data": {"parsed": {"type": "mint", "info": info}}}
+    assert (
+        status_of(account)["transfer_fee"] == "unknown"
+        and status_of(account)["mint_authority"] == "pass"
+    )
+    info["extensions"] = [{"extension": "unparseableExtension"}]
+    assert status_of(account)["permanent_delegate"] == "unknown"
+
+
+TOKEN_ACCOUNT = base64.b64encode(bytes(108) + b"\1" + bytes(56)).decode()
+
+
+GONE = "the node has no account at this address"
+FOREIGN = "the account is not owned by a token program"
+NO_MINT = "the account is not an initialized mint"
+UNREADABLE = "the account data could not be read"
+# Of Token-2022, with its type where a mint has one.
+TOKEN_ACCOUNT_2022 = base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode()
+NEVER_INITIALIZED = base64.b64encode(bytes(MINT_BYTES)).decode()
+
+
+@pytest.mark.parametrize(
+    "account, why",
+    [
+        (None, GONE),
+        ({}, GONE),
+        ({"owner": "11111111111111111111111111111111", "data": ["", "base64"]}, FOREIGN),
+        ({"owner": TOKEN, "data": [TOKEN_ACCOUNT, "base64"]}, NO_MINT),
+        ({"owner": TOKEN_2022, "data": [TOKEN_ACCOUNT_2022, "base64"]}, NO_MINT),
+        ({"owner": TOKEN, "data": [NEVER_INITIALIZED, "base64"]}, NO_MINT),
+        ({"owner": TOKEN, "data": ["%%%", "base64"]}, UNREADABLE),
+        ({"owner": TOKEN, "data": []}, UNREADABLE),
+        ({"owner": TOKEN}, UNREADABLE),
+        ({"owner": TOKEN, "data": 5}, UNREADABLE),
+        ({"owner": TOKEN, "data": {"parsed": {"type": "account", "info": {}}}}, NO_MINT),
+        (
+            {"owner": TOKEN, "data": {"parsed": {"type": "mint", "info": {"isInitialized": True}}}},
+            UNREADABLE,
+        ),
+    ],
+)
+def test_every_check_of_an_account_that_is_no_mint_is_unknown(account, why):
+    checks = check_mint(account, NOW)
+    assert [check["key"] for check in checks] == list(CHECKS)
+    told = {(check["status"], check["detail"], check["checkedAt"]) for check in checks}
+    assert told == {("unknown", why, NOW)}
+    if account:
+        with pytest.raises(NotAMint, match=f"^{why}$"):
+            parse_mint(account)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.binary(max_size=120)), max_size=5),
+    st.binary(max_size=40),
+)
+def test_any_extensions_are_judged_or_unknown(extensions, tail):
+    assert {check["status"] for check in check_mint(mint_account(*extensions, tail=tail), NOW)} <= {
+        "pass",
+        "warn",
+        "fail",
+        "unknown",
+    }
+
+
+@given(st.sampled_from([TOKEN, TOKEN_2022]), st.binary(max_size=400))
+def test_any_bytes_are_judged_or_unknown(owner, raw):
+    assert len(
+        check_mint({"owner": owner, "data": [base64.b64encode(raw).decode(), "base64"]}, NOW)
+    ) == len(CHECKS)
+
+
+def test_what_a_mint_displays_is_stored_and_kept_while_it_cannot_be_read(service):
+    token = Token.create(mint=address(9))
+    scaled = bytes(32) + struct.pack("<dqd", 1.5, 7, 3.0)
+
+    def check(account):
+        store_checks([Token.get_by_id(token.id)], [account], NOW)
+        return Token.get_by_id(token.id).scale
+
+    for account in (mint_account((25, scaled)), None):
+        assert load_scale(check(account)) == Scale("1.5", 7, "3.0")
+    assert check(mint_account()) is None

@@ -1,0 +1,358 @@
+"""Killed, locked out, without disk, with two workers: in the end the ledger is the same, byte for
+byte.
+"""
+
+import contextlib
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import ground
+import pytest
+from lookout import Lookout, ledger_of
+from node import FakeNode, ReplayNode
+from peewee import OperationalError, fn
+from story import address, market
+from test_worker import Server
+
+import storage
+from chain.reading.receipts import pack_text
+from chain.stored.tables import TradeMint
+from models import Receipt, Trade, Wallet, WalletSignature
+from observing.state import SLICE
+
+ADA, EVE = address("ada"), address("eve")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextlib.contextmanager
+def opened(settings):
+    with storage.connect(settings).connection_context():
+        yield
+    storage.database.close_all()
+
+
+@pytest.fixture
+def story(settings):
+    """(settings, chain, what a quiet observation of it makes): the database is empty and closed
+    again.
+    """
+    chain = market(5, ("ada", "eve"), 60)
+    storage.migrate(storage.connect(settings))
+    with opened(settings):
+        truth = Lookout.begin(settings, FakeNode(chain), wallets=[ADA, EVE]).settle().ledger()
+        Lookout.begin(settings, wallets=[ADA, EVE])
+        ground.shrink()
+    return settings, chain, truth
+
+
+def fork(settings, chain, prepare=lambda: None):
+    """A process that observes until nothing changes any more; its id. It leaves with 0 when done, 3
+    when the database failed it.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        prepare()
+        with opened(settings):
+            Lookout(settings, FakeNode(chain)).settle()
+        code = 0
+    except OperationalError:
+        code = 3
+    finally:
+        os._exit(code)
+
+
+def wait_for(pid):
+    """The exit code of a process, negative for the signal that ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def undisturbed(settings, chain):
+    """Seconds that one process left alone needs; the database is as empty afterwards as before."""
+    began = time.monotonic()
+    assert wait_for(fork(settings, chain)) == 0
+    span = time.monotonic() - began
+    begin_anew(settings)
+    return span
+
+
+def begin_anew(settings):
+    with opened(settings):
+        Lookout.begin(settings, wallets=[ADA, EVE])
+
+
+def check(settings, truth):
+    with opened(settings):
+        ground.check()
+        assert ledger_of([ADA, EVE]) == truth
+
+
+# ---- kill -9 -------------------------------------------------------------------------------------
+def test_killed_at_any_moment(story):
+    """SIGKILL from outside after a random time, again and again, each new process going on with
+    what is there; some kills hit nothing but the start.
+    """
+    settings, chain, truth = story
+    dice, kills, span = random.Random(11), 0, undisturbed(settings, chain)
+    while kills < 25:
+        pid = fork(settings, chain)
+        # Of this machine: a fast one is done before a fixed time is over.
+        time.sleep(dice.uniform(0, span / 10))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        code = wait_for(pid)
+        if code == 0 and kills >= 5:
+            break
+        if code == 0:
+            # The machine was busier while it was measured: sooner, and from the beginning.
+            span /= 2
+            begin_anew(settings)
+            continue
+        # A fault of the process itself is no kill.
+        assert code == -signal.SIGKILL
+        kills += 1
+        with opened(settings):
+            ground.check()
+    assert wait_for(fork(settings, chain)) == 0
+    check(settings, truth)
+
+
+def test_killed_between_any_two_writes(story):
+    """The process ends itself before its nth statement, n growing: every place between two writes
+    is hit once.
+    """
+    settings, chain, truth = story
+
+    def ends_at(count):
+        def prepare():
+            kind = type(storage.database.obj)
+            left, real = [count], kind.execute_sql
+
+            def execute(self, sql, params=None):
+                if not sql.startswith("SELECT"):
+                    left[0] -= 1
+                    if left[0] == 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                return real(self, sql, params)
+
+            kind.execute_sql = execute
+
+        return prepare
+
+    kills = 0
+    while wait_for(fork(settings, chain, ends_at(4 + 3 * kills))) == -signal.SIGKILL:
+        kills += 1
+    assert kills > 8
+    check(settings, truth)
+
+
+def test_the_command_killed_in_the_middle(tmp_path, history, expected):
+    """`app.py observe --once` against the replay node, killed three times, then let through: as the
+    oracle has it.
+    """
+    with ReplayNode(tmp_path) as node:
+        environ = {
+            **os.environ,
+            **ground.environ(tmp_path / "data"),
+            "SOLANA_RPC_URLS": node.url,
+            "RPC_REQUESTS_PER_SECOND": "200",
+            "EXTRA_SWAP_PROGRAMS": history["venue"],
+        }
+
+        def command(*argv):
+            return subprocess.Popen(
+                [sys.executable, "app.py", *argv],
+                cwd=ROOT,
+                env=environ,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+
+        wallet = history["wallets"][0]
+        for argv in (["migrate"], ["bot", "create", "--name", "Ada", "--wallet", wallet]):
+            command(*argv).communicate()
+        for _ in range(3):
+            victim = command("observe", "--once")
+            # It works
+            victim.stdout.readline()
+            time.sleep(0.2)
+            victim.kill()
+            victim.communicate()
+        said = command("observe", "--once", "--json").communicate()[0]
+        assert (
+            json.loads(said)[wallet]["state"] == "complete"
+            and json.loads(said)[wallet]["receipts"] == 240
+        )
+        # Each kill loses a slice at most.
+        assert node.stats()["calls"]["getTransaction"] <= 240 + 3 * SLICE
+        settings = ground.settings_of(tmp_path / "data")
+        with opened(settings):
+            ground.check()
+            results = json.loads(Wallet.get(Wallet.address == wallet).results)
+        want = expected[wallet]["results"]
+        assert {name: results[name] for name in want} == want
+
+
+# ---- no lock, no disk ----------------------------------------------------------------------------
+def test_locked_out_for_a_while(story):
+    """Somebody else holds the write lock in the middle of everything: passes fail, nothing is
+    lost.
+    """
+    settings, chain, truth = story
+    with opened(settings):
+        seen = Lookout(settings, FakeNode(chain))
+        failed, other = 0, storage.make_database(settings)
+        ground.wait_no_longer(10)
+        for n in range(12):
+            with other.connection_context():
+                if n % 2:
+                    other.begin()
+                    with pytest.raises(OperationalError):
+                        seen.look()
+                    failed += 1
+                    other.rollback()
+                else:
+                    seen.look()
+        other.close_all()
+        assert failed == 6 and seen.settle().ledger() == truth
+
+
+@ground.sqlite_only
+@pytest.mark.parametrize("pages", [0, 1, 3, 8])
+def test_the_database_may_not_grow(story, pages):
+    """So many pages more and the disk is full; once there is room again everything goes on."""
+    settings, chain, truth = story
+    with opened(settings):
+        seen = Lookout(settings, FakeNode(chain))
+        most = storage.database.execute_sql("PRAGMA page_count").fetchone()[0] + pages
+        storage.database.execute_sql(f"PRAGMA max_page_count = {most}")
+        with pytest.raises(OperationalError):
+            seen.settle()
+        with pytest.raises(OperationalError):
+            seen.look()
+        storage.database.execute_sql("PRAGMA max_page_count = 1000000")
+        assert seen.settle().ledger() == truth
+
+
+@ground.sqlite_only
+def test_the_file_may_not_grow(story):
+    """The same by the operating system, at sizes where the write-ahead log and the file itself hit
+    the limit: the process fails or ends, the file stays sound.
+    """
+    settings, chain, truth = story
+    codes = set()
+    for limit in range(40_000, 1_500_000, 120_000):
+
+        def prepare(limit=limit):
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        codes.add(wait_for(fork(settings, chain, prepare)))
+        with opened(settings):
+            ground.check()
+    assert 3 in codes and codes <= {0, 3} and wait_for(fork(settings, chain)) == 0
+    check(settings, truth)
+
+
+def test_a_receipt_damaged_on_disk_is_fetched_again(story):
+    """Its bytes are gone: rebuild says so, and the next poll asks a node for it."""
+    settings, chain, truth = story
+    assert wait_for(fork(settings, chain)) == 0
+    with opened(settings):
+        Receipt.update(body=b"?" + Receipt.select(Receipt.body).limit(1).scalar()[1:]).where(
+            Receipt.id == Receipt.select(fn.MIN(Receipt.id))
+        ).execute()
+    assert rebuild(settings)["changed"] is True
+    with opened(settings):
+        assert (
+            WalletSignature.select().where(WalletSignature.state == "pending").count() == 1
+            and Lookout(settings, FakeNode(chain)).settle().ledger() == truth
+        )
+
+
+# ---- two workers ---------------------------------------------------------------------------------
+def holder_of(path):
+    """The process that holds the lock on a file, by what the kernel says; None without one."""
+    if not path.exists():
+        return None
+    inode = f":{path.stat().st_ino} "
+    held = [
+        line.split()
+        for line in Path("/proc/locks").read_text().splitlines()
+        if inode in line and "->" not in line
+    ]
+    return int(held[0][4]) if held else None
+
+
+@ground.sqlite_only
+def test_two_workers_one_of_them_at_work_and_its_successor(tmp_path):
+    """Real gunicorn. The leader is killed with -9: another process takes the lock."""
+    server = Server(tmp_path, WEB_CONCURRENCY="2", OBSERVER_INTERVAL_SECONDS="1")
+    try:
+        lock, end = tmp_path / "data" / "jobs.lock", time.monotonic() + 60
+        while not holder_of(lock) and time.monotonic() < end:
+            time.sleep(0.02)
+        first = holder_of(lock)
+        assert first and first != server.process.pid
+        os.kill(first, signal.SIGKILL)
+        end = time.monotonic() + 60
+        while holder_of(lock) in (None, first) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert holder_of(lock) not in (None, first)
+        assert server.get("/api/health")[0] == 200
+    finally:
+        server.stop()
+
+
+# ---- rebuild -------------------------------------------------------------------------------------
+def rebuild(settings):
+    done = subprocess.run(
+        [sys.executable, "app.py", "rebuild", "--json"],
+        cwd=ROOT,
+        env={**os.environ, **ground.environ(settings.data_dir)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_rebuild_finds_nothing_to_change_and_restores_what_was_changed(story):
+    settings, chain, truth = story
+    assert wait_for(fork(settings, chain)) == 0
+    assert rebuild(settings)["changed"] is False
+    with opened(settings):
+        some = list(Trade.select().order_by(Trade.id).limit(3))
+        Trade.update(result=10**12, realized="matched", digest="x").where(
+            Trade.id == some[0].id
+        ).execute()
+        some[1].delete_instance(recursive=True)
+        WalletSignature.update(entry=pack_text("[]")).where(
+            WalletSignature.signature == some[2].signature
+        ).execute()
+        TradeMint.update(side="buy").execute()
+        Wallet.update(results="{}", positions="[]", imbalance=5).execute()
+        assert ledger_of([ADA, EVE]) != truth
+    report = rebuild(settings)
+    assert (
+        report["changed"] is True
+        and sum(w["entriesChanged"] for w in report["wallets"]) == 1
+        and sum(w["tradesChanged"] for w in report["wallets"]) >= 2
+    )
+    assert all(w["sumsChanged"] for w in report["wallets"])
+    check(settings, truth)
+    assert rebuild(settings)["changed"] is False
+    with opened(settings):
+        assert Receipt.select().count() == len(
+            {row.signature for who in (ADA, EVE) for row in chain.touching(who)}
+        )

@@ -1,0 +1,333 @@
+"""The command line: what it prints, how it exits, and that it never repeats a secret."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import ground
+import pytest
+from service import address, signature
+
+import app
+from accounts import owners
+from config import VERSION
+from models import Key, Post, Wallet
+from storage import database, list_migrations
+
+ROOT = Path(__file__).resolve().parents[2]
+SEED = "abandon ability able about above absent absorb abstract absurd abuse access accident"
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    """cli(*argv) -> (exit code, stdout, stderr), over a migrated database of its own."""
+    ground.enter(monkeypatch, tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv):
+        if database.obj is not None:
+            # What the test itself asked is over.
+            database.close_all()
+        try:
+            code = app.main(list(argv))
+        except SystemExit as left:
+            code = left.code
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    assert run("migrate")[0] == 0
+    yield run
+    database.close_all()
+
+
+def shown(cli, *argv):
+    code, out, err = cli(*argv, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_the_version(cli):
+    assert cli("--version") == (0, f"candor {VERSION}\n", "")
+
+
+# On PostgreSQL a deleted DATA_DIR takes no database with it.
+@ground.sqlite_only
+@pytest.mark.parametrize(
+    "argv, code, told",
+    [
+        (("witness", "http://127.0.0.1:1"), 3, "cannot_tell: http://127.0.0.1:1: it could not be"),
+        (("log",), 1, "DATA_DIR holds no database yet"),
+    ],
+)
+def test_a_witness_begins_with_nothing_and_a_log_says_what_is_missing(cli, argv, code, told):
+    """Who watches others has never run an instance: no DATA_DIR is there."""
+    database.close_all()
+    shutil.rmtree(os.environ["DATA_DIR"])
+    ended, out, err = cli(*argv)
+    assert (ended, told in out + err) == (code, True), out + err
+
+
+def test_from_nothing_to_keys(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("w"))
+    assert (
+        set(made) == {"botId", "ownerId", "publishKey", "recoveryCode"}
+        and made["publishKey"].startswith("cnd_pub_")
+        and made["recoveryCode"]
+    )
+    second = shown(cli, "bot", "create", "--name", "Bob", "--owner", made["ownerId"])
+    assert second["recoveryCode"] is None and second["ownerId"] == made["ownerId"]
+    read = shown(
+        cli, "key", "create", "--owner", made["ownerId"], "--scope", "read", "--name", "laptop"
+    )
+    publish = shown(cli, "key", "create", "--bot", made["botId"], "--scope", "publish")
+    assert read["key"].startswith("cnd_read_") and publish["key"].startswith("cnd_pub_")
+    listed = shown(cli, "key", "list")["data"]
+    assert [(row["scope"], row["name"], row["botId"]) for row in listed] == [
+        ("publish", "", made["botId"]),
+        ("publish", "", second["botId"]),
+        ("read", "laptop", None),
+        ("publish", "", made["botId"]),
+    ]
+    assert listed[2]["key"] == "cnd_read_..." + read["key"][-4:] and read["key"] not in str(listed)
+    assert shown(cli, "key", "revoke", read["keyId"]) == {"keyId": read["keyId"], "revoked": True}
+    assert Key.get(Key.uid == read["keyId"]).revoked_at
+    assert [row["wallet"] for row in shown(cli, "bot", "list")["data"]] == [address("w"), None]
+
+
+def test_a_key_may_end_by_itself(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada")
+    key = Key.get(
+        Key.uid
+        == shown(
+            cli, "key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "2"
+        )["keyId"]
+    )
+    assert key.expires_at - key.created_at == 2 * 86_400_000
+    assert (
+        cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "0")[0] == 1
+    )
+    assert (
+        cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "soon")[0]
+        == 2
+    )
+
+
+def test_the_operator_replaces_a_lost_recovery_code(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada")
+    new = shown(cli, "owner", "recovery", made["ownerId"])
+    assert new["ownerId"] == made["ownerId"] and new["recoveryCode"] != made["recoveryCode"]
+    assert owners.recover_owner(made["recoveryCode"]) is None
+    assert owners.recover_owner(new["recoveryCode"])[0].uid == made["ownerId"]
+    assert cli("owner", "recovery", "owner_nobody")[0] == 1
+
+
+def test_wallet_voice_and_retirement(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada")
+    assert shown(cli, "bot", "wallet", made["botId"], address("w"))["wallet"] == address("w")
+    assert shown(cli, "bot", "wallet", made["botId"], "none")["wallet"] is None
+    assert shown(cli, "bot", "voice", made["botId"], "--tone", "wry")["tone"] == "wry"
+    assert shown(cli, "bot", "retire", made["botId"])["retired"] is True
+    code, _, err = cli("bot", "wallet", made["botId"], address("w"))
+    assert code == 1 and "retired" in err
+
+
+def test_output_without_json_is_text(cli):
+    code, out, err = cli("bot", "create", "--name", "Ada")
+    assert code == 0 and "cnd_pub_" in out and "once" in out and err == ""
+    assert cli("bot", "list")[1].strip().endswith("Ada") and "active" in cli("key", "list")[1]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("bot", "wallet", "bot_nobody", "none"),
+        ("bot", "retire", "bot_nobody"),
+        ("bot", "voice", "bot_nobody", "--tone", "x"),
+        ("key", "revoke", "key_nobody"),
+        ("key", "create", "--scope", "read", "--owner", "owner_nobody"),
+        ("key", "create", "--scope", "read"),
+        ("key", "create", "--scope", "publish"),
+        ("post", "hide", "post_nobody"),
+        ("bot", "create", "--name", ""),
+        ("bot", "create", "--name", "receipt_verified"),
+        ("trader", "create", "--name", "vérified", "--family", "flow"),
+        ("bot", "create", "--name", "x", "--wallet", "nonsense"),
+        ("bot", "create", "--name", "x", "--owner", "owner_nobody"),
+    ],
+)
+def test_a_refusal_is_one_sentence_on_stderr(cli, argv):
+    code, out, err = cli(*argv)
+    assert code == 1 and out == "" and len(err.strip().splitlines()) == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        (),
+        ("nonsense",),
+        ("bot",),
+        ("bot", "create"),
+        ("key", "create", "--scope", "write"),
+        ("bot", "list", "--colour"),
+        ("bot", "wallet", "x"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_shows_the_usage(cli, argv):
+    code, out, err = cli(*argv)
+    assert code == 2 and out == "" and "usage" in err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("--wallet", SEED),
+        ("--wallet", *SEED.split()),
+        ("--wallet", signature("secret")),
+        ("--wallet", json.dumps(list(range(64)))),
+        ("--wallet=" + SEED,),
+        ("--walet", SEED),
+    ],
+)
+def test_a_secret_on_the_command_line_is_neither_kept_nor_repeated(cli, argv, tmp_path):
+    code, out, err = cli("bot", "create", "--name", "x", *argv)
+    assert code in (1, 2) and not any(
+        word in out + err for word in (*SEED.split()[:6], signature("secret"), "61, 62")
+    )
+    assert Wallet.select().count() == 0
+    database.close_all()
+    assert all(
+        word.encode() not in file.read_bytes()
+        for file in (tmp_path / "data").iterdir()
+        for word in (SEED, signature("secret"))
+    )
+
+
+def test_a_hidden_post_keeps_its_row_without_its_words(cli):
+    shown(cli, "bot", "create", "--name", "Ada")
+    Post.create(
+        uid="post_x",
+        bot=1,
+        source="bot",
+        channel="api",
+        event_id="e",
+        body="b",
+        event_at=1,
+        created_at=1,
+    )
+    assert shown(cli, "post", "hide", "post_x") == {"postId": "post_x", "hidden": True}
+    post = Post.get()
+    assert (post.body, post.hidden_at is not None) == ("", True)
+
+
+def test_a_bad_setting_is_named(cli, monkeypatch):
+    monkeypatch.setenv("PORT", "ninety")
+    code, _, err = cli("bot", "list")
+    assert code == 1 and "PORT" in err and "ninety" not in err
+
+
+def test_a_database_that_was_never_migrated_says_so(tmp_path, cli, monkeypatch):
+    ground.enter(monkeypatch, tmp_path / "fresh", migrated=False)
+    code, _, err = cli("bot", "list")
+    assert code == 1 and "migrate" in err
+
+
+READING = ("bot list", "key list", "hook list", "admin audit", "trader list", "log", "rebuild")
+
+
+@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("exists", [True, False])
+@ground.sqlite_only
+def test_a_command_that_finds_no_database_says_so_and_makes_none(
+    tmp_path, cli, monkeypatch, command, exists
+):
+    folder = tmp_path / "fresh"
+    monkeypatch.setenv("DATA_DIR", str(folder))
+    if exists:
+        folder.mkdir()
+    code, out, err = cli(*command.split())
+    assert (code, out) == (1, "") and "holds no database yet" in err and err.count("\n") == 1
+    assert not folder.exists() or list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("version, words", [("older", "migrate"), ("newer", "install")])
+@pytest.mark.parametrize("command", READING)
+def test_a_database_of_another_version_is_refused_with_a_sentence(cli, version, words, command):
+    with database.connection_context():
+        if version == "older":
+            last = list_migrations()[-1]
+            database.execute_sql("DELETE FROM schema_migration WHERE name = ?", (last,))
+        else:
+            row = "('9999_future', '2030-01-01')"
+            database.execute_sql(f"INSERT INTO schema_migration (name, applied) VALUES {row}")
+    code, out, err = cli(*command.split())
+    assert (code, out) == (1, "") and f"{version} version" in err and words in err
+
+
+@pytest.mark.parametrize("command", ["backup", "restore"])
+@pytest.mark.parametrize("name", ["", ".", "/"])
+def test_an_argument_that_names_no_file_is_wrong_usage(cli, command, name):
+    code, _, err = cli(command, name)
+    assert code == 2 and "FILE: must name a file" in err
+
+
+@pytest.mark.parametrize("number", ["0", "-1", str(2**63), str(10**40)])
+def test_a_number_that_no_line_has_is_refused(cli, number):
+    code, _, err = cli("admin", "audit", f"--before={number}")
+    assert code == 1 and err.startswith("--before") and str(2**63 - 1) in err
+    assert cli("admin", "audit", f"--before={2**63 - 1}")[0] == 0
+
+
+@pytest.mark.parametrize("days", ["0", "-1", str(10**40)])
+def test_days_that_no_key_lasts_are_refused(cli, days):
+    made = shown(cli, "bot", "create", "--name", "Nell")
+    argv = ("key", "create", "--owner", made["ownerId"], "--scope", "read", f"--days={days}")
+    code, _, err = cli(*argv)
+    assert code == 1 and "--days" in err
+
+
+# What a command that neither serves nor asks a node has no use for, and what takes longest to
+# import.
+SLOW_TO_IMPORT = {
+    "flask_limiter",
+    "mcp",
+    "observer",
+    "papertrade",
+    "requests",
+    "scout",
+    "werkzeug.serving",
+}
+
+
+def test_a_command_imports_only_what_it_needs(tmp_path):
+    """So that it starts quickly; `python -m bench speed` measures how quickly."""
+    environ = {**os.environ, **ground.environ(tmp_path / "data")}
+    told = "import sys, app; assert app.main(['migrate']) == 0; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", told],
+        cwd=ROOT,
+        env=environ,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert not SLOW_TO_IMPORT & set(done.stdout.split())
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_reader_that_hangs_up_ends_a_command_without_a_word(cli):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, ROOT / "app.py", "doctor"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    finally:
+        os.close(writer)
+    # 128 + 13, the number of SIGPIPE
+    assert (done.returncode, done.stderr) == (141, b"")

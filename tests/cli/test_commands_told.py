@@ -1,0 +1,68 @@
+"""The command line of the book is that of the parser: every command and option, both ways."""
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.parser import build_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = ROOT / "docs" / "commands.md"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *(path for path in sorted((ROOT / "deploy").iterdir()) if path.is_file()),
+]
+# What each command has.
+COMMON = {"-h", "--help", "--json"}
+
+
+def list_options(parser=None, path=""):
+    """{command: its options} of the parser; those it keeps to itself are left out."""
+    parser = parser or build_parser()
+    (deeper, *_) = [
+        *(one for one in parser._actions if isinstance(one, argparse._SubParsersAction)),
+        None,
+    ]
+    if deeper is None:
+        shown = [one for one in parser._actions if one.help != argparse.SUPPRESS]
+        return {path: {name for one in shown for name in one.option_strings} - COMMON}
+    found = {}
+    for name, below in deeper.choices.items():
+        found |= list_options(below, f"{path} {name}".strip())
+    return found
+
+
+OPTIONS = list_options()
+
+
+def find_command(text):
+    """The command that a text begins with; None where it is none."""
+    words = text.split(" ")
+    return next((one for one in (" ".join(words[:2]), words[0]) if one in OPTIONS), None)
+
+
+def read_options(text):
+    return set(re.findall(r"(?<![\w-])--[a-z-]+", text))
+
+
+def test_every_command_and_option_is_listed():
+    told = {}
+    for commands, meaning in re.findall(r"^\| (`.*) \| (.*) \|$", COMMANDS.read_text(), re.M):
+        shown = re.findall(r"`([^`]+)`", commands)
+        for text in shown:
+            told.setdefault(find_command(text), set()).update(read_options(text))
+        if len({find_command(text) for text in shown}) == 1:
+            told[find_command(shown[0])] |= read_options(" ".join(re.findall(r"`[^`]+`", meaning)))
+    assert {name: options - COMMON for name, options in told.items()} == OPTIONS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_shows_of_a_command_is_taken(page):
+    """Up to where a shell, the code or the line ends."""
+    for shown in re.findall(r"(?:app\.py|candor) ([a-z][^`\n#;&|]*)", page.read_text()):
+        command = find_command(shown.strip())
+        if command:
+            assert read_options(shown) - COMMON <= OPTIONS[command], shown

@@ -1,0 +1,72 @@
+"""Where the program was started does not matter: a checkout, an installation, a single file."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_first_minute import JOBS_OFF
+
+from bench._ports import find_port
+from cli import parser, processes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_working_directory_is_where_settings_and_data_are_and_nothing_is_imported_from_it(
+    tmp_path,
+):
+    port = find_port()
+    for name in ("app.py", "serving.py", "gunicorn.conf.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported from the working directory')\n")
+    (tmp_path / ".env").write_text(f"PORT={port}\n")
+    environ = {**os.environ, **JOBS_OFF}
+    for name in ("PORT", "DATA_DIR", "BASE_URL"):
+        environ.pop(name, None)
+    server = subprocess.Popen(
+        [sys.executable, ROOT / "app.py", "run"],
+        cwd=tmp_path,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with contextlib.closing(server.stdout):
+        said = server.stdout.readline() + server.stdout.readline()
+        assert f"http://127.0.0.1:{port}/connect" in said
+        with socket.create_connection(("127.0.0.1", port), 20):
+            assert (tmp_path / "data" / "app.db").exists()
+        server.terminate()
+        assert server.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    "path, name",
+    [
+        ("app.py", "app.py"),
+        ("/usr/bin/pytest", "app.py"),
+        ("/home/x/.local/bin/candor", "candor"),
+        ("./candor.pyz", "candor.pyz"),
+    ],
+)
+def test_the_usage_names_the_program_as_it_was_called(path, name):
+    assert parser.name_program(path) == name
+
+
+def test_a_frozen_program_starts_itself_again_and_others_by_their_interpreter(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["candor.pyz", "demo"])
+    assert processes.find_command() == [sys.executable, "candor.pyz"]
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert processes.find_command() == [sys.executable]
+
+
+@pytest.mark.parametrize("built_for, refused", [("{}.{}", False), ("3.4", True)])
+def test_the_single_file_refuses_another_python_in_a_sentence(built_for, refused):
+    version = built_for.format(*sys.version_info)
+    text = (ROOT / "deploy" / "single-file" / "preamble.py").read_text()
+    text = text.replace("PYTHON", version).replace("MACHINE", os.uname().machine)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.returncode == refused and ("make dist" in done.stderr) == refused

@@ -1,0 +1,589 @@
+"""The demonstration: what was recorded adds up, it is played as of now, and everything in it says
+what it is.
+"""
+
+import fcntl
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+import xml.etree.ElementTree as ET
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import orjson
+import pytest
+from node import connect
+from service import Service
+
+import config
+import models
+import storage
+from accounts import posts
+from bench._ports import find_port, wait_for
+from chain.rpc import Refused
+from demo import cast, stage
+from demo.market import BY_SYMBOL, TOKENS, Market, price
+from demo.node import BadCall, Node
+from demo.recording import SLOW, SLOW_SECONDS, load_recording
+from market.providers import parse_list, parse_pairs, parse_pools
+from observer import Observer, observe_once
+from operate import backups, instance
+from storage import files
+from web.site import demonstration
+
+ROOT = Path(__file__).resolve().parents[2]
+# Unix seconds; service.NOW.
+START = 1_793_880_000
+# All that was recorded is over.
+END = 9_100
+
+
+# Transactions of the wallet whose history loads slowly, and how many of them the node gives here.
+SLOW_COUNT, SLOW_GIVEN = 60, 21
+# Seconds until what never comes is given up: of a processor that fifteen others want, too, a start
+# gets little in a minute.
+PATIENCE = 300
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return load_recording(slow_count=SLOW_COUNT)
+
+
+@pytest.fixture(scope="module")
+def chain(recording):
+    return Node(recording, START)
+
+
+class AsOf:
+    """Stands where a node stands: the recording at one moment. `held_back`: signatures of
+    transactions it has not found yet.
+    """
+
+    def __init__(self, chain, at, held_back=()):
+        self.chain, self.at, self.held_back = chain, at, held_back
+
+    def answer(self, method, params):
+        if method == "getTransaction" and params[0] in self.held_back:
+            return None
+        try:
+            return self.chain.answer(method, params, self.at)
+        except BadCall as error:
+            raise Refused(str(error)) from None
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory, chain, recording):
+    """(folder, stage.DemoKeys) of a demonstration that was just set up and observed, with ten
+    minutes of paper mode behind it. One is made for all workers, and copied for each file.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    made, keys = shared / "demonstration", shared / "demonstration.keys"
+    with open(shared / "demonstration.lock", "w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if not keys.exists():
+            keys.write_bytes(pickle.dumps(set_up(made, chain, recording)))
+    folder = tmp_path_factory.mktemp("demonstration") / "data"
+    shutil.copytree(made, folder)
+    return folder, pickle.loads(keys.read_bytes())
+
+
+def set_up(folder, chain, recording):
+    """Set up a demonstration as of START, and observe it; its stage.DemoKeys."""
+    market = Market(recording["mints"], START)
+    stage.clear_folder(folder)
+    given = config.load(
+        {
+            "DATA_DIR": str(folder),
+            "EXTRA_SWAP_PROGRAMS": recording["venue"],
+            "SCOUT_INTERVAL_SECONDS": "15",
+        },
+        dotenv=None,
+    )
+    lines = [
+        line for line in cast.plan_posts(chain.transactions, recording["mints"]) if line.at < 0
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "PAST_SECONDS", 600)
+        keys = stage.fill_database(given, recording, lines, market)
+    slow = [row.signature for row in chain.transactions if row.wallet == SLOW]
+    with storage.connect(given).connection_context():
+        observer = Observer(given, rpc=connect(AsOf(chain, 0, slow[SLOW_GIVEN:])))
+        # Who slept for an hour is looked at again only after a while.
+        for seconds in (0, 400):
+            observe_once(observer, (START + seconds) * 1000)
+    storage.database.close_all()
+    return keys
+
+
+@pytest.fixture
+def show(staged):
+    """A Service over the demonstration; `.keys` beside."""
+    folder, keys = staged
+    made = Service(folder)
+    made.keys = keys
+    yield made
+    made.close()
+
+
+# ---- what was recorded ---------------------------------------------------------------------------
+def test_ledgers_end_with_what_the_node_said_each_wallet_held(db, settings, chain, recording):
+    from accounts import influencers
+
+    # Of the newcomers the recording says nothing.
+    recorded = recording["wallets"][:SLOW]
+    for number, wallet in enumerate(recorded):
+        influencers.create_bot(settings, f"Bot {number}", START * 1000, wallet)
+    given = config.load(
+        {"DATA_DIR": str(settings.data_dir), "EXTRA_SWAP_PROGRAMS": recording["venue"]}, dotenv=None
+    )
+    coverages = observe_once(Observer(given, rpc=connect(AsOf(chain, END))), (START + END) * 1000)
+    # The fourth has an older past.
+    assert [coverages[wallet]["state"] for wallet in recorded] == [
+        "complete",
+        "complete",
+        "complete",
+        "partial",
+    ]
+    assert all(not coverage["gaps"] and not coverage["pending"] for coverage in coverages.values())
+    for wallet in models.Wallet.select():
+        held = {
+            mint: raw
+            for mint, raw in recording["holdings"][wallet.address]["tokens"].items()
+            if raw != "0" and mint in recording["accounts"]
+        }
+        assert {one["mint"]: one["amountRaw"] for one in orjson.loads(wallet.positions)} == held
+    kinds = Counter(kind for (kind,) in models.Trade.select(models.Trade.kind).tuples())
+    told = Counter(row["kind"] for row in recording["transactions"] if row["who"] < SLOW)
+    # demo.recording adds two purchases, one of them unexplained, a sale and a round trip.
+    assert (kinds["buy"], kinds["sell"], kinds["swap"], kinds["failed"]) == (
+        told["buy"] + 2,
+        told["sell"] + 1,
+        told["swap"],
+        told["failed"],
+    )
+    assert kinds["round_trip"] == 1
+    unexplained = models.Trade.select().where(models.Trade.flags.contains("value_unexplained"))
+    # Of 0.2 SOL that the second purchase cost, 0.01 were the wallet's.
+    assert [trade.explained for trade in unexplained] == [5]
+    beside = models.Trade.select().where(models.Trade.beside_sol > 0)
+    assert [trade.beside_sol for trade in beside] == [250_000_000]
+    assert not models.Wallet.select().where(models.Wallet.imbalance != 0).exists()
+
+
+def test_trades_were_made_at_the_prices_the_market_shows(chain, recording):
+    symbols = {mint: symbol for symbol, mint in recording["mints"].items()}
+    seen = 0
+    for row in chain.transactions:
+        if row.kind in ("buy", "sell"):
+            facts, mint = cast._read_facts(row, symbols)
+            moved = cast._read_change(row).tokens
+            whole = Decimal(abs(moved[mint])).scaleb(-BY_SYMBOL[facts["symbol"]].decimals)
+            # Below, fees, tips and rent of a few thousandths of a SOL weigh.
+            if Decimal(facts["paid"]) > Decimal("0.2"):
+                assert float(Decimal(facts["paid"]) / whole) == pytest.approx(
+                    price(BY_SYMBOL[facts["symbol"]], row.at), rel=0.03
+                )
+                seen += 1
+    assert seen > 200
+
+
+def test_the_recording_is_small():
+    assert (ROOT / "demo" / "chain.json.gz").stat().st_size < 1_000_000
+
+
+# ---- how it is played ----------------------------------------------------------------------------
+def test_the_chain_grows_while_somebody_looks(chain, recording):
+    wallet = recording["wallets"][0]
+    counts = [
+        len(chain.answer("getSignaturesForAddress", [wallet], at)) for at in (-(10**7), 0, 600, END)
+    ]
+    assert counts[0] == 0 < counts[1] < counts[2] < counts[3]
+    rows = [row for row in chain.transactions if wallet in row.keys]
+    assert rows[-1].receipt["blockTime"] == START + rows[-1].at
+    assert chain.answer("getTransaction", [rows[-1].signature], rows[-1].at - 1) is None
+    assert (
+        chain.answer("getTransaction", [rows[-1].signature], rows[-1].at)["slot"] == rows[-1].slot
+    )
+
+
+def test_pages_of_signatures_follow_each_other(chain, recording):
+    wallet, listed, before = recording["wallets"][2], [], None
+    while page := chain.answer(
+        "getSignaturesForAddress",
+        [wallet, {"limit": 17, **({"before": before} if before else {})}],
+        END,
+    ):
+        listed += [one["signature"] for one in page]
+        before = page[-1]["signature"]
+    assert listed == [row.signature for row in reversed(chain.transactions) if wallet in row.keys]
+
+
+def test_a_wrong_call_is_an_error(chain):
+    for method, params in (
+        ("getRich", []),
+        ("getTransaction", []),
+        ("getSignaturesForAddress", ["x", {"before": "unknown"}]),
+    ):
+        with pytest.raises(BadCall):
+            chain.answer(method, params, 0)
+
+
+def test_the_market_speaks_as_its_providers_do(recording):
+    market = Market(recording["mints"], START)
+    for at in (0, 300, 3_000):
+        received = stage._as_received(market.show_pairs(list(recording["accounts"]), at))
+        quotes, rows = parse_pairs(received)
+        assert not rows.unreadable and len(quotes) == sum(
+            token.created_at <= at for token in TOKENS
+        )
+        pools, rows = parse_pools(stage._as_received(market.show_pools(at)))
+        assert not rows.unreadable and pools
+        listed, rows = parse_list(market.show_list("profiles", at))
+        assert not rows.unreadable and listed
+    # Something is discovered while you look.
+    assert any(token.created_at > 0 for token in TOKENS)
+
+
+def test_every_post_is_one_the_interface_takes(chain, recording):
+    lines = cast.plan_posts(chain.transactions, recording["mints"])
+    assert [line.at for line in lines] == sorted(line.at for line in lines)
+    assert len({(line.bot, line.fields["eventId"]) for line in lines}) == len(lines)
+    for line in lines:
+        posts.parse_post(line.fields)
+    silent = {number for number, bot in enumerate(cast.BOTS) if bot.is_new}
+    assert {line.bot for line in lines} == set(range(len(cast.BOTS))) - silent
+    bodies = [line.fields["body"] for line in lines]
+    assert len(set(bodies)) > 0.95 * len(bodies)
+
+
+# ---- what it says of itself ----------------------------------------------------------------------
+ATOM, EXPLORERS = (
+    "{http://www.w3.org/2005/Atom}",
+    re.compile(r"solscan\.io|explorer\.solana|dexscreener\.com|geckoterminal\.com"),
+)
+PAGES = (
+    "/",
+    "/leaderboard",
+    "/market",
+    "/traders",
+    "/strategies",
+    "/connect",
+    "/create",
+    "/docs",
+    "/docs/errors",
+    "/status",
+    "/nothing-here",
+)
+
+
+def test_every_page_says_demonstration_and_links_to_no_explorer(show):
+    key = show.keys.read_key
+    bot = show.get("/api/v1/bots", key).json["data"][-1]
+    detail = show.get(f"/api/v1/bots/{bot['id']}", key).json
+    paths = [
+        *PAGES,
+        f"/bots/{bot['id']}",
+        f"/posts/{detail['feed'][0]['id']}",
+        f"/embed/{detail['feed'][0]['id']}",
+        f"/tokens/{detail['latestTrades'][0]['mint']}",
+        f"/traders/{show.get('/api/traders').json['data'][0]['id']}",
+    ]
+    for path in paths:
+        page = show.get(path)
+        text = page.get_data(as_text=True)
+        assert page.mimetype == "text/html" and "demonstration" in text.lower(), path
+        assert not EXPLORERS.search(text) and "real, cached" not in text, path
+        assert (
+            text.count('<meta property="og:title" content="')
+            == text.count('<meta property="og:title" content="[demonstration] ')
+            == path.startswith(("/bots/", "/posts/"))
+        ), path
+
+
+def test_every_object_says_demonstration_and_links_to_no_explorer(show):
+    key = show.keys.read_key
+    bot = show.get("/api/v1/bots", key).json["data"][-1]["id"]
+    mint = show.get("/api/v1/trades", key).json["data"][0]["mint"]
+    trader = show.get("/api/traders").json["data"][0]["id"]
+    for path in (
+        "/api/v1/bots",
+        f"/api/v1/bots/{bot}",
+        "/api/v1/feed",
+        "/api/v1/trades",
+        f"/api/v1/activity?mint={mint}",
+        "/api/v1/leaderboard",
+        "/api/v1/market",
+        "/api/v1/me",
+        "/api/traders",
+        f"/api/traders/{trader}",
+        "/api/feed",
+        "/api/market",
+        "/api/strategies",
+        "/api/health",
+    ):
+        answer = show.get(path, key).json
+        assert answer["demonstration"] is True, path
+        assert json.dumps(answer).count('demonstration":') == 1, path
+        assert not EXPLORERS.search(json.dumps(answer)), path
+
+
+def test_its_board_counts_all_its_past(show):
+    """Wallets are attached where the recording begins, so the record is the whole of it; but for
+    the bot that connects when the demonstration starts.
+    """
+    late = {bot.name for bot in cast.BOTS if bot.is_new}
+    records, everything = (
+        {
+            row["botId"]: (row["realizedLamports"], row["observedTrades"])
+            for row in show.get(f"/api/v1/leaderboard?record={record}", show.keys.read_key).json[
+                "data"
+            ]
+            if row["name"] not in late
+        }
+        for record in ("forward", "all")
+    )
+    assert records == everything and len(records) == len(cast.BOTS) - 1
+    ranks = [
+        row["rank"] for row in show.get("/api/v1/leaderboard", show.keys.read_key).json["data"]
+    ]
+    assert sorted(filter(None, ranks))[:2] == [1, 2]
+
+
+def test_feeds_and_guides_say_demonstration_and_link_to_no_explorer(show):
+    bot = show.get("/api/v1/bots", show.keys.read_key).json["data"][-1]["id"]
+    for path in (
+        "/feed.json",
+        "/feed.atom",
+        f"/bots/{bot}/feed.json",
+        f"/bots/{bot}/feed.atom",
+        "/llms.txt",
+        "/skill.md",
+    ):
+        text = show.get(path).get_data(as_text=True)
+        assert "demonstration" in text and not EXPLORERS.search(text), path
+    feed = show.get("/feed.json").json
+    assert feed["_candor"] == {"demonstration": True}
+    entries = ET.fromstring(show.get("/feed.atom").get_data()).findall(ATOM + "entry")
+    assert entries and all(
+        "demonstration" in [one.get("term") for one in entry.findall(ATOM + "category")]
+        for entry in entries
+    )
+
+
+def test_events_of_the_stream_say_demonstration():
+    raw = b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false}\n\n: nothing new\n\n'
+    assert (
+        demonstration.mark_events(raw)
+        == b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false,"demonstration":true}\n\n:'
+        b" nothing new\n\n"
+    )
+
+
+def test_the_demonstration_shows_both_modes_and_every_verdict(show):
+    key = show.keys.read_key
+    posts_shown = show.pages("/api/v1/feed", key, 100)
+    assert {post["verification"]["status"] for post in posts_shown} >= {
+        "verified",
+        "mismatch",
+        "none",
+    }
+    assert {post["verification"]["reason"] for post in posts_shown} >= {"other_wallet", "failed"}
+    assert {bot["coverage"]["state"] for bot in show.get("/api/v1/bots", key).json["data"]} == {
+        "complete",
+        "partial",
+        "backfilling",
+        "none",
+    }
+    traders = show.get("/api/traders").json["data"]
+    assert len(traders) == len(cast.TRADERS) and {
+        trader["review"]["state"] for trader in traders
+    } >= {"clean", "under_review"}
+
+
+def text_of(page):
+    """What a page shows as text."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.get_data(as_text=True)))
+
+
+def test_every_state_is_shown_on_a_page(show):
+    """Each name is a state that the product knows."""
+    bots = {
+        bot["name"]: bot["id"] for bot in show.get("/api/v1/bots", show.keys.read_key).json["data"]
+    }
+    traders = {one["name"]: one["id"] for one in show.get("/api/traders").json["data"]}
+    retired = next(bot.name for bot in cast.BOTS if bot.retired_at is not None)
+    found = show.get("/search?q=" + retired.split()[0]).get_data(as_text=True)
+    bots[retired] = re.search(r"/bots/(bot_\w+)", found)[1]
+    lena, quincy = bots["Lena Latecomer"], bots["Quincy Reed"]
+    seen = {
+        "loading": (f"/bots/{lena}", "Loading history."),
+        "so far": (f"/bots/{lena}", "Realized PnL so far"),
+        "partial coverage": (f"/bots/{quincy}", "Partial history."),
+        "no wallet": (f"/bots/{bots['Orla Margin']}", "No wallet is connected"),
+        "mismatch": ("/?label=mismatch", "does not match"),
+        "retired": (f"/bots/{bots[retired]}", "Retired on "),
+        "unpriced": (f"/bots/{lena}?tab=holdings", "no price"),
+        "estimated": (f"/bots/{quincy}?tab=holdings", "dexscreener"),
+        "under review": (f"/traders/{traders['Max Toogood']}", "under review"),
+        "simulated": ("/?label=simulated", "simulated"),
+    }
+    for state, (path, words) in seen.items():
+        assert words in text_of(show.get(path)), state
+    bar = re.search(r'<progress[^>]* max="(\d+)" value="(\d+)"', show.get(f"/bots/{lena}").text)
+    # Of its history the node gave what was not held back.
+    assert (int(bar[1]), int(bar[2])) == (SLOW_COUNT, SLOW_GIVEN)
+
+
+def test_a_boast_stands_beside_the_loss(show):
+    """Words that a figure contradicts get no verdict of ours: the figure stands beside them."""
+    posts_shown = show.pages("/api/v1/feed", show.keys.read_key, 100)
+    boasts = [post for post in posts_shown if post["body"].startswith("Took profit on")]
+    assert boasts
+    for post in boasts:
+        receipt = post["receipt"]
+        result = receipt["result"]
+        assert post["verified"] and result.startswith("-")
+        page = show.get(f"/posts/{post['id']}").get_data(as_text=True)
+        words = page.index("Took profit on", page.index("<article"))
+        assert "\N{MINUS SIGN}" in text_of(show.get(f"/posts/{post['id']}")) and words
+
+
+def test_a_slow_wallet_alone_is_waited_for(chain):
+    waits = {
+        row.wallet: chain.find_pause("getTransaction", [row.signature])
+        for row in chain.transactions
+    }
+    assert waits.pop(SLOW) == SLOW_SECONDS and not any(waits.values())
+    assert not any(
+        chain.find_pause(*call) for call in (("getTransaction", []), ("getSlot", [{}]), (7, [[]]))
+    )
+
+
+def test_a_real_instance_never_says_demonstration(service):
+    key = service.make_read_key(service.make_bot().owner)
+    assert "demonstration" not in service.get("/api/v1/bots", key).get_data(as_text=True)
+    assert "demonstration" not in service.get("/api/health").get_data(as_text=True)
+    assert "on cached prices" in service.get("/traders").get_data(as_text=True)
+
+
+# ---- never mixed ---------------------------------------------------------------------------------
+def test_a_demonstration_needs_a_folder_of_its_own(service):
+    service.make_bot()
+    storage.database.close_all()
+    files.unlock_data_dir()
+    with pytest.raises(instance.Refused, match="holds real data"):
+        stage.clear_folder(service.config.data_dir)
+    # As after an interrupted restore.
+    aside = service.config.database_path.rename(
+        service.config.data_dir / "app.db.replaced-20261105T120000.000Z"
+    )
+    with pytest.raises(instance.Refused, match="holds real data"):
+        stage.clear_folder(service.config.data_dir)
+    assert backups.check_database(aside).posts == 0
+
+
+def run(command, environ, **more):
+    return subprocess.run(
+        [sys.executable, "app.py", command],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **more,
+    )
+
+
+def test_run_and_observe_refuse_a_demonstrations_folder(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    stage.clear_folder(folder)
+    for command in ("run", "observe"):
+        done = run(command, {**os.environ, "DATA_DIR": str(folder)})
+        assert done.returncode == 1 and "belongs to a demonstration" in done.stderr
+
+
+def test_no_backup_replaces_a_demonstration(tmp_path, service):
+    backups.store_backup(service.config, tmp_path / "backup.db")
+    folder = tmp_path / "shown"
+    stage.clear_folder(folder)
+    with pytest.raises(instance.Refused, match="belongs to a demonstration"):
+        backups.restore_backup(
+            config.load({"DATA_DIR": str(folder)}, dotenv=None),
+            tmp_path / "backup.db",
+            True,
+            START * 1000,
+        )
+
+
+def test_one_command_serves_the_demonstration(tmp_path):
+    """Two minutes are not waited for here: the first page, the marks, and a chain that was
+    observed.
+    """
+    port, folder = find_port(), tmp_path / "data"
+    # Neither is asked.
+    environ = {
+        **os.environ,
+        "DATA_DIR": str(folder),
+        "PORT": str(port),
+        "SOLANA_RPC_URLS": "http://192.0.2.1",
+        "LLM_BASE_URL": "http://192.0.2.1",
+    }
+    demo = subprocess.Popen(
+        [sys.executable, "app.py", "demo"],
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        wait_for(port, PATIENCE)
+        said = next(line for line in iter(demo.stdout.readline, "") if "cnd_read_" in line)
+        key = re.search(r"cnd_read_\w+", said)[0]
+
+        def get(path):
+            with urllib.request.urlopen(
+                urllib.request.Request(
+                    f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {key}"}
+                ),
+                timeout=PATIENCE,
+            ) as answer:
+                return answer.read().decode()
+
+        assert "demonstration" in get("/").lower()
+        end = time.monotonic() + PATIENCE
+        while (
+            not any(
+                bot["results"] and bot["results"]["observedTrades"]
+                for bot in json.loads(get("/api/v1/bots"))["data"]
+            )
+            and time.monotonic() < end
+        ):
+            time.sleep(0.5)
+        assert any(
+            bot["results"]["observedTrades"]
+            for bot in json.loads(get("/api/v1/bots"))["data"]
+            if bot["results"]
+        )
+        assert json.loads(get("/api/health"))["demonstration"] is True
+        # There is one already.
+        assert run("demo", environ).returncode == 1
+    finally:
+        demo.send_signal(signal.SIGTERM)
+        ended = demo.wait(PATIENCE)
+        demo.stdout.close()
+        assert ended == 0
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60)

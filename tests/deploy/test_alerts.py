@@ -1,0 +1,165 @@
+"""What deploy/ ships for Prometheus and Grafana: rules that fire when they should, panels over
+metrics that there are.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
+from prometheus_client.parser import text_string_to_metric_families
+from service import NOW, Service, address
+
+import jobs
+import models
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+NAMED = re.compile(r"candor_\w+")
+PANEL = {
+    "id": int,
+    "type": str,
+    "title": str,
+    "datasource": dict,
+    "gridPos": dict,
+    "fieldConfig": dict,
+    "targets": list,
+}
+promtool = pytest.mark.skipif(
+    not shutil.which("promtool"), reason="promtool is not installed (Debian: prometheus)"
+)
+
+
+def run_promtool(*args):
+    done = subprocess.run(
+        ["promtool", *args], cwd=DEPLOY, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@promtool
+def test_the_rules_are_rules():
+    run_promtool("check", "rules", "--lint-fatal", "alerts.yml")
+
+
+@promtool
+def test_each_alert_fires_when_it_should():
+    run_promtool("test", "rules", "alerts_test.yml")
+
+
+def list_alerts():
+    return re.findall(r"- alert: (\w+)", (DEPLOY / "alerts.yml").read_text())
+
+
+def test_each_alert_is_documented_and_has_its_test():
+    documented = set(re.findall(r"`(Candor\w+)`", (ROOT / "docs" / "operate.md").read_text()))
+    tested = set(re.findall(r"alertname: (\w+)", (DEPLOY / "alerts_test.yml").read_text()))
+    assert documented == tested == set(list_alerts()) and len(list_alerts()) == len(
+        set(list_alerts())
+    )
+
+
+@pytest.fixture
+def metrics(tmp_path):
+    """{name: names of its labels} of a running instance on which everything was seen at least
+    once.
+    """
+    service = Service(tmp_path / "data", metrics="on")
+    service.make_bot(wallet=address("wallet"))
+    models.Wallet.update(polled_at=NOW).execute()
+    for task in ("observer", "scout", "paper"):
+        jobs.note_job(task, "ok", NOW)
+    service.post({"eventId": "e", "body": "words"}, service.make_bot("Ben").publish_key.text)
+    families = text_string_to_metric_families(service.get("/metrics").text)
+    told = {sample.name: set(sample.labels) for family in families for sample in family.samples}
+    service.close()
+    return told
+
+
+def check_expression(expression, metrics):
+    for name in NAMED.findall(expression):
+        assert name in metrics, f"{name} in {expression}"
+    for name, matchers in re.findall(r"(candor_\w+)\{([^}]*)\}", expression):
+        assert {label for label in re.findall(r"(\w+)\s*=", matchers)} <= metrics[name], expression
+    for labels in re.findall(r"\b(?:by|without) \(([^)]*)\)", expression):
+        assert set(re.findall(r"\w+", labels)) <= set().union(
+            *(metrics[name] for name in NAMED.findall(expression))
+        )
+
+
+def test_rules_ask_for_metrics_and_labels_that_there_are(metrics):
+    expressions = re.findall(r"expr: (.+)", (DEPLOY / "alerts.yml").read_text())
+    assert len(expressions) == len(list_alerts())
+    for expression in expressions:
+        check_expression(expression, metrics)
+
+
+def test_no_label_is_prometheus_own(metrics):
+    """`job` and `instance` are set by the server that scrapes: ours would arrive as
+    exported_job.
+    """
+    assert not [
+        name for name, labels in metrics.items() if labels & {"job", "instance", "__name__"}
+    ]
+
+
+def test_the_dashboard_is_one_and_asks_for_metrics_that_there_are(metrics):
+    dashboard = json.loads((DEPLOY / "dashboard.json").read_text())
+    assert {"title": "Candor", "uid": "candor"}.items() <= dashboard.items() and dashboard[
+        "schemaVersion"
+    ] >= 36
+    sources = [
+        one["name"] for one in dashboard["templating"]["list"] if one["type"] == "datasource"
+    ]
+    assert sources == ["datasource"]
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        assert all(isinstance(panel.get(name), kind) for name, kind in PANEL.items()), panel.get(
+            "title"
+        )
+        grid = panel["gridPos"]
+        assert set(grid) == {"h", "w", "x", "y"} and grid["x"] + grid["w"] <= 24
+        assert panel["targets"] and len({target["refId"] for target in panel["targets"]}) == len(
+            panel["targets"]
+        )
+        for target in panel["targets"]:
+            assert target["datasource"]["uid"] == "${datasource}"
+            check_expression(target["expr"], metrics)
+            labels = set().union(*(metrics[name] for name in NAMED.findall(target["expr"])))
+            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+    assert len(set(places)) == len(places)
+    asked = {
+        name
+        for panel in panels
+        for target in panel["targets"]
+        for name in NAMED.findall(target["expr"])
+    }
+    assert set(metrics) - asked <= {"candor_info", "candor_job_state"}
+
+
+def test_the_dashboard_follows_grafanas_schema():
+    """The classes that Grafana generates from its schema read every member, and drop none."""
+    dashboard = json.loads((DEPLOY / "dashboard.json").read_text())
+    read = json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
+    assert list(find_lost(dashboard, read, "dashboard")) == []
+    panel = {**dashboard["panels"][0], "colour": "red"}
+    read = json.loads(JSONEncoder().encode(Dashboard.from_json({"panels": [panel]})))
+    assert list(find_lost({"panels": [panel]}, read, "")) == [".panels.0.colour"]
+
+
+def find_lost(given, read, path):
+    """Where a value was dropped or changed."""
+    if isinstance(given, dict | list):
+        for name, value in given.items() if isinstance(given, dict) else enumerate(given):
+            if isinstance(given, dict) and name not in read:
+                yield f"{path}.{name}"
+            else:
+                yield from find_lost(value, read[name], f"{path}.{name}")
+    elif given != read:
+        yield path

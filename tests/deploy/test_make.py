@@ -1,0 +1,220 @@
+"""What stands before the program: `make`, which sets up .venv, and the Dockerfile. No network is
+asked.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pip
+import pytest
+from test_worker import Server
+
+ROOT = Path(__file__).resolve().parents[2]
+TEST_PACKAGES = {"pytest", "hypothesis", "schemathesis", "jsonschema", "playwright", "mcp"}
+WHEEL = {
+    "candor_probe.py": "",
+    "candor_probe-1.0.dist-info/METADATA": (
+        "Metadata-Version: 2.1\nName: candor-probe\nVersion: 1.0\n"
+    ),
+    "candor_probe-1.0.dist-info/WHEEL": (
+        "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    ),
+    "candor_probe-1.0.dist-info/RECORD": "",
+}
+pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+
+
+class Clone:
+    """A folder with the Makefile alone, one pinned requirement, and packages in place of a
+    network.
+    """
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        self.folder, self.wheels, self.python = folder / "clone", folder / "wheels", python
+        self.folder.mkdir()
+        self.wheels.mkdir()
+        shutil.copy(ROOT / "Makefile", self.folder)
+        wheel = io.BytesIO()
+        with zipfile.ZipFile(wheel, "w") as file:
+            for name, text in WHEEL.items():
+                file.writestr(name, text)
+        self._wheel = wheel.getvalue()
+        (self.folder / "requirements.txt").write_text(
+            f"candor-probe==1.0 --hash=sha256:{hashlib.sha256(self._wheel).hexdigest()}\n"
+        )
+        (self.folder / "app.py").write_text("import candor_probe\nprint('it runs')\n")
+
+    def publish(self) -> None:
+        """From now on the requirement can be had."""
+        (self.wheels / "candor_probe-1.0-py3-none-any.whl").write_bytes(self._wheel)
+
+    def make(self, *words: str) -> subprocess.CompletedProcess:
+        env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
+        command = ["make", f"PYTHON={self.python}", *words]
+        return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the pip of this one: to install it takes venv four seconds."""
+    made = tmp_path_factory.mktemp("environment") / "made"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True)
+    packages = next(made.glob("lib/*/site-packages"))
+    shutil.copytree(Path(pip.__file__).parent, packages / "pip")
+    return made
+
+
+@pytest.fixture
+def clone(tmp_path: Path, environment: Path) -> Clone:
+    """Its Python copies that environment where it is asked for one, and is a Python otherwise."""
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\n[ "$1 $2 $3 $4" = "-m venv --clear .venv" ] || exec {sys.executable} "$@"\n'
+        f"rm -rf .venv && cp -al {environment} .venv\n"
+    )
+    python.chmod(0o755)
+    return Clone(tmp_path, python)
+
+
+def test_a_first_run_that_fails_spoils_no_later_one(clone: Clone) -> None:
+    for _ in range(2):
+        failed = clone.make("run")
+        assert failed.returncode != 0 and "could not be installed" in failed.stderr
+        assert "it runs" not in failed.stdout
+    clone.publish()
+    done = clone.make("run")
+    assert done.returncode == 0 and "it runs" in done.stdout, done.stderr
+
+
+def test_an_installed_environment_is_not_installed_again(clone: Clone) -> None:
+    clone.publish()
+    assert clone.make(".venv").returncode == 0
+    # A service that may not write here compiles nothing at its start.
+    assert list((clone.folder / "__pycache__").glob("app.*.pyc"))
+    made = (clone.folder / ".venv" / "pyvenv.cfg").stat().st_mtime_ns
+    (clone.wheels / "candor_probe-1.0-py3-none-any.whl").unlink()
+    for target in (".venv", "run"):
+        again = clone.make(target)
+        assert again.returncode == 0, again.stderr
+    assert (clone.folder / ".venv" / "pyvenv.cfg").stat().st_mtime_ns == made
+
+
+def test_an_environment_without_pip_or_interpreter_is_made_anew(clone: Clone) -> None:
+    """As an older Makefile left it where python3-venv was missing; and as an upgrade of Python
+    leaves it.
+    """
+    clone.publish()
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", clone.folder / ".venv"], check=True
+    )
+    assert "it runs" in clone.make("run").stdout
+    interpreter = clone.folder / ".venv" / "bin" / "python"
+    interpreter.unlink()
+    interpreter.symlink_to("/nowhere/python3")
+    assert "it runs" in clone.make("run").stdout
+
+
+def test_without_venv_make_says_what_to_install(clone: Clone, tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text(
+        f'#!/bin/sh\nif [ "$2" = venv ]; then mkdir -p .venv/bin; exit 1; fi\nexec {sys.executable}'
+        ' "$@"\n'
+    )
+    python.chmod(0o755)
+    failed = clone.make("run", f"PYTHON={python}")
+    assert failed.returncode != 0 and "apt install python3-venv" in failed.stderr
+    assert not (clone.folder / ".venv").exists()
+    python.write_text("#!/bin/sh\nexit 1\n")
+    assert "Python 3.11 or newer" in clone.make("run", f"PYTHON={python}").stderr
+
+
+# ---- the image -----------------------------------------------------------------------------------
+def list_instructions() -> list[tuple[str, str]]:
+    """[(instruction, the rest), ...] of the Dockerfile, continued lines joined."""
+    text = "\n".join(
+        line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#")
+    )
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines if line.strip()]
+
+
+def list_names(requirements: list[str]) -> set[str]:
+    """Names of the packages that these requirements name."""
+    return {re.split(r"[\[=<>~! ;]", one)[0].lower() for one in requirements}
+
+
+def list_pinned() -> list[str]:
+    """The requirements of requirements.txt, without their hashes."""
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return [line.removesuffix(" \\") for line in lines if line[:1].isalpha()]
+
+
+def test_the_image_runs_as_a_numeric_user_and_has_a_health_check() -> None:
+    given = list_instructions()
+    assert [rest for word, rest in given if word == "USER"] == ["10001:10001"]
+    health = next(rest for word, rest in given if word == "HEALTHCHECK")
+    assert json.loads(health.partition("CMD ")[2])[0] == "python" and "/api/health" in health
+    assert len([word for word, _ in given if word == "FROM"]) == 2
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"BASE_URL": "https://candor.example/candor", "ALLOWED_HOSTS": "candor.example"}],
+)
+def test_the_health_check_finds_a_server_that_serves_and_no_other(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    command = json.loads(
+        next(rest for word, rest in list_instructions() if word == "HEALTHCHECK").partition("CMD ")[
+            2
+        ]
+    )
+    server = Server(tmp_path, **environ)
+    asked = {
+        "env": {**os.environ, **environ, "PORT": str(server.port)},
+        "capture_output": True,
+        "text": True,
+        "timeout": 60,
+    }
+    try:
+        found = subprocess.run([sys.executable, *command[1:]], **asked)
+        assert found.returncode == 0, found.stderr
+    finally:
+        server.stop()
+    assert subprocess.run([sys.executable, *command[1:]], **asked).returncode != 0
+
+
+def test_no_test_package_goes_into_the_image() -> None:
+    run = " ".join(rest for word, rest in list_instructions() if word == "RUN")
+    extras = re.findall(r"\[([a-z,]+)\]'", run)
+    assert "-r requirements.txt" in run and extras == ["postgres,redis"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"]
+    installed = list_pinned() + [one for name in extras[0].split(",") for one in optional[name]]
+    assert not list_names(installed) & TEST_PACKAGES
+    assert "pytest" in list_names(optional["dev"])
+
+
+def test_requirements_are_pinned_hashed_and_those_of_the_project() -> None:
+    """Made by the command in the file's head; nothing in it belongs to one machine."""
+    text = (ROOT / "requirements.txt").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = list_pinned()
+    assert all(re.match(r"[A-Za-z0-9-]+==[0-9.]+", one) for one in pinned)
+    assert list_names(project["dependencies"]) <= list_names(pinned)
+    assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", text)) >= len(pinned)
+    assert "://" not in text and "--index" not in text and "--find-links" not in text
+    extras = project["optional-dependencies"].values()
+    assert all(one.startswith("candor[") or "==" in one for extra in extras for one in extra)
+    assert {"tests", "bench", ".git", ".venv", ".env", "data"} <= set(
+        (ROOT / ".dockerignore").read_text().split()
+    )

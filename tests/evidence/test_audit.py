@@ -1,0 +1,547 @@
+"""An audit names whatever was changed, and accuses nobody for what the auditor's node lacks."""
+
+import copy
+import hashlib
+import json
+import shutil
+
+import ground
+import orjson
+import pytest
+from auditing import ask_service, audit, make_auditor
+from lookout import BEGIN, Lookout
+from node import Chain, FakeNode
+from service import Service, address, signature
+from story import ADA, Story
+
+from accounts import wallets
+from chain.reading.programs import table
+from chain.stored.summary import show_time
+from evidence import claims, view
+from evidence.claims import Instance, Nonsense
+from evidence.document import digest_claims
+from evidence.memory import find_path, open_memory
+from evidence.view import NodeTrouble
+from market.failures import FetchError
+from models import Bot, Post, Trade, Wallet, WalletSignature
+from observer import Observer
+from observing import rebuilding
+
+# Each test begins with a copy of one file. tests/evidence/test_evidence.py asks both engines.
+pytestmark = ground.sqlite_only
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory, chain):
+    """The folder of an instance that observed ada by an honest node, with three posts."""
+    folder = tmp_path_factory.mktemp("template") / "data"
+    service = Service(folder)
+    lookout = Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
+    sale = Trade.get(Trade.kind == "sell", Trade.result.is_null(False))
+    other = Trade.get(Trade.kind == "transfer_in")
+    for number, trade in enumerate((sale, other)):
+        say(number, trade.signature)
+    say(2, None)
+    lookout.look(2)
+    assert {post.status for post in Post.select()} == {"verified", "mismatch", "none"}
+    service.close()
+    return folder
+
+
+@pytest.fixture
+def watched(tmp_path, template):
+    """The application over a copy of it."""
+    shutil.copytree(template, tmp_path / "data")
+    service = Service(tmp_path / "data", evidence_per_minute=10**6)
+    yield service
+    service.close()
+
+
+def say(number, signed):
+    bot = Bot.get()
+    Post.create(
+        uid=f"post_{number:024}",
+        bot=bot,
+        source="bot",
+        channel="api",
+        event_id=f"e{number}",
+        body="Words",
+        signature=signed,
+        wallet=Wallet.get() if signed else None,
+        claim=bool(signed),
+        status="pending" if signed else "none",
+        event_at=BEGIN,
+        created_at=BEGIN,
+    )
+
+
+def named(report):
+    return {(one.signature, one.field) for one in report.differences}
+
+
+def test_untouched_is_the_same(watched, chain):
+    report = audit(watched, FakeNode(chain))
+    assert (report.verdict, report.unknown, report.notes) == ("same", [], [])
+    assert report.receipts == Trade.select().count() > 30 and report.posts == 3
+
+
+LAMPORTS = ["sol_change", "fee", "tip", "rent", "result", "proceeds", "cost", "cost_left"]
+
+
+@pytest.mark.parametrize("column", [*LAMPORTS, "beside_sol"])
+def test_a_lamport_more_is_named_by_signature_and_field(watched, chain, column):
+    field = getattr(Trade, column)
+    row = Trade.select().where(field.is_null(False)).order_by(Trade.id.desc()).first()
+    before = getattr(row, column)
+    Trade.update({field: field + 1}).where(Trade.id == row.id).execute()
+    report = audit(watched, FakeNode(chain))
+    name = {"sol_change": "solChange", "beside_sol": "beside", "cost_left": "costLeft"}
+    told = name.get(column, column)
+    told += "" if column in ("result", "proceeds", "cost") else "Lamports"
+    assert report.verdict == "different"
+    (one,) = report.differences
+    assert one == (row.signature, told, str(before + 1), str(before))
+
+
+def test_a_receipt_left_out_is_named(watched, chain):
+    sale = Trade.select().where(Trade.kind == "buy").order_by(Trade.id.desc()).first()
+    Post.update(trade=None, status="none").execute()
+    Trade.delete().where(Trade.id == sale.id).execute()
+    report = audit(watched, FakeNode(chain))
+    assert (sale.signature, "receipt") in named(report)
+    assert report.verdict == "different"
+
+
+def test_a_receipt_left_out_with_all_its_traces_is_named(watched, chain):
+    """The operator never listed it: his own books close without it but for a gap he hides."""
+    quiet = next(row for row in chain.touching(ADA) if row not in chain.moving(ADA))
+    Trade.delete().where(Trade.signature == quiet.signature).execute()
+    WalletSignature.delete().where(WalletSignature.signature == quiet.signature).execute()
+    report = audit(watched, FakeNode(chain))
+    assert (quiet.signature, "receipt") in named(report)
+
+
+@pytest.mark.parametrize("place", [0, -1], ids=["the first", "the last"])
+def test_what_is_left_out_at_either_end_of_what_is_claimed_is_named(watched, chain, place):
+    """Its coverage still begins and ends with these slots: neither older nor younger excuses."""
+    coverage = orjson.loads(Wallet.get().coverage) | {"state": "partial"}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    quiet = list(Trade.select().order_by(Trade.slot, Trade.place))[place]
+    assert quiet.slot == coverage["lastSlot" if place else "firstSlot"]
+    Post.update(trade=None, status="none").execute()
+    Trade.delete().where(Trade.id == quiet.id).execute()
+    assert (quiet.signature, "receipt") in named(audit(watched, FakeNode(chain)))
+
+
+def test_a_made_up_trade_is_disproved_by_the_balances(watched, chain):
+    first = Trade.select().where(Trade.kind == "sell").order_by(Trade.id).first()
+    columns = {name: getattr(first, name) for name in Trade._meta.fields if name != "id"}
+    columns |= {"uid": "trade_made", "signature": signature("made"), "sol_change": 5 * 10**9}
+    Trade.create(**columns)
+    report = audit(watched, FakeNode(chain))
+    assert (signature("made"), "signature") in named(report)
+    # A node that has forgotten what was before it proves nothing.
+    pruned = FakeNode(chain)
+    pruned.prune(chain.rows[20].slot)
+    report = audit(watched, pruned)
+    assert report.verdict == "cannot_tell"
+
+
+def test_sums_are_compared_member_by_member(watched, chain):
+    wallet = Wallet.get()
+    results = orjson.loads(wallet.results) | {"winningSells": 99}
+    Wallet.update(
+        results=orjson.dumps(results).decode(), imbalance=wallet.imbalance + 1, positions="[]"
+    ).execute()
+    report = audit(watched, FakeNode(chain))
+    fields = {"results.winningSells", "imbalance", "positions"}
+    assert named(report) == {(None, one) for one in fields}
+
+
+def test_a_coverage_that_says_more_than_there_is_is_named(watched, chain):
+    coverage = orjson.loads(Wallet.get().coverage) | {"receipts": 7}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    assert named(audit(watched, FakeNode(chain))) == {(None, "coverage.receipts")}
+
+
+@pytest.mark.parametrize("state", ["complete", "partial"])
+def test_a_gap_that_is_kept_quiet_is_named(tmp_path, chain, state):
+    """Nobody's node has one of its transactions, so that the balances do not join; its coverage
+    admits nothing.
+    """
+    lost = next(row for row in chain.moving(ADA)[5:] if ADA in row.keys)
+    node = FakeNode(chain)
+    node.withhold(lost.signature)
+    service = Service(tmp_path / "data")
+    Lookout.begin(service.config, node, wallets=[ADA]).settle()
+    coverage = orjson.loads(Wallet.get().coverage)
+    gaps = [(one["fromSlot"], one["toSlot"]) for one in coverage["gaps"]]
+    assert gaps and all(first <= lost.slot <= last for first, last in gaps)
+    quiet = {**coverage, "gaps": [], "state": state}
+    Wallet.update(coverage=orjson.dumps(quiet).decode()).execute()
+    told = [one for one in audit(service, node).differences if one.field == "coverage.gaps"]
+    assert [(one.signature, one.theirs) for one in told] == [(None, 0)]
+    assert told[0].ours in [f"a gap from slot {first} to {last}" for first, last in gaps]
+    service.close()
+
+
+def test_a_history_with_gaps_is_not_complete(watched, chain):
+    """It admits a gap and calls itself complete all the same."""
+    gap = {"fromSlot": 1, "toSlot": 2, "reason": "x"}
+    coverage = orjson.loads(Wallet.get().coverage)
+    assert (coverage["state"], coverage["gaps"]) == ("complete", [])
+    Wallet.update(coverage=orjson.dumps({**coverage, "gaps": [gap]}).decode()).execute()
+    assert (None, "coverage.state") in named(audit(watched, FakeNode(chain)))
+
+
+@pytest.mark.parametrize(
+    ("was", "changes"),
+    [
+        ("verified", {"status": "mismatch", "status_reason": "failed"}),
+        ("verified", {"status": "pending"}),
+        ("verified", {"event_at": 7_000_000_000_000}),
+        ("verified", {"trade": None}),
+        ("mismatch", {"status": "verified", "status_reason": None}),
+        ("none", {"status": "verified"}),
+    ],
+)
+def test_a_verification_moved_by_hand_is_named(watched, chain, was, changes):
+    post = Post.get(Post.status == was)
+    Post.update(**changes).where(Post.id == post.id).execute()
+    report = audit(watched, FakeNode(chain))
+    assert report.verdict == "different"
+    told = [one.field for one in report.differences if not one.field.startswith("pace")]
+    assert told and all(one.startswith(f"posts.{post.uid}.") for one in told)
+
+
+def test_a_post_verified_by_nothing_is_named(watched, chain):
+    post = Post.get(Post.status == "verified")
+    Post.update(signature=signature("nothing")).where(Post.id == post.id).execute()
+    assert audit(watched, FakeNode(chain)).verdict == "different"
+
+
+def forge_span(ask, totals=None, **changes):
+    """What Instance asks with, where a claim of the wallet's span is another one: the digest
+    fits.
+    """
+
+    def answer(path):
+        told = orjson.loads(ask(path))
+        (span,) = told["wallet"]["spans"]
+        span["totals"] |= totals or {}
+        span |= changes
+        tail = orjson.dumps({"page": 1, "receipts": told["receipts"]})
+        told["digest"] = digest_claims(told["wallet"], [hashlib.sha256(tail).hexdigest()])
+        return orjson.dumps(told)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"forwardRealized": "9000000000"}, {"totals": {"realized": "9000000000"}}),
+        {"runningTotal": "0" * 64},
+    ],
+)
+def test_a_forged_forward_record_is_found_also_where_it_says_that_nothing_was_published(
+    watched, chain, changes
+):
+    """A span that was not published since it began has null there, and nothing else."""
+    ask = forge_span(ask_service(watched), openPositions=None, **changes)
+    report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
+    assert report.verdict == "different"
+    (name,) = changes
+    field = "totals.realized" if name == "totals" else name
+    assert (None, f"spans.1.{field}") in named(report)
+
+
+@pytest.mark.parametrize(("minutes", "verdict"), [(9, "same"), (11, "cannot_tell")])
+def test_nobody_sees_a_transaction_long_before_it_happened(watched, chain, minutes, verdict):
+    """A transaction counts in the forward record from when it was seen, if that is before its
+    block time: an instance could say so of a loss, and it would stand before the attachment.
+    """
+    sale = Trade.get(Trade.kind == "sell", Trade.result.is_null(False))
+    seen_at = sale.block_time * 1000 - minutes * 60_000
+    mine = WalletSignature.signature == sale.signature
+    WalletSignature.update(seen_at=seen_at).where(mine).execute()
+    rebuilding.rebuild(Observer(watched.config).state, [Wallet.get()], BEGIN)
+    report = audit(watched, FakeNode(chain))
+    assert (report.verdict, report.count) == (verdict, 0)
+    assert len(report.unknown) == (verdict == "cannot_tell")
+
+
+def test_a_span_that_just_began_claims_nothing(watched, chain):
+    """Otto claims ada's wallet after its last publication."""
+    later = BEGIN + 24 * 3_600_000
+    bot = watched.make_bot("Otto").bot
+    wallets.attach_wallet(watched.config, Bot.get(), address("other"), later)
+    wallets.attach_wallet(watched.config, bot, ADA, later)
+    told = watched.get(f"/bots/{bot.uid}/evidence.json").json
+    assert told["wallet"]["spans"][1]["openPositions"] is None
+    report = make_auditor(ask_service(watched), FakeNode(chain)).audit(bot.uid)
+    assert (report.verdict, report.differences) == ("same", [])
+
+
+# ---- what is no difference -----------------------------------------------------------------------
+@pytest.mark.parametrize("slots", [5, 20, 39])
+def test_a_pruned_node_cannot_tell(watched, chain, slots):
+    node = FakeNode(chain)
+    node.prune(chain.rows[slots].slot)
+    report = audit(watched, node)
+    assert report.verdict == "cannot_tell" and report.count == 0
+    assert "your node: " in report.unknown[0]
+
+
+@pytest.mark.parametrize("behind", [1, 10, 38])
+def test_a_lagging_node_cannot_tell(watched, chain, behind):
+    report = audit(watched, FakeNode(chain, tip=chain.rows[-1 - behind].slot))
+    assert report.verdict == "cannot_tell" and report.count == 0
+
+
+def test_what_happened_since_is_no_difference(watched, chain):
+    story = Story()
+    story.rows = []
+    later = copy.deepcopy(chain.rows[-1])
+    assert audit(watched, FakeNode(Chain([*chain.rows, later]))).verdict == "same"
+
+
+@pytest.mark.parametrize("says_it_saw", [True, False])
+def test_the_youngest_that_are_kept_quiet_are_noted(tmp_path, chain, says_it_saw):
+    """An instance whose numbers end before ada's last five transactions, though it says that it saw
+    the wallet after them. Numbers are compared as far as it claims some, so the verdict stays.
+    """
+    mine = chain.touching(ADA)
+    service = Service(tmp_path / "data")
+    Lookout.begin(service.config, FakeNode(chain, tip=mine[-6].slot), wallets=[ADA]).settle()
+    if says_it_saw:
+        coverage = orjson.loads(Wallet.get().coverage)
+        last = show_time(mine[-1].receipt["blockTime"])
+        told = orjson.dumps({**coverage, "observedTo": last, "checkedAt": last}).decode()
+        Wallet.update(coverage=told).execute()
+    report = audit(service, FakeNode(chain))
+    assert (report.verdict, report.unknown) == ("same", [])
+    assert len(report.notes) == says_it_saw
+    if says_it_saw:
+        slots = f"5 transactions, slots {mine[-5].slot} to {mine[-1].slot}, aren't compared"
+        assert slots in report.notes[0]
+    service.close()
+
+
+def test_one_transaction_that_the_node_lacks_is_no_accusation(watched, chain):
+    for row in chain.touching(ADA)[::6]:
+        for hide in ("withhold", "drop"):
+            node = FakeNode(chain)
+            getattr(node, hide)(row.signature)
+            report = audit(watched, node)
+            assert report.verdict == "cannot_tell" and report.count == 0, (hide, row.signature)
+
+
+def test_forged_receipts_that_do_not_join_are_no_accusation(watched, chain):
+    def forge(receipt):
+        """Ada has a lamport more, who is rich one less: nothing is lost, and nothing joins."""
+        keys = [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]]
+        after, own = receipt["meta"]["postBalances"], keys.index(ADA)
+        rich = max((n for n in range(len(keys)) if n != own), key=after.__getitem__)
+        after[own] += 1
+        after[rich] -= 1
+
+    for row in [row for row in chain.moving(ADA) if ADA in row.keys][1:20:5]:
+        node = FakeNode(chain)
+        node.forge(row.signature, forge)
+        report = audit(watched, node)
+        assert report.verdict == "cannot_tell" and report.count == 0, report.differences
+
+
+def test_a_node_without_places_in_slots_is_no_accusation(watched, chain):
+    for blocks in (True, False):
+        node = FakeNode(chain)
+        node.hide_index(blocks)
+        assert audit(watched, node).count == 0
+
+
+def test_a_node_that_fails_ends_the_audit(watched, chain):
+    node = FakeNode(chain)
+    for method in ("getSignaturesForAddress", "getTransaction"):
+        node.fail(method)
+    with pytest.raises(NodeTrouble, match="your node"):
+        audit(watched, node)
+
+
+def test_a_node_that_lists_without_end_ends_the_audit(watched, chain, monkeypatch):
+    monkeypatch.setattr(view, "MAX_SURPLUS", 2_000)
+    monkeypatch.setattr(view, "MAX_MISSING", 20)
+    count = iter(range(10**9))
+
+    class Endless(FakeNode):
+        def _getSignaturesForAddress(self, address, config):
+            return [
+                {"signature": signature(f"no {next(count)}"), "slot": 10**6 - n}
+                for n in range(1_000)
+            ]
+
+    with pytest.raises(NodeTrouble, match="lists more"):
+        audit(watched, Endless(chain))
+
+
+def test_a_node_that_lists_in_a_circle_is_listed_to_its_end(watched, chain):
+    class Circle(FakeNode):
+        def _getSignaturesForAddress(self, address, config):
+            return super()._getSignaturesForAddress(
+                address, {name: value for name, value in config.items() if name != "before"}
+            )
+
+    assert audit(watched, Circle(chain)).verdict == "same"
+
+
+# ---- rules and programs --------------------------------------------------------------------------
+def test_other_rules_cannot_be_told(watched, chain):
+    path = f"/bots/{Bot.get().uid}/evidence.json"
+    ask = ask_service(watched)
+
+    def other(asked):
+        body = ask(asked)
+        return orjson.dumps(orjson.loads(body) | {"reading": 1}) if asked == path else body
+
+    report = make_auditor(other, FakeNode(chain)).audit(Bot.get().uid)
+    assert report.verdict == "cannot_tell" and "they differ" in report.unknown[0]
+
+
+def test_what_the_operator_added_has_to_be_accepted(tmp_path, chain):
+    marker = address("marker")
+    service = Service(
+        tmp_path / "data",
+        extra_swap_programs=(marker,),
+        added_programs=f"id,name,family,source\n{address('mine')},Mine,swap,me\n",
+    )
+    Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
+    refused = audit(service, FakeNode(chain))
+    assert refused.verdict == "cannot_tell" and "--accept-programs" in refused.unknown[0]
+    accepted = audit(service, FakeNode(chain), accepts=True)
+    assert accepted.verdict == "same"
+    assert "'Mine'" in accepted.notes[0] and marker in accepted.notes[1]
+    own = table((marker,), f"id,name,family,source\n{address('mine')},Mine,swap,me\n")
+    assert audit(service, FakeNode(chain), own=own).verdict == "same"
+    service.close()
+
+
+# ---- an instance that serves nonsense ------------------------------------------------------------
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"no", b"null", b"[]", b"{}", b'{"format": "candor-evidence/1"}'),
+        *(b"[" * 100_000, b"\xff\xfe", b'{"format": NaN}'),
+    ],
+)
+def test_nonsense_is_told_and_accuses_nobody(body, chain):
+    report = make_auditor(lambda path: body, FakeNode(chain)).audit("bot_x")
+    assert report.verdict == "cannot_tell" and len(report.unknown) == 1
+
+
+def test_members_of_any_kind_never_stop_an_audit(watched, chain):
+    """Each member in turn is what it cannot be."""
+    ask = ask_service(watched)
+    path = f"/bots/{Bot.get().uid}/evidence.json"
+    whole = orjson.loads(ask(path))
+    for place in [(name,) for name in whole] + [("wallet", name) for name in whole["wallet"]]:
+        for value in (None, -1, "x", [], [None], {"a": 1}, True, "1" * 70_000):
+            changed = copy.deepcopy(whole)
+            at = changed
+            for step in place[:-1]:
+                at = at[step]
+            at[place[-1]] = value
+            body = orjson.dumps(changed)
+            auditor = make_auditor(lambda path, body=body: body, FakeNode(chain))
+            assert auditor.audit(Bot.get().uid).verdict in ("same", "different", "cannot_tell")
+
+
+def test_an_instance_that_is_down_or_busy_is_asked_some_times(watched):
+    asked = []
+
+    def busy(path):
+        asked.append(path)
+        raise FetchError("answered HTTP 503", 5, 503)
+
+    waits = []
+    with pytest.raises(Nonsense, match="HTTP 503"):
+        list(Instance("http://x", busy, waits.append).list_bots())
+    assert len(asked) == claims.MAX_TRIES and waits == [5] * (claims.MAX_TRIES - 1)
+
+
+def test_a_list_of_bots_without_end_is_refused():
+    def endless(path):
+        after = path.rpartition("=")[2] or "0"
+        return orjson.dumps({"bots": [{"botId": "b"}], "next": str(int(after) + 1)})
+
+    ask = Instance("http://x", endless)
+    claims_max, claims.MAX_BOTS = claims.MAX_BOTS, 50
+    try:
+        with pytest.raises(Nonsense, match="no end"):
+            list(ask.list_bots())
+    finally:
+        claims.MAX_BOTS = claims_max
+
+
+def test_a_page_that_changed_is_read_again(watched, chain, monkeypatch):
+    from evidence import lines
+
+    monkeypatch.setattr(lines, "PAGE_SIZE", 10)
+    ask, changed = ask_service(watched), []
+
+    def restless(path):
+        if "digest" in path and not changed:
+            changed.append(path)
+            raise FetchError("answered HTTP 404", status=404)
+        return ask(path)
+
+    report = make_auditor(restless, FakeNode(chain)).audit(Bot.get().uid)
+    assert (report.verdict, len(changed)) == ("same", 1)
+
+
+# ---- going on where it stopped -------------------------------------------------------------------
+def test_an_audit_goes_on_where_it_stopped(watched, chain, tmp_path):
+    path, node = tmp_path / "cache" / "audit.db", FakeNode(chain)
+    kept = open_memory(path)
+    assert audit(watched, node, memory=kept).verdict == "same"
+    kept.close()
+    asked = node.calls["getTransaction"]
+    assert asked >= 40
+    again = open_memory(path)
+    assert audit(watched, node, memory=again).verdict == "same"
+    assert node.calls["getTransaction"] == asked
+    again.close()
+
+
+def test_a_damaged_file_is_made_anew_and_none_is_needed(tmp_path, monkeypatch):
+    path = tmp_path / "audit.db"
+    path.write_bytes(b"no database at all" * 100)
+    kept = open_memory(path)
+    assert kept.path == path
+    kept.close()
+    assert open_memory(tmp_path / "audit.db" / "below a file").path is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert find_path("a", "b").parent == tmp_path / "candor"
+    assert find_path("a", "b") != find_path("a", "c")
+
+
+# ---- the command line ----------------------------------------------------------------------------
+def test_the_command_tells_verdicts_by_its_exit_code(watched, chain, monkeypatch, capsys, tmp_path):
+    import app
+    from cli import audit as command
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "nowhere"))
+    ask = ask_service(watched)
+    monkeypatch.setattr(
+        command, "make_auditor", lambda config, args, kept: make_auditor(ask, FakeNode(chain))
+    )
+    words = ["audit", "http://x", "--rpc", "http://node.invalid", "--json"]
+    assert app.main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["verdict"], told["same"], told["different"]) == ("same", 1, 0)
+    Trade.update(fee=Trade.fee + 1).execute()
+    assert app.main(words) == 1
+    assert json.loads(capsys.readouterr().out)["bots"][0]["differenceCount"] > 30
+    assert app.main(words[:-1]) == 1
+    assert "feeLamports" in capsys.readouterr().out
+    assert not (tmp_path / "nowhere").exists()

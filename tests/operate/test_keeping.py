@@ -1,0 +1,746 @@
+"""Backups, restoring, migrations with a copy, and the doctor's sentences."""
+
+import argparse
+import contextlib
+import fcntl
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import apsw
+import ground
+import pytest
+from service import NOW, Service
+
+import config
+import jobs
+import models
+import storage
+from accounts import admin, posts
+from cli.operate import run_backup
+from operate import backups, database_checks, doctor, foreign_schema
+from operate.instance import Refused
+from storage import files
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = ground.sqlite_only
+
+
+def settings_for(folder):
+    return config.load({"DATA_DIR": str(folder)}, dotenv=None)
+
+
+def leave():
+    """Step out of DATA_DIR, as a process that ends does."""
+    storage.database.close_all()
+    files.unlock_data_dir()
+
+
+def list_events(path):
+    """[(bot id, event id), ...] in order of arrival"""
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        return list(db.execute("SELECT bot_id, event_id FROM post ORDER BY id"))
+
+
+def damage(path):
+    """Overwrite the middle of a database file."""
+    with open(path, "r+b") as file:
+        file.seek(path.stat().st_size // 2 // 4096 * 4096)
+        file.write(b"\xa5" * 8192)
+
+
+@pytest.fixture
+def backup(service, tmp_path):
+    """A backup of an instance with one bot and two posts; nobody uses the instance any
+    more.
+    """
+    bot = service.make_bot()
+    for n in range(2):
+        service.post({"eventId": f"e-{n}", "body": "words"}, bot.publish_key.text)
+    path = tmp_path / "backup.db"
+    backups.store_backup(service.config, path)
+    leave()
+    return path
+
+
+# ---- backing up ----------------------------------------------------------------------------------
+def test_every_backup_under_load_restores_with_a_prefix_of_the_posts(service, tmp_path):
+    bots = [service.make_bot(name).bot.id for name in ("One", "Two", "Three")]
+    acknowledged, stopped = dict.fromkeys(bots, 0), threading.Event()
+
+    def publish(bot):
+        with storage.database.connection_context():
+            while not stopped.is_set():
+                posts.publish(
+                    bot, posts.PostBody(eventId=f"e-{acknowledged[bot]}", body="x" * 500), NOW
+                )
+                acknowledged[bot] += 1
+
+    threads = [threading.Thread(target=publish, args=[bot]) for bot in bots]
+    for thread in threads:
+        thread.start()
+    try:
+        for n in range(5):
+            time.sleep(0.05)
+            before = dict(acknowledged)
+            backups.store_backup(service.config, tmp_path / f"{n}.db")
+            # One more may be stored and not acknowledged yet.
+            after = {bot: count + 1 for bot, count in acknowledged.items()}
+            backups.restore_backup(
+                settings_for(tmp_path / f"restored-{n}"), tmp_path / f"{n}.db", False, NOW
+            )
+            found = list_events(tmp_path / f"restored-{n}" / "app.db")
+            for bot in bots:
+                mine = [event for of, event in found if of == bot]
+                assert mine == [f"e-{n}" for n in range(len(mine))]
+                assert before[bot] <= len(mine) <= after[bot]
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+    assert sum(acknowledged.values()) > 20
+
+
+def test_a_backup_is_one_private_file_that_says_what_it_holds(service, tmp_path):
+    bot = service.make_bot()
+    service.post({"eventId": "e", "body": "words"}, bot.publish_key.text)
+    old = os.umask(0)
+    try:
+        holding = backups.store_backup(service.config, tmp_path / "backup.db")
+    finally:
+        os.umask(old)
+    assert (holding.posts, holding.trades, holding.receipts, holding.schema) == (
+        1,
+        0,
+        0,
+        storage.list_migrations()[-1],
+    )
+    assert stat.S_IMODE((tmp_path / "backup.db").stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["backup.db"]
+    with contextlib.closing(
+        apsw.Connection(str(tmp_path / "backup.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    ) as db:
+        assert db.pragma("journal_mode") == "delete"
+
+
+def test_an_older_backup_is_replaced_and_nothing_else_is(service, tmp_path):
+    target = tmp_path / "backup.db"
+    assert backups.store_backup(service.config, target).posts == 0
+    service.post({"eventId": "e", "body": "words"}, service.make_bot().publish_key.text)
+    assert backups.store_backup(service.config, target).posts == 1
+    (tmp_path / "letter.txt").write_text("dear friend")
+    for path in (tmp_path / "letter.txt", tmp_path, service.config.database_path):
+        with pytest.raises(Refused, match="choose a name that is not in use"):
+            backups.store_backup(service.config, path)
+    assert (tmp_path / "letter.txt").read_text() == "dear friend"
+    with pytest.raises(Refused, match="no folder"):
+        backups.store_backup(service.config, tmp_path / "nowhere" / "backup.db")
+
+
+def test_a_damaged_database_gives_no_backup(service, tmp_path):
+    for n in range(40):
+        service.make_bot(f"Bot {n}")
+    leave()
+    damage(service.config.database_path)
+    with pytest.raises(Refused, match="damaged|malformed"):
+        backups.store_backup(service.config, tmp_path / "backup.db")
+    assert not [path for path in tmp_path.iterdir() if "backup" in path.name]
+
+
+# ---- restoring -----------------------------------------------------------------------------------
+def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
+    restored = settings_for(tmp_path / "elsewhere")
+    holding, aside = backups.restore_backup(restored, backup, False, NOW)
+    assert (holding.posts, aside) == (2, None)
+    other = Service(tmp_path / "elsewhere")
+    with storage.database.connection_context():
+        key = other.make_read_key(models.Owner.get())
+    assert [post["eventId"] for post in other.get("/api/v1/feed", key).json["data"]] == [
+        "e-1",
+        "e-0",
+    ]
+    other.close()
+
+
+def test_restore_logs_the_operator_out_and_keeps_what_he_did(service, tmp_path):
+    admin.use_login(admin.make_login(NOW), NOW + 1)
+    admin.make_login(NOW + 2)
+    backups.store_backup(service.config, tmp_path / "backup.db")
+    leave()
+    backups.restore_backup(settings_for(tmp_path / "elsewhere"), tmp_path / "backup.db", False, NOW)
+    with contextlib.closing(apsw.Connection(str(tmp_path / "elsewhere" / "app.db"))) as db:
+        held = [
+            count
+            for name in ("admin_login", "admin_session", "admin_act")
+            for (count,) in db.execute(f"SELECT COUNT(*) FROM {name}")
+        ]
+    assert held == [0, 0, 3]
+
+
+def test_restore_keeps_the_present_database_aside(backup, service):
+    with pytest.raises(Refused, match="--replace"):
+        backups.restore_backup(service.config, backup, False, NOW)
+    storage.connect(service.config)
+    with storage.database.connection_context():
+        models.Arrival.delete().execute()
+        models.Post.delete().execute()
+    leave()
+    _, aside = backups.restore_backup(service.config, backup, True, NOW)
+    assert len(list_events(service.config.database_path)) == 2
+    assert list_events(aside) == []
+    assert aside.parent == service.config.data_dir
+
+
+def test_restore_keeps_writes_aside_that_are_only_in_the_wal(backup, service, tmp_path):
+    """A killed server leaves its last writes in app.db-wal; a WAL left beside the restored file
+    would be played into it.
+    """
+    database = service.config.database_path
+    script = (
+        "import apsw, os, sys; db = apsw.Connection(sys.argv[1]); db.pragma('journal_mode', 'wal');"
+        " db.pragma('wal_autocheckpoint', 0); db.execute(\"UPDATE post SET body = 'late'\");"
+        " os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(database)])
+    assert database.with_name("app.db-wal").stat().st_size > 0
+    _, aside = backups.restore_backup(service.config, backup, True, NOW)
+    assert not database.with_name("app.db-wal").exists()
+    for path, body in ((aside, "late"), (database, "words")):
+        with contextlib.closing(apsw.Connection(str(path))) as db:
+            assert {text for (text,) in db.execute("SELECT body FROM post")} == {body}
+
+
+def test_what_an_interrupted_restore_left_is_not_played_into_the_next(backup, service):
+    """A WAL and a journal beside the file that it was about to make."""
+    folder = service.config.data_dir
+    left = folder / "app.db.restored"
+    left.write_bytes(backup.read_bytes())
+    with contextlib.closing(apsw.Connection(str(left))) as db:
+        db.pragma("journal_mode", "wal")
+        db.execute("UPDATE post SET body = 'of the interrupted one'")
+        held = left.with_name("app.db.restored-wal").read_bytes()
+    left.with_name("app.db.restored-wal").write_bytes(held)
+    left.with_name("app.db.restored-journal").write_bytes(b"of the interrupted one")
+    backups.restore_backup(service.config, backup, True, NOW)
+    with contextlib.closing(apsw.Connection(str(service.config.database_path))) as db:
+        assert db.execute("SELECT DISTINCT body FROM post").fetchall() == [("words",)]
+    assert not list(folder.glob("app.db.restored*"))
+
+
+def test_a_restore_interrupted_at_its_end_leaves_the_present_database(backup, service, monkeypatch):
+    """It has a second name then, which the next start takes away again."""
+    before, folder = list_events(service.config.database_path), service.config.data_dir
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", stop)
+        patch.setattr(backups, "store_copy", lambda *_: None)
+        for name in ("_prepare", "open_after_restore"):
+            patch.setattr(backups, name, lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            backups.restore_backup(service.config, backup, True, NOW)
+    assert len(list(folder.glob("app.db.replaced-*"))) == 1
+    assert list_events(service.config.database_path) == before
+    backups.migrate(service.config)
+    leave()
+    assert not list(folder.glob("app.db.replaced-*"))
+    assert list_events(service.config.database_path) == before
+
+
+def test_where_files_have_one_name_the_database_is_renamed(backup, service, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    restored = backups.restore_backup(service.config, backup, True, NOW)
+    assert backups.check_database(restored.kept_aside).posts == 2
+
+
+def test_restore_refuses_what_is_no_whole_backup_of_this_version(backup, service, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear friend, " * 1000)
+    (tmp_path / "empty.db").touch()
+    torn, newer, foreign = (tmp_path / name for name in ("torn.db", "newer.db", "foreign.db"))
+    torn.write_bytes(backup.read_bytes()[:-8192])
+    newer.write_bytes(backup.read_bytes())
+    with contextlib.closing(apsw.Connection(str(newer))) as db:
+        db.execute(
+            "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
+        )
+    with contextlib.closing(apsw.Connection(str(foreign))) as db:
+        db.execute("CREATE TABLE letter (id INTEGER)")
+    before = service.config.database_path.read_bytes()
+    for path, why in (
+        (tmp_path / "letter.txt", "not a database"),
+        (torn, "damaged"),
+        (newer, "newer version"),
+        (foreign, "not a Candor database"),
+        (tmp_path / "empty.db", "not a Candor database"),
+        (tmp_path / "missing.db", "no file"),
+    ):
+        with pytest.raises(Refused, match=why):
+            backups.restore_backup(service.config, path, True, NOW)
+    assert service.config.database_path.read_bytes() == before
+    assert sorted(path.name for path in service.config.data_dir.glob("app.db*")) == ["app.db"]
+
+
+def test_a_damaged_database_can_be_replaced(backup, service):
+    damage(service.config.database_path)
+    _, aside = backups.restore_backup(service.config, backup, True, NOW)
+    assert aside.exists()
+    assert len(list_events(service.config.database_path)) == 2
+
+
+def test_restore_refuses_while_a_server_may_open_the_database(backup, service):
+    # As each worker does at its start; no connection is open yet.
+    storage.connect(service.config)
+    with pytest.raises(Refused, match="stop it first"):
+        backups.restore_backup(service.config, backup, True, NOW)
+    leave()
+    backups.restore_backup(service.config, backup, True, NOW)
+
+
+def test_restore_refuses_while_another_program_has_the_file_open(backup, service):
+    with contextlib.closing(apsw.Connection(str(service.config.database_path))) as shell:
+        shell.pragma("journal_mode", "wal")
+        shell.execute("SELECT COUNT(*) FROM post").fetchall()
+        with pytest.raises(Refused, match="another program"):
+            backups.restore_backup(service.config, backup, True, NOW)
+    assert len(list_events(service.config.database_path)) == 2
+
+
+def test_a_demonstration_is_never_restored(backup, service):
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        db.pragma("application_id", int.from_bytes(config.DEMONSTRATION_ID))
+    with pytest.raises(Refused, match="demonstration"):
+        backups.restore_backup(service.config, backup, True, NOW)
+
+
+# ---- what somebody else put into the file --------------------------------------------------------
+FOREIGN = {
+    "a trigger on insert": (
+        "CREATE TRIGGER steal AFTER INSERT ON post BEGIN UPDATE post SET status = 'verified' WHERE"
+        " id = NEW.id; END"
+    ),
+    "a trigger on update": "CREATE TRIGGER later AFTER UPDATE ON bot BEGIN DELETE FROM key; END",
+    "a view": "CREATE VIEW everything AS SELECT hash FROM key",
+    "an endless view": (
+        "CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+        " SELECT i FROM n"
+    ),
+    "a table": "CREATE TABLE luggage (words TEXT)",
+    "a virtual table": "CREATE VIRTUAL TABLE words USING fts5(body)",
+    "an index": "CREATE INDEX slow ON post (body)",
+    "an index over an expression": "CREATE INDEX costly ON post (length(hex(body)))",
+    "a column": "ALTER TABLE bot ADD COLUMN admin INTEGER DEFAULT 1",
+    "another kind of table": (
+        "DROP TABLE job; CREATE TABLE job (name TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL,"
+        " heartbeat_at INTEGER, last_success_at INTEGER, last_error TEXT, details TEXT NOT NULL)"
+        " WITHOUT ROWID, STRICT"
+    ),
+    "a generated column": "ALTER TABLE post ADD COLUMN loud TEXT AS (upper(body))",
+}
+REWRITTEN = {
+    "a check": (
+        "key",
+        'CREATE TABLE "key" (',
+        'CREATE TABLE "key" (CHECK (length(randomblob(1)) = 1), ',
+    ),
+    "a type": ("bot", '"bio" TEXT NOT NULL', '"bio" TEXT'),
+}
+
+
+def rewrite_schema(path, table, given, put):
+    """Change the SQL of a table where no statement could."""
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
+        assert given in sql
+        changed = sql.replace(given, put, 1)
+        # A table's constraint stands behind its columns.
+        if put.startswith(given):
+            changed = (
+                sql[: sql.rindex(")")]
+                + ", "
+                + put[len(given) :].rstrip(", ")
+                + sql[sql.rindex(")") :]
+            )
+        db.pragma("writable_schema", 1)
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (changed, table))
+
+
+def tamper(path, what):
+    if what in FOREIGN:
+        with contextlib.closing(apsw.Connection(str(path))) as db:
+            db.execute(FOREIGN[what])
+    else:
+        rewrite_schema(path, *REWRITTEN[what])
+
+
+@pytest.mark.parametrize("what", [*FOREIGN, *REWRITTEN])
+def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(
+    backup, tmp_path, what
+):
+    tamper(backup, what)
+    given = settings_for(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match="differs from what Candor creates"):
+        backups.restore_backup(given, backup, False, NOW)
+    assert not given.database_path.exists()
+    given.database_path.write_bytes(backup.read_bytes())
+    found = list(
+        database_checks.check_foreign(
+            backups.open_reading(given.database_path), given.database_path
+        )
+    )
+    assert found and all(finding.level == "wrong" for finding in found)
+
+
+def test_a_missing_index_and_a_foreign_header_are_noticed(backup):
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        db.execute("DROP INDEX attachment_open_wallet")
+        db.pragma("application_id", 0x47504B47)
+        told = foreign_schema.list_foreign(db)
+    assert told == [
+        "the index 'attachment_open_wallet' on 'attachment' is missing",
+        "its header names another program (application_id)",
+    ]
+
+
+LITESTREAM = (
+    "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
+    "CREATE TABLE _litestream_lock (id INTEGER)",
+)
+
+
+def test_what_litestream_notes_is_nobodys_harm_in_its_own_form_alone(backup, tmp_path):
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        for statement in LITESTREAM:
+            db.execute(statement)
+        assert foreign_schema.list_foreign(db) == []
+    backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        db.execute("ALTER TABLE _litestream_lock ADD COLUMN more TEXT DEFAULT (random())")
+        told = foreign_schema.list_foreign(db)
+    assert told == ["the table '_litestream_lock' isn't Candor's"]
+
+
+def test_a_list_of_migrations_that_is_no_table_is_refused(backup, tmp_path):
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        db.execute("ALTER TABLE schema_migration RENAME TO kept")
+        db.execute(
+            "CREATE VIEW schema_migration AS WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT"
+            " name FROM n) SELECT name FROM n"
+        )
+    with pytest.raises(Refused, match="not a Candor database"):
+        backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
+
+
+def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        db.execute("CREATE TABLE xyzzyplugh (id INTEGER)")
+    backup.write_bytes(backup.read_bytes().replace(b"xyzzyplugh", b"xyzzy\xff\xfeugh"))
+    with pytest.raises(Refused, match="UTF-8|differs from what Candor creates"):
+        backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
+
+
+def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, capsys):
+    """Whoever runs on it needs a backup all the same."""
+    storage.database.execute_sql(FOREIGN["a view"])
+    holding = backups.store_backup(service.config, tmp_path / "backup.db")
+    assert holding.foreign == ("the view 'everything' isn't Candor's",)
+    run_backup(service.config, argparse.Namespace(file=tmp_path / "backup.db", json=False))
+    assert "everything" in capsys.readouterr().err
+
+
+def test_no_connection_trusts_the_schema_of_its_file(service, tmp_path):
+    assert storage.database.execute_sql("PRAGMA trusted_schema").fetchone() == (0,)
+    assert storage.database.data_version()[0].pragma("trusted_schema") == 0
+    for db in (
+        apsw.Connection(str(tmp_path / "any.db")),
+        backups.open_reading(service.config.database_path),
+    ):
+        with contextlib.closing(db):
+            assert db.pragma("trusted_schema") == 0
+
+
+def test_a_statement_keeps_its_plan_whatever_is_bound(db):
+    """Else each run of one is planned anew where a table has a partial index."""
+
+    def plan(state, *values):
+        sql = f"SELECT id FROM paper_order WHERE period_id = 1 AND state = {state}"
+        return str(db.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall())
+
+    assert "paper_order_open" in plan("'open'")
+    assert "paper_order_open" not in plan("?", "open")
+
+
+class Openings(apsw.VFS):
+    """The files of this system, with the flags of each that was opened."""
+
+    def __init__(self):
+        super().__init__("openings", "")
+        self.flags = []
+
+    def xOpen(self, name, flags):
+        self.flags.append(flags[0])
+        return super().xOpen(name, flags)
+
+
+def test_storing_a_post_opens_no_file_to_undo_it(service):
+    """One that changes a thousand posts does: the test would see it."""
+    key, seen = service.make_bot().publish_key.text, Openings()
+    assert service.post({"eventId": "e-0", "body": "some words"}, key).status_code == 201
+    columns = ", ".join(sorted(models.Post._meta.columns.keys() - {"id", "uid", "event_id"}))
+    path = str(service.config.database_path)
+    store = f"""
+    WITH more (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM more WHERE n < ?)
+    INSERT INTO post (uid, event_id, {columns})
+    SELECT 'post' || n, 'event' || n, {columns} FROM post, more"""
+
+    def is_kept_in_file(statement, *values):
+        del seen.flags[:]
+        db.execute(statement, values)
+        return any(one & apsw.SQLITE_OPEN_SUBJOURNAL for one in seen.flags)
+
+    with contextlib.closing(apsw.Connection(path, vfs="openings")) as db:
+        db.execute("BEGIN")
+        assert not is_kept_in_file(store, 1)
+        db.execute("ROLLBACK")
+        db.execute(store, (1_000,))
+        db.execute("BEGIN")
+        assert is_kept_in_file("UPDATE post SET event_id = event_id || ' of another'")
+    seen.unregister()
+
+
+# ---- migrating -----------------------------------------------------------------------------------
+def test_a_newer_or_damaged_database_is_not_migrated(backup, service, monkeypatch):
+    path = service.config.database_path
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        db.execute(
+            "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
+        )
+    with pytest.raises(Refused, match="newer version"):
+        backups.migrate(service.config)
+    leave()
+
+
+# ---- the doctor ----------------------------------------------------------------------------------
+def complain(given, now=NOW):
+    """What the doctor calls wrong, as one text."""
+    return "\n".join(
+        f"{one.text} -> {one.advice}" for one in doctor.examine(given, now) if one.level == "wrong"
+    )
+
+
+def test_a_healthy_instance_has_nothing_wrong(service):
+    service.make_bot()
+    jobs.note_job("observer", "ok", NOW)
+    assert complain(service.config) == ""
+    assert all(one.advice for one in doctor.examine(service.config, NOW) if one.level == "wrong")
+
+
+def test_a_transaction_that_was_cut_off_is_undone_before_reading(tmp_path, service):
+    """A journal tells of it; a reader alone could not undo it."""
+    given, path = settings_for(tmp_path / "cut"), service.config.database_path
+    given.data_dir.mkdir(mode=0o700)
+    leave()
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        db.pragma("journal_mode", "delete")
+        # So that pages are written before the transaction ends.
+        db.pragma("cache_size", 1)
+        db.execute("BEGIN")
+        db.execute("CREATE TABLE more (id INTEGER)")
+        for _ in range(50):
+            db.execute("INSERT INTO more VALUES (randomblob(4000))")
+        for side in ("", "-journal"):
+            copy = given.data_dir / f"app.db{side}"
+            copy.write_bytes(path.with_name(f"app.db{side}").read_bytes())
+            copy.chmod(0o600)
+        db.execute("ROLLBACK")
+    assert complain(given) == ""
+    assert backups.store_backup(given, tmp_path / "safe.db").foreign == ()
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
+    folder, database = service.config.data_dir, service.config.database_path
+    (folder / "secret_key").write_text("")
+    (folder / "app.db.before-0002_more").write_bytes(b"x")
+    (folder / "notes.txt").write_text("mine")
+    (folder / "server.log").touch(0o600)
+    os.chmod(folder / "notes.txt", 0o644)
+    os.chmod(folder, 0o755)
+    service.make_bot()
+    models.Owner.update(created_at=NOW - 7_200_000).execute()
+    jobs.note_job("observer", "failing", NOW, "every endpoint is paused")
+    jobs.note_job("scout", "ok", NOW - 600_000)
+    told = complain(service.config)
+    for words in (
+        "secret_key is too short",
+        "notes.txt",
+        "observer is failing (every endpoint is paused)",
+        "the job scout has not run since",
+        "chmod 600",
+    ):
+        assert words in told
+    looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
+    assert any("before a migration" in text for text in looked) and any(
+        "notes.txt" in text and "does not know" in text for text in looked
+    )
+    # What `app.py demo` writes, and says where.
+    assert not any("server.log" in text for text in looked)
+    assert "the clock says" in complain(service.config, NOW - 3_600_000)
+    leave()
+    with contextlib.closing(apsw.Connection(str(database))) as db:
+        db.execute(
+            "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
+        )
+    assert "newer version" in complain(service.config)
+    database.write_bytes(b"not a database" * 100)
+    assert "cannot be read" in complain(service.config)
+
+
+def test_a_job_may_fail_for_an_hour(service):
+    service.make_bot()
+    for success_at, level in ((NOW - 3_000_000, "look"), (NOW - 4_000_000, "wrong")):
+        jobs.note_job("observer", "ok", success_at)
+        jobs.note_job("observer", "failing", NOW, "every endpoint is paused")
+        assert [
+            one.level
+            for one in doctor.examine(service.config, NOW)
+            if "observer is failing" in one.text
+        ] == [level]
+
+
+def test_the_doctor_finds_broken_pages_and_rows(service):
+    for n in range(40):
+        service.make_bot(f"Bot {n}")
+    with storage.database.connection_context():
+        storage.database.execute_sql("PRAGMA foreign_keys = OFF")
+        storage.database.execute_sql("DELETE FROM owner WHERE id = 1")
+    assert "a row of bot names a missing row of owner" in complain(service.config)
+    leave()
+    damage(service.config.database_path)
+    assert "restore the newest backup" in complain(service.config)
+
+
+def test_the_doctor_notices_a_read_only_or_missing_database(service):
+    service.make_bot()
+    leave()
+    path = service.config.database_path
+    path.chmod(0o400)
+    assert "app.db is read-only" in complain(service.config)
+    for file in service.config.data_dir.glob("app.db*"):
+        # a reader made app.db-shm, with the mode of app.db
+        file.chmod(0o600)
+    assert complain(service.config) == ""
+    (service.config.data_dir / "secret_key").write_text("0" * 64)
+    path.unlink()
+    assert "app.db is missing" in complain(service.config)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE session SET seen_at = ?",
+        "UPDATE wallet SET polled_at = ?",
+        "UPDATE key SET created_at = ?",
+    ],
+)
+def test_the_doctor_notices_rows_from_the_future(service, change):
+    """A clock ran ahead and was set right, or it is behind now."""
+    bot = service.make_bot()
+    models.Session.create(owner=bot.owner, hash="0" * 64, created_at=NOW, seen_at=NOW)
+    models.Wallet.create(address="a", bot=bot.bot, created_at=NOW)
+    assert complain(service.config) == ""
+    storage.database.execute_sql(change, (NOW + 86_400_000,))
+    told = complain(service.config)
+    assert "1 d behind the newest time" in told and "timedatectl set-ntp true" in told
+    assert "If it is right, it ran ahead" in told
+    assert "before this program was" in complain(service.config, 1_000)
+
+
+@pytest.mark.parametrize(
+    "off_seconds, words, advice",
+    [
+        (-7_500, "2 h 5 min behind", "the clock is wrong"),
+        (90_061, "1 d 1 h later", "the endpoint lags"),
+        (100, "1 min 40 s later", "the endpoint lags"),
+    ],
+)
+def test_the_doctor_says_by_how_much_the_clock_differs_from_a_node_s(off_seconds, words, advice):
+    told = doctor.compare_clock(2, NOW, NOW + 1000 * off_seconds)
+    assert told.level == "wrong" and "endpoint 2" in told.text
+    assert told.text.endswith(words) and advice in told.advice and "timedatectl" in told.advice
+
+
+def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
+    """By the next start in DATA_DIR, by the next backup to the same file elsewhere; what another
+    process is writing stays.
+    """
+    folder = service.config.data_dir
+    for name in (
+        ".app.db.before-0002_more.77.partial",
+        ".app.db.before-0002_more.77.partial-journal",
+    ):
+        (folder / name).write_bytes(b"half")
+    (tmp_path / ".backup.db.77.partial").write_bytes(b"half")
+    busy = tmp_path / ".backup.db.78.partial"
+    with open(busy, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
+        assert any("left by an interrupted copy" in text for text in looked)
+        backups.store_backup(service.config, tmp_path / "backup.db")
+        assert busy.exists() and not (tmp_path / ".backup.db.77.partial").exists()
+    leave()
+    backups.migrate(service.config)
+    assert not list(folder.glob(".*"))
+    leave()
+
+
+def test_the_doctor_needs_no_instance(tmp_path):
+    assert complain(settings_for(tmp_path / "nothing")) == ""
+    assert not (tmp_path / "nothing").exists()
+
+
+# ---- with a real server --------------------------------------------------------------------------
+def test_a_running_server_is_backed_up_and_not_restored_into(tmp_path):
+    from bench._ports import find_port, wait_for
+
+    port = find_port()
+    env = {
+        **os.environ,
+        "DATA_DIR": str(tmp_path / "data"),
+        "PORT": str(port),
+        "OBSERVER_INTERVAL_SECONDS": "0",
+        "SCOUT_INTERVAL_SECONDS": "0",
+        "PAPER_INTERVAL_SECONDS": "0",
+    }
+
+    def command(*args):
+        return subprocess.run(
+            [sys.executable, "app.py", *args], cwd=ROOT, env=env, capture_output=True, text=True
+        )
+
+    server = subprocess.Popen(
+        [sys.executable, "app.py", "run"],
+        cwd=ROOT,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(port)
+        assert command("backup", str(tmp_path / "backup.db")).returncode == 0
+        refused = command("restore", str(tmp_path / "backup.db"), "--replace")
+        assert refused.returncode == 1 and "stop it first" in refused.stderr
+        assert "a server is running here" in command("doctor").stdout
+    finally:
+        server.terminate()
+        server.wait(60)
+    done = command("restore", str(tmp_path / "backup.db"), "--replace", "--json")
+    assert done.returncode == 0 and "keptAside" in done.stdout
+    assert command("doctor").returncode == 0

@@ -1,0 +1,191 @@
+"""A price that falls beyond the bound: what a second provider says of it, what is stored, and what
+it does to who holds the token.
+"""
+
+import json
+
+import pytest
+from fakemarket import SECOND, address
+from tape import MINUTE, START, Tape, adds_up, fills
+from test_engine import told
+from test_papertrade import RISE, Stage
+from test_scout import ONE, TWO, discover, market, world  # noqa: F401  fixtures
+
+import papertrade
+from market import store
+from market.rules import Fall, find_fall
+from market.tables import Snapshot, Token
+from paper.account import find_exclusion
+from paper.fills import SEEN_TWICE, SLIPPED
+from paper.tables import PaperFill
+from scout import judge_fall
+
+SOL = 10**9
+
+
+# ---- the scout asks ------------------------------------------------------------------------------
+@pytest.fixture
+def holding(world):  # noqa: F811
+    """A scout whose paper mode holds a token of 0.0025 SOL."""
+    discover(world, ONE, TWO)
+    world.tick()
+    store.replace_held([ONE])
+    return world
+
+
+def fall(holding, sol="0.0001", mint=ONE):
+    holding.market.price(mint, usd="0.02", sol=sol)
+    holding.seconds += 6
+    assert holding.scout.run_held(holding.now + 6_000) == (None, None)
+    newest = Snapshot.select().order_by(Snapshot.id.desc()).first()
+    return newest.fall_check and json.loads(newest.fall_check)
+
+
+def test_a_second_provider_is_asked_about_the_fall_of_a_held_token(holding):
+    """0.0025 to 0.0001 is a 25th. One request more is counted for GeckoTerminal."""
+    holding.market.agree(ONE, "0.00011")
+    assert fall(holding) == {"before": "0.0025", "price_sol": "0.00011", "problem": None}
+    assert holding.market.asked[SECOND] == 1
+    assert holding.scout.budgets["geckoterminal"].requests == 2
+    # The next snapshot is no fall any more.
+    assert fall(holding) is None and holding.market.asked[SECOND] == 1
+
+
+def test_nobody_is_asked_about_smaller_falls_and_tokens_nobody_holds(holding):
+    """0.0025 / 20 = 0.000125 is the bound."""
+    assert fall(holding, "0.000125") is None
+    store.replace_held([TWO])
+    assert fall(holding, "0.000001") is None
+    assert holding.market.asked[SECOND] == 0
+
+
+@pytest.mark.parametrize(
+    "answer, problem",
+    [
+        ({"status": 500}, "answered HTTP 500"),
+        ({"status": 429, "headers": {"Retry-After": "60"}}, "answered HTTP 429"),
+        ({"status": None}, "could not be reached, or the connection broke"),
+        ({"body": b"nonsense"}, "sent something that is not JSON"),
+        ({"body": b'{"data": [7]}'}, "1 entries could not be read"),
+        ({"body": b'{"data": []}'}, "told no price of this pool"),
+    ],
+)
+def test_without_an_answer_the_price_is_stored_and_the_reason_with_it(holding, answer, problem):
+    holding.market.answer(SECOND, **answer)
+    assert fall(holding) == {"before": "0.0025", "price_sol": None, "problem": problem}
+    assert Token.get(mint=ONE).price_sol == "0.0001"
+    # Its trouble is that of no other feed, and no reason to call prices stale.
+    assert holding.scout.prices.error is None
+
+
+def test_the_price_of_another_pool_confirms_nothing(holding):
+    holding.market.agree(ONE, "0.0001", pair=address(7))
+    holding.market.second[0]["attributes"]["address"] = address(8)
+    holding.market.second[0]["relationships"]["base_token"]["data"]["id"] = f"solana_{TWO}"
+    assert fall(holding)["problem"] == "told no price of this pool"
+
+
+@pytest.mark.parametrize(
+    "pair, price, problem, found",
+    [
+        ("pool", "0.01", None, ("0.01", None)),
+        # What was told before an answer broke off counts.
+        ("pool", "0.01", "answered HTTP 500", ("0.01", None)),
+        ("another", "0.01", None, (None, "told no price of this pool")),
+        ("pool", None, None, (None, "told no price of this pool")),
+        ("pool", None, "answered HTTP 500", (None, "answered HTTP 500")),
+    ],
+)
+def test_only_a_price_of_the_same_pool_is_an_answer(pair, price, problem, found):
+    told = store.Quote(ONE, "geckoterminal", None, None, price, *[None] * 6, None, pair)
+    assert judge_fall(Fall(ONE, "pool", "1"), told, problem) == ("1", *found)
+
+
+def test_a_limit_that_was_reached_is_named(holding):
+    holding.scout.falls.pace.pause(60)
+    assert fall(holding)["problem"] == "was not asked: its limit of requests was reached"
+    assert holding.market.asked[SECOND] == 0
+
+
+def test_a_fall_is_of_one_pool():
+    before = Fall(ONE, "pool", "1")
+    seen = store.Quote(ONE, "dexscreener", None, None, "0.01", *[None] * 6, None, "pool")
+    last = Token(mint=ONE, price_sol="1", pair="pool")
+    assert find_fall(seen, last) == before
+    for other in (
+        Token(mint=ONE, price_sol="1", pair="another"),
+        Token(mint=ONE, price_sol=None, pair="pool"),
+        Token(mint=ONE, price_sol="0.2", pair="pool"),
+    ):
+        assert find_fall(seen, other) is None
+
+
+# ---- paper mode believes -------------------------------------------------------------------------
+FALLEN = {"price": "0.00001", "fell_from_sol": "0.001"}
+
+
+def test_a_fall_that_two_providers_saw_counts_at_once():
+    """A hundredth of the price: marked on the first snapshot, left on the next one."""
+    one = told(0, leave=(3,))
+    tape = Tape([one]).play(3).play(A={**FALLEN, "second_price_sol": "0.000011"})
+    assert one.account.positions["A"].marked_at == START + 3 * MINUTE
+    tape.play(A={"price": "0.0000101"})
+    position = one.journal.positions[1]
+    assert position.closed_at == START + 4 * MINUTE and position.cash < -SOL * 9 // 10
+    assert (
+        find_exclusion(position.pipeline, position.marks, position.reason, reviewed=one.reviewed)
+        is None
+    )
+    assert not one.reviewed and adds_up(one)
+
+
+@pytest.mark.parametrize("second", [None, "0.001", "0.00005", "0"])
+def test_a_fall_that_the_second_provider_does_not_see_waits_for_the_next_snapshot(second):
+    """0.00005 is a twentieth of 0.001, and not below it."""
+    one = told(0, leave=(3,))
+    tape = Tape([one]).play(3).play(A={**FALLEN, "second_price_sol": second})
+    assert one.account.positions["A"].marked_at == START + 2 * MINUTE and not one.reviewed
+    # Two snapshots say it, whatever a second provider said.
+    tape.play(A={"price": "0.0000101"})
+    assert one.account.positions["A"].marked_at == START + 4 * MINUTE and not one.reviewed
+
+
+def test_a_fall_that_only_one_snapshot_of_one_provider_saw_is_reviewed():
+    one = told(0)
+    Tape([one]).play(3).play(A={**FALLEN, "second_price_sol": "0.001"}).play()
+    assert [reason.code for reason in one.journal.review_reasons] == ["price_jump"]
+
+
+def test_a_fill_on_such_a_fall_says_what_it_rests_on():
+    """Sold in round 3 what was ordered in round 2; without the second provider in round 4."""
+    one, other = told(0, leave=(2,)), told(0, leave=(2,))
+    Tape([one]).play(3).play(A={**FALLEN, "second_price_sol": "0.00001"})
+    assert fills(one)[-1].side == "sell" and fills(one)[-1].marks[0] == SEEN_TWICE
+    Tape([other]).play(3).play(A=FALLEN).play(A={"price": "0.0000101"})
+    assert fills(other)[-1].at == START + 4 * MINUTE and fills(other)[-1].marks == (SLIPPED,)
+
+
+def test_liquidity_that_is_gone_needs_no_second_provider():
+    one = told(0)
+    Tape([one]).play(3).play(A={**FALLEN, "pool": "0", "liquidity": "0"})
+    assert one.journal.positions[1].reason == "liquidity_gone" and not one.reviewed
+
+
+def test_what_the_second_provider_said_is_part_of_the_proof(db, settings, monkeypatch):
+    """A purchase that was on its way fills on the fall itself."""
+    monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
+    stage = Stage(settings).list_token()
+    made = stage.trader()
+    stage.play(RISE[:14])
+    seen = stage.snapshot(price="0.00002")
+    seen.fall_check = json.dumps({"before": RISE[13], "price_sol": "0.00002", "problem": None})
+    seen.save()
+    stage.tick()
+    bought = PaperFill.get()
+    assert bought.snapshot == seen.id and json.loads(bought.marks) == [SEEN_TWICE]
+    assert papertrade.rebuild_trader(made, stage.now) == []
+    seen.fall_check = None
+    seen.save()
+    assert papertrade.rebuild_trader(made, stage.now) == [
+        "period 1, order 1, attempt 1: another fill"
+    ]

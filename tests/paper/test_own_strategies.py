@@ -1,0 +1,622 @@
+"""Strategies of the operator's own: a file decides as a family does, and fails alone."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+from types import SimpleNamespace
+
+import ground
+import pytest
+from tape import quote, token
+from test_cli import cli, shown  # noqa: F401  (a fixture)
+from test_legacy import closed, make_trader, said
+from test_papertrade import START, Stage, facts
+
+from accounts import traders
+from accounts.problem import Problem
+from paper import own, own_child
+from paper.account import Position as Held
+from paper.market import Check, Flow, View
+from paper.own import OwnFiles
+from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, public_name
+from paper.tables import Period, Trader
+from paper.trader import OwnFault
+
+ROOT = Path(__file__).resolve().parents[2]
+FALL = ["0.001"] * 6 + ["0.0008"] * 3
+BEGINNING = """
+from dataclasses import dataclass
+from paper.strategies import Enter, Exit, Strategy, setting
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Strategy):
+    mine: int = setting(1, 0, 9)
+    def enter(self, view):
+        {enter}
+    def leave(self, view, position):
+        {leave}
+
+STRATEGY = Mine
+"""
+
+
+@pytest.fixture
+def place(db, settings, monkeypatch):
+    """A stage whose operator has files, and write(name, text) that puts one there."""
+    monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
+    settings = ground.change(settings, own_strategies="on")
+    folder = settings.data_dir / "strategies"
+    folder.mkdir(mode=0o700)
+    made = Stage(settings).list_token()
+    made.write = lambda name, text: (folder / f"{name}.py").write_text(text)
+    made.folder = folder
+    yield made
+    made.job.own.close()
+
+
+def follow(place, family, name="Dora"):
+    with_files = OwnFiles(place.folder.parent, "on")
+    try:
+        return traders.create_trader(
+            name, family, START - 60_000, start="standard", own=with_files
+        ).trader
+    finally:
+        with_files.close()
+
+
+def test_the_example_buys_a_dip_and_its_record_says_whose_it_is(place):
+    shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
+    trader = follow(place, "own:dip_buyer")
+    place.play([*FALL, "0.00085", "0.00086"])
+    # Its random-entry twins have orders too.
+    period = Period.get(Period.twin == 0)
+    assert [(order.side, order.reason) for order in period.orders] == [
+        ("buy", "dip"),
+        ("sell", "made_up"),
+    ]
+    assert period.positions.get().reason == "made_up" and not place.job.troubles
+    from web.api import paper
+
+    told = paper.find_trader(trader.uid, place.now)["strategy"]
+    assert (told["family"], told["own"]) == ("own:dip_buyer", True)
+    families = paper.compare_families(place.now)["families"]
+    assert len(families) == 4 and not any(one["traders"] for one in families)
+
+
+@pytest.mark.parametrize(
+    "enter, leave, said",
+    [
+        ("return 1 / 0", "return None", "ZeroDivisionError in line 9"),
+        ("return True", "return None", "decided bool"),
+        ("return Exit('sold')", "return None", "decided Exit"),
+        ("return Enter('Bad reason', '')", "return None", "decided Enter"),
+        ("import os; os._exit(3)", "return None", "its process ended"),
+        ("return bytearray(10**10)", "return None", "MemoryError in line 9"),
+        ("return Enter('go', 'x' * 999)", "return Enter('a', 'b')", "decided Enter"),
+        ("return Enter('go', 'go')", "return Exit('sold', 0)", "decided Exit"),
+    ],
+)
+def test_a_file_that_fails_stops_its_traders_alone(place, enter, leave, said):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    mine, other = follow(place, "own:mine"), place.trader("Ada", start="standard")
+    place.write("mine", BEGINNING.format(enter=enter, leave=leave))
+    place.play(["0.001"] * 4)
+    (trouble,) = place.job.troubles.values()
+    assert (
+        said in trouble.what
+        and "@dora is put off because its strategy file mine.py" in trouble.what
+    )
+    (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
+    assert said in line["detail"]
+    assert Trader.get_by_id(other.id).phase and mine.id != other.id
+
+
+@pytest.mark.parametrize(
+    "text", ["this is no Python", "x = 1", "STRATEGY = 7", "import nothing_of"]
+)
+def test_a_file_that_is_no_strategy_is_a_sentence(place, text):
+    place.write("mine", text)
+    with pytest.raises(Problem, match="strategy file mine.py failed"):
+        follow(place, "own:mine")
+
+
+def test_the_single_file_cannot_run_one_and_says_so(place, monkeypatch):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    monkeypatch.setattr(own.sys, "frozen", True, raising=False)
+    with pytest.raises(Problem, match="the single file has no Python"):
+        follow(place, "own:mine")
+
+
+def test_a_relative_data_dir_is_found(place, monkeypatch):
+    """As `DATA_DIR` is by default."""
+    shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
+    monkeypatch.chdir(place.folder.parent.parent)
+    files = OwnFiles(Path(place.folder.parent.name), "on")
+    try:
+        assert files.read_strategy("own:dip_buyer", {}).name == "own:dip_buyer"
+    finally:
+        files.close()
+
+
+def test_an_endless_loop_ends(place, monkeypatch):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    follow(place, "own:mine")
+    follow(place, "own:mine", "Dara")
+    monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
+    place.write("mine", BEGINNING.format(enter="\n        while True: pass", leave="return None"))
+    place.play(["0.001"])
+    # One of them waited for it; both are put off.
+    assert len(place.job.troubles) == 2
+    assert all("no answer within" in one.what for one in place.job.troubles.values())
+
+
+# Five at most. Each leaves its session, as its own child, and would sleep beyond the server.
+FORKS = """
+for number in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            open(f"started-{os.getpid()}", "w").close()
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+"""
+SPAWNS = """
+with open("started-" + str(subprocess.Popen(["sleep", "600"]).pid), "w"):
+    pass
+"""
+# posix_spawn uses vfork.
+POSIX_SPAWNS = """
+with open("started-" + str(os.posix_spawn("/bin/sleep", ["sleep", "600"], {})), "w"):
+    pass
+"""
+WORKS = """
+process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+process.start()
+open(f"started-{process.pid}", "w").close()
+"""
+
+
+@pytest.fixture
+def started(place):
+    """started() -> the processes that files said they started; they are killed in the end"""
+
+    def find():
+        return [int(one.name.removeprefix("started-")) for one in place.folder.glob("started-*")]
+
+    yield find
+    for pid in find():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("text", [FORKS, SPAWNS, POSIX_SPAWNS, WORKS])
+def test_a_file_cannot_start_processes(place, started, text):
+    """Not one that leaves its session either, so none outlives the strategy or the server."""
+    imports = "import multiprocessing, os, subprocess, time\n"
+    place.write("mine", imports + text + BEGINNING.format(enter="return None", leave="return None"))
+    with pytest.raises(Problem, match=r"strategy file mine.py failed \((Permission|BlockingIO)Err"):
+        follow(place, "own:mine")
+    assert started() == []
+
+
+def test_a_file_may_start_threads(place):
+    text = "import threading\none = threading.Thread(target=print)\none.start()\none.join()\n"
+    place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
+    assert follow(place, "own:mine").family == "own:mine"
+
+
+@pytest.mark.parametrize("kind", ["Enter", "Refusal"])
+def test_control_characters_of_a_file_reach_no_diary(place, kind):
+    """NUL, ESC, a C1 control, half a surrogate pair, a bidi override and a line break."""
+    hostile = r"'a\0b\x1b[31mc\x9bd\ud800e\u202ef\n\tg'"
+    enter = f"from paper.strategies import Refusal\n        return {kind}('go', {hostile})"
+    place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
+    follow(place, "own:mine")
+    place.play(["0.001"] * 4)
+    assert not place.job.troubles
+    details = {one["detail"] for one in facts("decision" if kind == "Enter" else "refusal")}
+    assert details == {"ab[31mcdef g"}
+
+
+def test_control_characters_of_what_a_file_raises_reach_no_diary(place):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    follow(place, "own:mine")
+    enter = r"raise type('Bad\x1b[2J\x07', (Exception,), {})"
+    place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
+    place.play(["0.001"])
+    (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
+    assert "(Bad[2J in line 9)" in line["detail"] and line["detail"].isprintable()
+
+
+@pytest.mark.parametrize("line", ["no JSON", "7", "[" * 100_000, '{"error": 7}', "{}"])
+def test_a_file_that_writes_into_its_answers_fails_alone(place, line):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    follow(place, "own:mine")
+    enter = (
+        "import gc, io, os\n        [out] = [one for one in gc.get_objects() if"
+        " isinstance(one, io.TextIOWrapper) and one.fileno() > 2]\n"
+        f"        out.write({line!r} + chr(10))"
+    )
+    place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
+    place.play(["0.001"])
+    (trouble,) = place.job.troubles.values()
+    assert "wrote something else than answers" in trouble.what
+
+
+def test_a_file_that_others_may_write_is_not_run(place):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    for path, mode, good in (
+        (place.folder / "mine.py", 0o664, 0o600),
+        (place.folder, 0o777, 0o700),
+    ):
+        os.chmod(path, mode)
+        with pytest.raises(Problem, match="others than this service"):
+            follow(place, "own:mine")
+        os.chmod(path, good)
+    (place.folder / "other.py").symlink_to(place.folder / "mine.py")
+    with pytest.raises(Problem, match=r"no plain file|may write"):
+        follow(place, "own:other")
+    with pytest.raises(Problem, match="no such file"):
+        follow(place, "own:nothing")
+
+
+def test_settings_have_the_bounds_of_the_file(place):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    files = OwnFiles(place.folder.parent, "on")
+    made = files.read_strategy("own:mine", {"mine": 9, "stopBps": 500})
+    assert made.stop_bps == 500 and made.given == (("mine", 9), ("stopBps", 500))
+    for bad in ({"mine": 10}, {"mine": "1"}, {"other": 1}, {"stopBps": 1}):
+        with pytest.raises(BadSetting):
+            files.read_strategy("own:mine", bad)
+    files.close()
+
+
+def test_what_a_file_tells_of_its_settings_holds_at_both_bounds():
+    shared = {public_name(one.name): [one.default, 1, 9] for one in fields(Strategy)}
+    file = SimpleNamespace(bounds={**shared, "mine": [4, 2, 6]})
+    for value in (2, 6):
+        made = own.make_strategy("own:mine", file, {"mine": value, "stopBps": 7})
+        assert (made.name, made.file) == ("own:mine", file)
+        assert made.given == (("mine", value), ("stopBps", 7)) and made.stop_bps == 7
+        # What is not given is as the file tells it.
+        assert (made.time_stop, made.size_bps) == (45, 1_000) and made.answers == {}
+    for value in (1, 7, True, "4", None):
+        with pytest.raises(BadSetting, match="^must be a whole number from 2 to 6$") as refused:
+            own.make_strategy("own:mine", file, {"mine": value})
+        assert refused.value.field == "mine"
+    known = ", ".join([*shared, "mine"])
+    with pytest.raises(BadSetting) as refused:
+        own.make_strategy("own:mine", file, {"mine": 4, "other": 1})
+    assert refused.value.args == (f"is no setting of this file; there are: {known}",)
+    assert refused.value.field == "other"
+
+
+def test_each_file_is_a_strategy_of_its_own(place):
+    """Each by its own bounds, whichever was asked first."""
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    wider = BEGINNING.replace("setting(1, 0, 9)", "setting(1, 0, 99)")
+    place.write("wider", wider.format(enter="return None", leave="return None"))
+    files = OwnFiles(place.folder.parent, "on")
+    assert files.read_strategy("own:wider", {"mine": 99}).given == (("mine", 99),)
+    with pytest.raises(BadSetting):
+        files.read_strategy("own:mine", {"mine": 99})
+    files.close()
+
+
+def test_a_file_reads_what_lies_beside_it(place):
+    (place.folder / "mints.txt").write_text("MintA")
+    text = "assert open('mints.txt').read() == 'MintA'\n"
+    place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
+    assert follow(place, "own:mine").family == "own:mine"
+
+
+def test_a_process_knows_no_secrets(place, monkeypatch):
+    monkeypatch.setenv("SECRET_KEY", "very secret")
+    text = "import os\nassert 'SECRET_KEY' not in os.environ\nprint('noise')\n"
+    place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
+    assert follow(place, "own:mine").family == "own:mine"
+
+
+def test_they_are_off_by_default_and_no_form_offers_them(db, settings, service):
+    assert settings.own_strategies == "off"
+    with pytest.raises(Problem, match="must be one of"):
+        traders.create_trader("Dora", "own:mine", START)
+    off = re.escape("strategies of the operator's own are off (OWN_STRATEGIES)")
+    with pytest.raises(Problem, match=off):
+        traders.create_trader("Dora", "own:mine", START, own=traders.list_own(settings))
+    assert "own:" not in service.get("/traders/new").text
+
+
+@pytest.mark.parametrize("family", ["own:dip_buyer", "momentum"])
+def test_posts_pages_and_feeds_say_whose_strategy_it_is(service, family):
+    trader = make_trader(service, "Dora")
+    Trader.update(family=family).where(Trader.id == trader.id).execute()
+    Period.update(next_position=2).where(Period.trader == trader).execute()
+    said(trader, 1)
+    closed(trader, 1, 5)
+    is_own = family.startswith("own:")
+    (post,) = service.get("/api/feed").json["data"]
+    assert (post["family"], post["ownStrategy"]) == (family, is_own)
+    of_trader = service.get(f"/api/traders/{trader.uid}").json
+    assert [one["id"] for one in of_trader["posts"]] == [post["id"]]
+    assert of_trader["strategy"]["own"] is is_own
+    assert service.get("/api/strategies").json["ownTraders"] == is_own
+    close = f"/traders/{trader.uid}/closes/{of_trader['closes'][0]['id']}"
+    label = "simulated · operator’s own strategy"
+    for path in (
+        *("/?label=simulated", f"/posts/{post['id']}", f"/embed/{post['id']}"),
+        *("/feed.atom?label=simulated", "/feed.json?label=simulated", f"/traders/{trader.uid}"),
+    ):
+        assert (label in service.get(path).text) is is_own, path
+    whose = "own strategy of this instance’s operator: dip buyer"
+    for path in ("/traders", f"/traders/{trader.uid}", close):
+        assert (whose in service.get(path).text) is is_own, path
+    told = "1 trader follows a strategy of this instance’s operator. It is in none of these"
+    assert (told in service.get("/strategies").text) is is_own
+
+
+def test_one_is_backtested_by_the_command(cli, tmp_path, monkeypatch, settings):  # noqa: F811
+    monkeypatch.setenv("OWN_STRATEGIES", "on")
+    folder = tmp_path / "data" / "strategies"
+    folder.mkdir(mode=0o700)
+    shutil.copy(ROOT / "examples/dip_buyer.py", folder)
+    stage = Stage(settings).list_token()
+    for price in [*FALL, "0.00085", "0.00086"]:
+        stage.snapshot(price=price)
+        stage.round += 1
+    found = shown(
+        cli,
+        "trader",
+        "backtest",
+        "--family",
+        "own:dip_buyer",
+        "--set",
+        "fallBps=900,1500",
+        "--quiet",
+    )
+    assert found["lookAhead"]["same"] is True and len(found["candidates"]) == 2
+    made = shown(
+        cli, "trader", "create", "--name", "D", "--family", "own:dip_buyer", "--set", "fallBps=900"
+    )
+    assert made["traderId"] and Trader.get().settings == '{"fallBps":900}'
+
+
+# ---- without a process ---------------------------------------------------------------------------
+class Child:
+    """In the place of a process: it answers so, or its pipe is closed."""
+
+    def __init__(self, line=None):
+        self.line, self.killed = line, False
+        self.stdin = self.stdout = self
+
+    def write(self, text):
+        if self.line is None:
+            raise BrokenPipeError
+        self.asked = json.loads(text)
+
+    def flush(self):
+        pass
+
+    def readline(self, most):
+        return self.line
+
+    def kill(self):
+        pass
+
+    def end(self):
+        self.killed = True
+
+
+def with_child(path, line=None):
+    file = own.OwnFile(path)
+    file._child = Child(line)
+    return file
+
+
+def test_a_file_that_is_gone_or_changed_ends_its_process(tmp_path):
+    path = tmp_path / "mine.py"
+    file = with_child(path)
+    child, file._changed_at = file._child, -1
+    file.begin()
+    assert not child.killed
+    path.write_text("x = 1")
+    file.begin()
+    assert child.killed and file._child is None
+
+
+@pytest.mark.parametrize(
+    "line, why",
+    [
+        (None, "its process ended"),
+        (b"cut", "no answer within"),
+        (b'{"error": "ValueError in line 3"}\n', "ValueError in line 3"),
+        (b'{"answer": {"mine": [1, 0, 9]}}\n', "other settings than a strategy has"),
+        (b'{"answer": []}\n', "other settings than a strategy has"),
+    ],
+)
+def test_a_process_that_answers_no_settings_is_ended_with_a_reason(tmp_path, line, why):
+    file = with_child(tmp_path / "mine.py", line)
+    child = file._child
+    with pytest.raises(OwnFault, match=why):
+        file.bounds
+    assert child.killed
+    # It is not asked again in this tick.
+    with pytest.raises(OwnFault, match=why):
+        file.ask({})
+    file.begin()
+    assert file._failed is None
+
+
+def test_a_folder_is_no_file_to_run(tmp_path):
+    folder = tmp_path / "mine.py"
+    folder.mkdir(mode=0o700)
+    with pytest.raises(OwnFault, match="it is no plain file"):
+        own.OwnFile(folder)._check_file()
+    with pytest.raises(OwnFault, match="there is no such file"):
+        own.OwnFile(tmp_path / "none.py")._check_file()
+
+
+def test_as_many_answers_are_taken_as_tokens_were_asked_about(tmp_path):
+    seen = View(token(), (quote(0),), ())
+    answer = b'{"answer": [["Enter", "dip", "deep"]]}\n'
+    strategy = own.OwnStrategy(name="own:mine", file=with_child(tmp_path / "mine.py", answer))
+    # It was not prepared for this token.
+    assert strategy.enter(seen) == Enter("dip", "deep")
+    with pytest.raises(OwnFault, match="something else than asked"):
+        strategy.prepare([seen, seen])
+    strategy.file._failed, strategy.file._child = None, Child(b'{"answer": 7}\n')
+    with pytest.raises(OwnFault, match="something else than asked"):
+        strategy.prepare([seen])
+
+
+HELD = Held(1, "A", "AA", 6, 1, None, 1, 1, 1, 1, held=7, marks=("stale_price",))
+LONG = "x" * 39
+
+
+@pytest.mark.parametrize(
+    "ask, answer, found",
+    [
+        ("enter", None, None),
+        ("enter", ["Enter", "a" + LONG, "y" * 201], Enter("a" + LONG, "y" * 200)),
+        ("enter", ["Refusal", "a_1", ""], Refusal("a_1", "")),
+        ("enter", ["Enter", "aa" + LONG, ""], "Enter"),
+        ("enter", ["Exit", "sold", 1], "Exit"),
+        ("enter", ["Enter", "go", 7], "Enter"),
+        ("enter", [], "list"),
+        ("enter", ["z" * 41], "z" * 40),
+        ("enter", True, "bool"),
+        ("leave", None, None),
+        ("leave", ["Exit", "sold", 1], Exit("sold", 1)),
+        ("leave", ["Exit", "sold", 10_000], Exit("sold")),
+        ("leave", ["Exit", "sold", 0], "Exit"),
+        ("leave", ["Exit", "sold", 10_001], "Exit"),
+        ("leave", ["Exit", "Sold", 1], "Exit"),
+        ("leave", {"Exit": 1}, "dict"),
+    ],
+)
+def test_a_decision_is_one_of_few(tmp_path, ask, answer, found):
+    """Names of at most 40 letters, 200 letters of detail, 1 to 10,000 parts of a position."""
+    child = Child(json.dumps({"answer": [answer] if ask == "enter" else answer}).encode() + b"\n")
+    file = with_child(tmp_path / "mine.py", b"")
+    file._child = child
+    strategy = own.OwnStrategy(name="own:mine", given=(("mine", 5),), file=file)
+    seen = View(token(), (quote(0),), ())
+
+    def decide():
+        return strategy.enter(seen) if ask == "enter" else strategy.leave(seen, HELD)
+
+    if isinstance(found, str):
+        why = f"it decided {found}, which is no decision here"
+        with pytest.raises(OwnFault) as refused:
+            decide()
+        assert refused.value.args == (f"its strategy file mine.py failed ({why})",)
+    else:
+        assert decide() == found
+    about = {"view": own.show_view(seen), "position": {**asdict(HELD), "marks": ["stale_price"]}}
+    asked = about if ask == "leave" else {"views": [about["view"]]}
+    told = {"ask": ask, "settings": {"mine": 5}, **asked}
+    assert child.asked == json.loads(json.dumps(told))
+
+
+# ---- what its process does, in this one ----------------------------------------------------------
+def answer(monkeypatch, path, *questions):
+    """What the process of a file says to these lines, and the alarms that it set."""
+    answers, alarms = io.StringIO(), []
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in questions]
+    # Answers go where it would print to, and what the file prints goes where errors do.
+    told = {
+        "dup": {1: 7}.__getitem__,
+        "dup2": lambda *numbers: {(2, 1): None}[numbers],
+        "fdopen": lambda number, *given, **more: {(7, "w", "utf-8"): answers}[
+            (number, *given, *more.values())
+        ],
+    }
+    fake = SimpleNamespace(**told)
+    monkeypatch.setattr(own_child, "os", fake)
+    # It would bind this process for good.
+    monkeypatch.setattr(own_child, "forbid_processes", lambda: None)
+    monkeypatch.setattr(own_child.signal, "alarm", alarms.append)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
+    monkeypatch.setitem(sys.modules, "own_strategy", None)
+    own_child.main([str(path)])
+    return [json.loads(line) for line in answers.getvalue().splitlines()], alarms
+
+
+def test_each_line_gets_one_answer_within_half_a_minute(tmp_path, monkeypatch):
+    path = tmp_path / "mine.py"
+    enter = "return Enter('go', str(self.mine)) if view.token.checks[0].status == 'pass' else None"
+    leave = "return Exit('sold', position.held) if position.marks else Refusal('a', 'b')"
+    path.write_text(
+        BEGINNING.format(enter=enter, leave=leave).replace("import Enter", "import Refusal, Enter")
+    )
+    seen = own.show_view(View(token(), (quote(0),), (Flow(1, "w", "buy", 2),)))
+    unchecked = own.show_view(View(token(checks=(Check("supply", "fail"),)), (quote(0),), ()))
+    held = asdict(Held(1, "A", "AA", 6, 1, None, 1, 1, 1, 1, held=7, marks=("stale_price",)))
+    found, alarms = answer(
+        monkeypatch,
+        path,
+        {"ask": "describe"},
+        {"ask": "enter", "settings": {"mine": 5}, "views": [seen, unchecked]},
+        {"ask": "leave", "settings": {}, "view": seen, "position": held},
+        {"ask": "leave", "settings": {}, "view": seen, "position": {**held, "marks": []}},
+        "no JSON",
+    )
+    described, *decided, failed = found
+    assert described["answer"]["mine"] == [1, 0, 9]
+    assert described["answer"]["stopBps"] == [1_000, 50, 9_000]
+    assert [one["answer"] for one in decided] == [
+        [["Enter", "go", "5"], None],
+        ["Exit", "sold", 7],
+        ["Refusal", "a", "b"],
+    ]
+    assert failed == {"error": "JSONDecodeError"} and alarms == [30, 0] * 5
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("x = 1", "NotAStrategy"),
+        ("STRATEGY = int", "NotAStrategy"),
+        ("from paper.strategies import Enter as STRATEGY", "NotAStrategy"),
+        ("from paper.strategies import Strategy\nSTRATEGY = Strategy()", "NotAStrategy"),
+        ("\n1 / 0", "ZeroDivisionError in line 2"),
+        ("raise SystemExit", "SystemExit in line 1"),
+    ],
+)
+def test_of_what_a_file_raises_its_kind_and_line_are_told(tmp_path, monkeypatch, text, error):
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    assert answer(monkeypatch, path, {"ask": "describe"})[0] == [{"error": error}]
+
+
+def test_a_file_sees_what_a_strategy_sees():
+    """As JSON and back; what is seen of a token is compared field by field."""
+    checks, flows = (Check("supply", "pass"), Check("lock", "warn")), (Flow(1, "w", "buy", 2, 3),)
+    window = quote(0), quote(1, pair="P", volume1h_usd="7", market_cap_usd="9", price_usd="0.2")
+    seen = View(token(checks=checks, transfer_fee_bps=5), window, flows)
+    assert own_child.read_view(json.loads(json.dumps(own.show_view(seen)))) == seen
+
+
+def test_a_file_that_was_changed_within_a_second_is_read_anew(tmp_path, monkeypatch):
+    path = tmp_path / "mine.py"
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setitem(sys.modules, "own_strategy", None)
+    for bound in (1, 2):
+        text = BEGINNING.format(enter="return None", leave="return None")
+        path.write_text(text.replace("setting(1, 0, 9)", f"setting({bound}, 0, 9)"))
+        os.utime(path, (10**9, 10**9))
+        kind = own_child.load_strategy(str(path))
+        assert own_child.reply(kind, {"ask": "describe"})["mine"] == [bound, 0, 9]
+
+
+def test_what_is_no_decision_is_told_by_its_type():
+    assert own_child.show_found(7) == ["int"] and own_child.show_found(None) is None

@@ -1,0 +1,593 @@
+"""What an account, a position and its close are worth, to the lamport; and what is remembered of
+them. All by hand, without a market.
+"""
+
+from dataclasses import replace
+from hashlib import sha256
+from types import SimpleNamespace
+
+import orjson
+import pytest
+from tape import START, quote, token, trader
+
+from accounts import traders
+from chain.reading.pools import PoolReading, State
+from paper import engine, store
+from paper.account import (
+    EXCLUDING,
+    PIPELINE,
+    STARTING_CASH,
+    Account,
+    Position,
+    find_exclusion,
+    public_id,
+)
+from paper.engine import Market
+from paper.fills import (
+    MAX_ATTEMPTS,
+    MAX_NETWORK_FEE,
+    MODEL,
+    NEVER_TRADED,
+    RENT,
+    Fill,
+    NetworkCosts,
+    Order,
+    remember,
+)
+from paper.market import ALL_SOL, SCALE, Snapshot
+from paper.rules import Pause, Phase
+from paper.store import CloseRow, LoadedTrader, RememberedRow, ReviewRow
+from paper.strategies import Refusal
+from paper.tables import DiaryEntry, EquityMark, PaperOrder, PaperPost, Review
+from paper.tables import Position as StoredPosition
+from paper.trader import (
+    DiaryLine,
+    FaultKey,
+    Faults,
+    Journal,
+    Leg,
+    ReviewReason,
+    Ticket,
+    refusal_key,
+    refuse,
+)
+from storage.rows import select
+
+SOL = 10**9
+# Two thousandths of a SOL for a whole token.
+DEAR = 2 * SCALE // 1000
+
+
+def order(number=1, side="buy", amount=SOL, **more):
+    return Order(
+        "ada", number, "A", "AA", 6, side, amount, "told", 1, START, START, START + 1, **more
+    )
+
+
+def bought(snapshot=7, **more):
+    """1,000 tokens worth 0.96 SOL, for 0.98: 0.02 of slippage; fees of 0.0025 and 0.00003."""
+    told = {"raw": 10**9, "mid": 960_000_000, "slippage": 20_000_000, "pool_fee": 2_500_000}
+    told |= {"network_fee": 30_000, "rent": RENT, **more}
+    return Fill(1, "A", "buy", snapshot, START + 9_000, 1, START, **told)
+
+
+def sold(raw, **more):
+    """So many tokens, worth a SOL at the snapshot's price; 0.01 lost and two fees."""
+    told = {"mid": SOL, "slippage": 10_000_000, "pool_fee": 2_475_000, "network_fee": 40_000}
+    return Fill(2, "A", "sell", 8, START + 20_000, 2, START, raw=raw, **{**told, **more})
+
+
+# ---- one position --------------------------------------------------------------------------------
+def test_a_position_is_worth_what_its_pool_would_pay_or_else_its_price():
+    """2,500 tokens at 0.002 are 5 SOL; more than all SOL there is would fit in no column."""
+    one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, raw=2_500 * 10**6)
+    assert one.value == 5 * SOL
+    assert replace(one, worth=7).value == 7 and replace(one, worth=0).value == 0
+    assert replace(one, raw=10**30).value == ALL_SOL
+
+
+def test_an_entry_price_is_the_mean_of_the_snapshots_prices():
+    """3 SOL for 1,500 tokens; next to nothing for many is still a price."""
+    one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
+    assert replace(one, mid_bought=3 * SOL, bought_raw=1_500 * 10**6).entry_price == DEAR
+    assert replace(one, mid_bought=1, bought_raw=10**30).entry_price == 1
+
+
+def test_a_purchase_and_two_sales_add_up():
+    """Cash: -0.98 - 0.0025 - 0.00003 - rent, then 0.99 - 0.002475 - 0.00004 twice, the rent back
+    with the last.
+    """
+    account = Account()
+    first = account.place(**_fields(order()))
+    filled, held = account.apply(first, bought(), quote(0, pair="P"))
+    paid = 982_530_000 + RENT
+    assert account.cash == STARTING_CASH - paid == STARTING_CASH + held.cash
+    seen = quote(0, pair="P")
+    price, opened = SCALE // 1000, START + 9_000
+    assert held == Position(
+        *(1, "A", "AA", 6, opened, 300_000_00, price, START, seen.id, price),
+        raw=10**9,
+        bought_raw=10**9,
+        mid_bought=960_000_000,
+        slippage=20_000_000,
+        fees=2_530_000,
+        rent=RENT,
+        cash=-paid,
+        spent=982_530_000,
+        latency_ms=9_000,
+        pair="P",
+    )
+    assert (first.number, account.next_order, account.next_position) == (1, 2, 2)
+    assert (filled.attempts, filled.done, filled.remaining) == (1, 982_500_000, 17_500_000)
+
+    sale = account.place(**_fields(order(side="sell", amount=10**9)))
+    sale, part = account.apply(sale, sold(4 * 10**8), quote(1))
+    got = SOL - 10_000_000 - 2_475_000 - 40_000
+    assert (part.raw, part.reduced, part.closed_at, part.mid_sold) == (6 * 10**8, True, None, SOL)
+    assert sale.done == 4 * 10**8 and account.cash == STARTING_CASH - paid + got
+    sale, done = account.apply(sale, sold(6 * 10**8, rent=-RENT, reason="stop"), quote(2))
+    assert (done.raw, done.rent, done.reason, done.closed_at) == (0, 0, "stop", START + 20_000)
+    # Gross 2 - 0.96 SOL, less slippage of 0.04 and fees of 0.00253 and twice 0.002515.
+    assert done.gross == 1_040_000_000
+    assert done.cash == 1_040_000_000 - 40_000_000 - 2_530_000 - 5_030_000
+    assert account.cash == STARTING_CASH + done.cash and not account.positions
+    assert done.latency_ms == 20_000 and account.lost_fees == 0
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_positions_and_orders_are_read_as_they_were_stored(reduced):
+    """Figures beyond 63 bits too, which no column of integers holds."""
+    huge = 2**64 - 1
+    position = Position(
+        *(3, "A", "AA", 6, START, 300_000_00, huge, START + 1, 9, huge),
+        **{"held": 4, "reduced": reduced, "raw": huge, "bought_raw": huge, "mid_bought": 5},
+        **{"mid_sold": 6, "slippage": 7, "fees": 8, "rent": 9, "cash": -10, "spent": 11},
+        **{"latency_ms": 12, "worth": 13, "pair": "P", "marks": ("stale_price", "uncalibrated")},
+    )
+    assert store.read_position(store.show_position(position, 7)) == position
+    for kept in (order(amount=huge), order(side="sell", done=5, attempts=2, transfer_bps=9)):
+        columns = store.show_order(kept, 7)
+        assert columns.pop("period") == 7 and store.read_order(columns, "ada") == kept
+
+
+def test_a_snapshot_is_read_from_each_of_its_columns():
+    """As in tests/paper/test_strategies.py: a SOL costs 200 USD."""
+    fall = '{"before": "0.03", "price_sol": "0.0009"}'
+    texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
+    pool = PoolReading("V", "P", 25, "input", False, State(9, 8, 7, 6), State(5, 4, 3, 2))
+    seen = '["V", "P", 25, "input", 0, 9, 8, 7, 6, 5, 4, 3, 2]'
+    row = store.NamedSnapshotRow(7, "A", START, *texts, fall, seen)
+    assert store.read_snapshot(row, "A") == Snapshot(
+        *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
+        *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000, pool),
+    )
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_fits_no_column_is_named(sign):
+    """63 bits and a sign. Figures that are stored as text fit at any size."""
+
+    def put(name, value):
+        made = trader()
+        journal = made.journal
+        match name:
+            case "cash" | "lost_fees":
+                setattr(made.account, name, value)
+            case "peak" | "day_equity":
+                setattr(made, name, value)
+            case "lost":
+                journal.orders[1] = order(lost=value, amount=2**70)
+            case "worth":
+                journal.positions[1] = position_of(1, "A", worth=value, bought_raw=2**70)
+            case "rent":
+                journal.fills.append((bought(rent=value, raw=2**70), 1))
+            case "at":
+                made.add_line("phase", value)
+        return LoadedTrader(made, SimpleNamespace(period=7))
+
+    for name in ("cash", "lost_fees", "peak", "day_equity", "lost", "worth", "rent", "at"):
+        store.check_round(put(name, sign * (2**63 - 1)))
+        with pytest.raises(OverflowError, match=f"^{name} fits no column$"):
+            store.check_round(put(name, sign * 2**63))
+
+
+def test_failed_attempts_are_lost_until_one_opens_a_position():
+    """Two that paid 30,000 each, and a third that bought: they are its first costs."""
+    account = Account()
+    one = account.place(**_fields(order()))
+    failed = bought(raw=0, mid=0, slippage=0, pool_fee=0, rent=0, failed=True)
+    for tries in (1, 2):
+        one, held = account.apply(one, failed, None)
+        assert (one.attempts, one.lost, held) == (tries, 30_000 * tries, None)
+        assert account.lost_fees == 30_000 * tries == STARTING_CASH - account.cash
+    one, held = account.apply(one, bought(), quote(0))
+    assert (held.fees, held.spent) == (2_590_000, 982_590_000) and account.lost_fees == 0
+    assert held.cash == account.cash - STARTING_CASH and one.attempts == 3
+    assert (held.number, account.next_position) == (1, 2)
+    # A failed sale costs its fee and reduces nothing.
+    tried = replace(sold(0, mid=0, slippage=0, pool_fee=0), failed=True)
+    _, after = account.apply(order(2, "sell", 10**9), tried, None)
+    assert (after.reduced, after.fees - held.fees, after.raw) == (False, 40_000, 10**9)
+    assert account.lost_fees == 0
+
+
+def test_free_cash_is_what_no_open_order_can_use():
+    """A purchase of 1 SOL may cost eight attempts and the rent; one whose token is held no rent; a
+    sale after three attempts five more.
+    """
+    account = Account()
+    account.place(**_fields(order()))
+    most = MAX_ATTEMPTS * MAX_NETWORK_FEE
+    assert account.free_cash == STARTING_CASH - SOL - most - RENT
+    assert account.order_for("A").number == 1 and account.order_for("B") is None
+    account.positions["A"] = Position(1, "A", "AA", 6, START, None, 1, START, 1, 1)
+    assert account.free_cash == STARTING_CASH - SOL - most
+    account.orders = {2: order(2, "sell", attempts=3)}
+    assert account.free_cash == STARTING_CASH - 5 * MAX_NETWORK_FEE
+    account.orders = {2: order(2, "sell", attempts=MAX_ATTEMPTS + 1)}
+    assert account.free_cash == STARTING_CASH
+    assert account.settle(order(2), "filled").state == "filled" and account.orders == {}
+    assert account.settle(order(2), "expired").state == "expired"
+
+
+def _fields(made):
+    """Of an order, but its number."""
+    return {
+        name: getattr(made, name) for name in Order.__dataclass_fields__ if name not in ("number",)
+    }
+
+
+def test_a_mark_that_comes_too_late_is_noted_once():
+    """Up to the horizon it is in time; the highest mark stays, and held counts intervals."""
+    one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, held=4)
+    later = quote(2, price="0.001")
+    assert one.marked(later, 120_000).marks == ()
+    late = one.marked(later, 119_999, worth=9)
+    assert late.marks == ("stale_price",) == late.marked(quote(9), 1).marks
+    assert (late.price, late.high, late.worth, late.held) == (DEAR // 2, DEAR, 9, 5)
+    assert (late.marked_at, late.marked_on) == (later.at, later.id)
+    # Two minutes are two intervals of one; one and a half round up, less round down.
+    assert one.marked(later, 1, interval_ms=60_000).held == 2
+    assert one.marked(later, 1, interval_ms=80_000).held == 2
+    assert one.marked(later, 1, interval_ms=80_001).held == 1
+    assert type(one.marked(later, 1, interval_ms=80_001).held) is int
+    higher = one.marked(quote(1, price="0.003", pair="P"), 1)
+    assert (higher.high, higher.pair) == (3 * SCALE // 1000, "P")
+    assert higher.marked(quote(2, pair="Q"), 1).pair == "P"
+
+
+def test_only_marks_that_matter_stay_with_a_position():
+    one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, marks=("stale_price",))
+    done = one.with_fill(bought(marks=("uncalibrated", "slippage_exceeded", "fall_seen_twice")))
+    assert done.marks == ("stale_price", "uncalibrated")
+
+
+def test_a_review_excludes_first_then_the_pipeline_then_the_first_mark():
+    assert find_exclusion("old", EXCLUDING, "stop", reviewed=True) == "under_review"
+    assert find_exclusion("old", EXCLUDING, "stop", reviewed=False) == "old_pipeline"
+    assert find_exclusion(PIPELINE, EXCLUDING[::-1], "stop", reviewed=False) == EXCLUDING[0]
+    assert find_exclusion(PIPELINE, ("venue_unproven",), "stop", reviewed=False) == "venue_unproven"
+    assert find_exclusion(PIPELINE, ("fall_seen_twice",), "stop", reviewed=False) is None
+
+
+def test_an_account_is_doubted_and_revalued_position_by_position():
+    account = Account(5, [Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)])
+    assert account.doubt("A").marks == ("venue_unproven",) == account.doubt("A").marks
+    assert account.revalue("A", 37).worth == 37 and account.equity == 42
+
+
+def test_ids_follow_from_handle_noun_and_number():
+    """SHA-256 of `ada|close|1`, 24 digits of it."""
+    assert public_id("ada", "close", 1) == "close_" + _digest("ada|close|1")
+    assert len(public_id("ada", "close", 1)) == len("close_") + 24
+
+
+def _digest(text):
+    return sha256(text.encode()).hexdigest()[:24]
+
+
+# ---- what went wrong -----------------------------------------------------------------------------
+def test_a_fault_is_of_a_trader_and_its_token_and_the_others_go_on():
+    faults, ada, bob = Faults(), trader(1), trader(2)
+    assert faults.skip_faulty([ada, bob]) == [ada, bob]
+    error = ValueError("told")
+    with faults.isolate(1):
+        faults.mint = "A"
+        raise error
+    with faults.isolate(2):
+        pass
+    assert faults.found == {FaultKey(1, "A"): error} and faults.mint is None
+    assert faults.has(1) and not faults.has(2)
+    assert faults.skip_faulty([ada, bob]) == [bob]
+
+
+def test_without_anybody_to_collect_it_a_fault_is_raised():
+    faults = Faults(raising=True)
+    with pytest.raises(ValueError, match="told"), faults.isolate(1):
+        raise ValueError("told")
+    assert faults.found == {}
+
+
+# ---- what is remembered --------------------------------------------------------------------------
+class Row:
+    """Of a trader, with its open period."""
+
+    period = 7
+
+
+def loaded():
+    return {store.AccountKey(1, 0): LoadedTrader(trader(1), Row())}
+
+
+def test_a_diary_tells_pauses_and_what_was_refused():
+    known, one = loaded(), trader(1)
+    pause = {"id": "p", "rule": "cool_down", "effect": "pause", "until": 9, "what": "begun"}
+    pause |= {"n": 8, "windowMs": 5, "numbers": {"closes": "8"}}
+    for row in (
+        RememberedRow(1, 0, "pause", 4, "A", orjson.dumps(pause).decode()),
+        RememberedRow(1, 0, "pause", 5, None, orjson.dumps({**pause, "id": "q"}).decode()),
+        RememberedRow(1, 0, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
+        RememberedRow(1, 0, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
+    ):
+        store._remember_line(known[store.AccountKey(1, 0)].trader, row)
+    one = known[store.AccountKey(1, 0)].trader
+    assert one.refused == {refusal_key("thin", "A"): 6}
+    assert one.pauses == [Pause("p", "cool_down", "pause", "A", 4, 9, True, 8, 5, {"closes": "8"})]
+    assert not store.read_pause(4, "A", {**pause, "what": "observed"}).applied
+
+
+def test_what_is_told_of_traders_that_are_not_played_is_left_aside(monkeypatch):
+    """Reviews of a period before count by their keys alone."""
+    known, faults = loaded(), Faults(raising=True)
+    reviews = [
+        ReviewRow(1, 6, "upheld", '[{"key": "price_jump:A"}]'),
+        ReviewRow(1, 7, "cleared", '[{"key": "double_exit:B"}]'),
+        ReviewRow(2, 9, "upheld", '[{"key": "clock_skew:C"}]'),
+    ]
+    store._remember_reviews(known, reviews, faults)
+    one = known[store.AccountKey(1, 0)].trader
+    assert one.review_keys == {"price_jump:A", "double_exit:B"}
+    assert one.review_topics == {store.topic_of("double_exit:B")}
+    row = CloseRow(7, 1, 0, 5, "A", "AA", 1, 2, "stop", 9, 8, 7, PIPELINE, "[]")
+    monkeypatch.setattr(store, "select", lambda *asked: [row, row._replace(trader=2)])
+    store._remember_closes(known, {7: "under_review"}, START, faults)
+    (close,) = one.closes
+    assert close.excluded == "under_review" and (close.gross, close.net, close.spent) == (9, 8, 7)
+    line = RememberedRow(2, 0, "pause", 3, None, "no JSON")
+    monkeypatch.setattr(store, "select", lambda *asked: [line])
+    store._remember_lines(known, START, faults)
+    assert one.pauses == []
+
+
+def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
+    """All that a round can leave, each figure another one; of a twin its account and tickets."""
+    traders.create_trader("Ada Paper", "momentum", START, start="standard", adaptive="on")
+    one, *others = store.load_traders(START, Faults(raising=True))
+    made, account = one.trader, one.trader.account
+    assert made.twins == [other.trader for other in others] and len(others) == 3
+    account.cash, account.lost_fees, account.next_order, account.next_position = 11, 12, 13, 14
+    made.peak, made.day, made.day_equity = 15 * SOL, 16, 17 * SOL
+    made.phase = Phase("guarded", START + 18, 19, 20, 21)
+    held, gone = position_of(3, "A", raw=31), position_of(4, "B", closed_at=START, reason="stop")
+    account.positions["A"] = held
+    sale = order(5, "sell", done=51, attempts=2, lost=53, least=54, transfer_bps=55)
+    account.orders[5] = replace(sale, handle=made.handle)
+    made.journal.orders = {5: account.orders[5], 6: order(6, state="expired")}
+    made.journal.positions = {3: held, 4: gone}
+    made.closes.append(engine.summarize(gone, public_id(made.handle, "close", 4), True))
+    pause = Pause("p", "poor_mint", "pause_mint", "B", START, START + 61, True, 8, 62, "8 of 8")
+    made.pauses.append(pause)
+    facts = {"what": "begun", "id": "p", "rule": pause.rule, "effect": pause.effect}
+    facts |= {"until": pause.until, "n": 8, "windowMs": 62, "numbers": "8 of 8"}
+    made.add_line("pause", START, "B", **facts)
+    told = Refusal("low_liquidity", "too thin"), Refusal("no_cash", "none")
+    for number, refusal in enumerate(told):
+        refuse(made, token("B"), refusal, START + number)
+    made.open_review("price_jump", 9, "it jumped", START, "AA", "position 3")
+    twin = made.twins[1]
+    twin.account.cash = 81
+    twin.account.positions["C"] = position_of(1, "C", raw=86)
+    twin.journal.positions = {1: twin.account.positions["C"]}
+    legs = Leg(82, 83, "stop"), Leg(84, 10_000, "time_stop")
+    twin.tickets = [Ticket(3, 85, START, START + 86, legs, "C", START + 87)]
+    store.store_round([one, *others], 77, START, sol_cents=150_00)
+
+    again, *beside = store.load_traders(START, Faults(raising=True))
+    kept = again.trader
+    made.journal = Journal()
+    assert vars(kept.account) == vars(account)
+    names = set(vars(made)) - {"account", "twins"}
+    assert {name: getattr(kept, name) for name in names} == {
+        name: getattr(made, name) for name in names
+    }
+    assert set(kept.refused) == {("low_liquidity", "B"), ("no_cash", None)}
+    assert vars(kept.twins[1].account) == vars(twin.account)
+    assert kept.twins[1].tickets == twin.tickets and kept.twins[0].tickets == []
+    assert [one.trader.handle for one in beside] == [twin.handle for twin in made.twins]
+    assert store.find_cursor() == 77
+    assert {row.mint for row in select(store.MintRow, store.HELD)} == {"A", "C"}
+    (mark,) = EquityMark.select().dicts()
+    # The cash and what the pool would pay.
+    assert (mark["equity"], mark["held"]) == (11 + 116, 116)
+    assert (mark["at"], mark["sol_cents"]) == (START // 600_000 * 600_000, 150_00)
+
+
+def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
+    """An order in its latest state, a position by its number, one mark in ten minutes."""
+    traders.create_trader("Ada Paper", "momentum", START, start="standard")
+
+    def play(now, order, position, line):
+        one, *_ = store.load_traders(START, Faults(raising=True))
+        one.trader.account.orders, one.trader.account.positions = {}, {}
+        one.trader.account.cash += 1
+        one.trader.journal.orders[order.number] = order
+        one.trader.journal.positions[position.number] = position
+        for fill in (bought(), bought(snapshot=8, failed=True))[line - 1 :]:
+            one.trader.journal.fills.append((fill, position.number))
+        one.trader.add_line("phase", now, what="standard", why=str(line))
+        store.store_round([one], line, now)
+        return one.row.version
+
+    first = position_of(3, "A", raw=31)
+    later = replace(first, raw=0, closed_at=START + 5, reason="stop", cash=-1, spent=2)
+    versions = [
+        play(START, order(), first, 1),
+        play(START + 599_999, order(done=7, attempts=2, lost=3, state="filled"), later, 2),
+    ]
+    assert versions == [versions[0], versions[0] + 1]
+    (stored,) = PaperOrder.select().dicts()
+    assert store.read_order(stored, "ada") == order(done=7, attempts=2, lost=3, state="filled")
+    (stored,) = StoredPosition.select().dicts()
+    assert store.read_position(stored) == later
+    marks = list(EquityMark.select().tuples())
+    assert len(marks) == 1 and store.find_cursor() == 2
+    found = [store.read_fill(row) for row in select(store.FillRow, f"{store.FILL} ORDER BY f.id")]
+    told = {"order": 1, "mint": "A", "side": "buy", "decided_on": 1, "decided_at": START}
+    told |= {"reason": "told"}
+    assert found == [
+        replace(one, **told)
+        for one in (bought(), bought(snapshot=8, failed=True), bought(snapshot=8, failed=True))
+    ]
+    lines = DiaryEntry.select().order_by(DiaryEntry.id).tuples()
+    assert [orjson.loads(row[-1]) for row in lines] == [
+        {"what": "standard", "why": why} for why in ("1", "2")
+    ]
+
+
+def test_fills_are_of_the_orders_of_their_own_trader(db):
+    """Each has an order number 1."""
+    for name in ("Ada Paper", "Bob Paper"):
+        traders.create_trader(name, "momentum", START, start="standard")
+    both = store.load_traders(START, Faults(raising=True))
+    for number, one in enumerate(both):
+        one.trader.journal.orders[1] = order()
+        one.trader.journal.fills.append((bought(flow=number), None))
+    store.store_round(both, 1, START)
+    found = select(store.FillRow, f"{store.FILL} ORDER BY f.id")
+    assert [(row.trader, row.flow) for row in found] == [
+        (one.trader.id, number) for number, one in enumerate(both)
+    ]
+
+
+def test_a_fill_is_read_as_it_was_stored():
+    """Of an order of ada's, in her seventh period."""
+    for one in (
+        bought(marks=("uncalibrated",), flow=-5, turn=6, costs=NetworkCosts(1, 2, 3)),
+        bought(raw=2**64, failed=True, reason="stop"),
+    ):
+        columns = store.show_fill(one, 8, 9)
+        assert (columns.pop("order"), columns["position"], columns["model"]) == (9, 8, MODEL)
+        about = {"trader": 1, "twin": 0, "number": one.order, "mint": one.mint, "side": one.side}
+        about |= {"decided_on": one.decided_on, "decided_at": one.decided_at}
+        row = store.FillRow(**columns, **about, reason=one.reason)
+        assert store.read_fill(row) == one
+    line = DiaryLine("fill", START, {"what": "bought"}, "A", 5)
+    assert store.show_line(line, 7) == {
+        **{"period": 7, "at": START, "kind": "fill", "mint": "A", "order_number": 5},
+        "facts": '{"what":"bought"}',
+    }
+
+
+def test_posts_are_stored_with_how_far_the_diaries_were_read(db):
+    """Of three posts the last two are told, the older first, and a hidden one is only counted."""
+    made = traders.create_trader("Ada Paper", "momentum", START, start="standard").trader
+    one, *_ = store.load_traders(START, Faults(raising=True))
+    for number in range(4):
+        one.trader.add_line("fill", START + number, "A", number, what="bought")
+    store.store_round([one], 5, START)
+    told = store.list_unposted(3)
+    first = told[0].id
+    facts = '{"what":"bought"}'
+    assert told == [
+        (first + n, made.id, made.handle, made.voice, "fill", START + n, "A", facts)
+        for n in range(3)
+    ]
+    about = {"trader": made.id, "mint": "A", "symbol": "AA", "writer": "built-in"}
+    about |= {"event_at": START, "created_at": START}
+    posts = [{"uid": f"p{n}", "entry": first + n, "body": f"body {n}", **about} for n in range(3)]
+    assert store.read_post_history(made.id, 2) == (0, [])
+    store.store_posts(posts, first + 2)
+    assert store.read_post_history(made.id, 2) == (3, ["body 1", "body 2"])
+    PaperPost.update(hidden_at=START).where(PaperPost.uid == "p1").execute()
+    assert store.read_post_history(made.id, 2) == (3, ["body 0", "body 2"])
+    assert store.read_post_history(made.id + 1, 2) == (0, [])
+    assert [row.id for row in store.list_unposted(3)] == [first + 3]
+    assert store.find_cursor() == 5
+    (kept,) = PaperPost.select().where(PaperPost.uid == "p2").dicts()
+    assert {name: kept[name] for name in posts[2]} == posts[2]
+
+
+def position_of(number, mint, **more):
+    """Of figures that all differ."""
+    told = {"held": 106, "bought_raw": 107, "mid_bought": 108, "mid_sold": 109, "slippage": 110}
+    told |= {"fees": 111, "rent": 112, "cash": -113, "spent": 114, "latency_ms": 115, "worth": 116}
+    told |= {"pair": "P", "marks": ("uncalibrated",), "reduced": True, **more}
+    marked = (DEAR, START - 103, 104, DEAR + 105)
+    return Position(number, mint, mint * 2, 6, START - 101, 102_00, *marked, **told)
+
+
+def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
+    fills = [SimpleNamespace(snapshot=4, twin=0, trader=1)]
+    told = {store.LAST_SNAPSHOTS: [], store.REMEMBERED_FILLS: fills}
+    told[store.TRADERS] = []
+    monkeypatch.setattr(store, "select", lambda kind, sql, values=(): told[sql])
+    market = Market(60_000)
+    store.load_memories(market, START)
+    assert market.memories == {} == market.apart_memories
+
+
+def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(db):
+    """Another trader's review, before and after, is another's."""
+    period, other = (
+        traders.create_trader(name, "momentum", START).trader.periods.get().id
+        for name in ("Ada Paper", "Bob Paper")
+    )
+
+    def store_reason(key, at, period=period):
+        store.store_review(period, [ReviewReason(key, key.split(":")[0], "told", at)])
+        return [
+            (one.state, one.opened_at, [told["key"] for told in orjson.loads(one.reasons)])
+            for one in Review.select().where(Review.period == period).order_by(Review.id)
+        ]
+
+    assert store_reason("z:9", 4, other) == [("under_review", 4, ["z:9"])]
+
+    assert store_reason("a:1", 5) == [("under_review", 5, ["a:1"])]
+    assert store_reason("b:2", 6) == [("under_review", 5, ["a:1", "b:2"])]
+    Review.update(state="upheld").execute()
+    assert store_reason("c:3", 7) == [("upheld", 5, ["a:1", "b:2", "c:3"])]
+    Review.update(state="cleared").execute()
+    cleared = ("cleared", 5, ["a:1", "b:2", "c:3"])
+    assert store_reason("d:4", 8) == [cleared, ("under_review", 8, ["d:4"])]
+    assert store_reason("e:5", 9) == [cleared, ("under_review", 8, ["d:4", "e:5"])]
+    assert store_reason("y:8", 9, other)[-1] == ("under_review", 9, ["y:8"])
+    assert store_reason("f:6", 9)[1][2] == ["d:4", "e:5", "f:6"]
+
+
+# ---- filled again --------------------------------------------------------------------------------
+def test_a_difference_is_a_sentence():
+    held = Position(3, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
+    named = [name for name in store.MONEY if getattr(held, name) is not None]
+    assert len(named) == len(store.MONEY) - 2
+    assert store.compare({}, {3: held}) == [f"position 3: another {name}" for name in named]
+    again = {3: held, 1: held, 2: held}
+    stored = {3: replace(held, fees=1), 2: held, 1: replace(held, cash=1, spent=1)}
+    assert store.compare(again, stored) == [
+        *("position 1: another cash", "position 1: another spent", "position 3: another fees"),
+    ]
+
+
+def test_without_its_snapshot_an_attempt_is_not_made_again():
+    assert store.fill_again(bought(), order(), None, Account(SOL), 0) is None
+
+
+def test_a_write_off_is_made_again_with_what_the_network_took_then():
+    """7 lamports of 7, 7 and 7."""
+    gone = replace(order(side="sell", amount=10**9), reason="liquidity_gone")
+    done = replace(sold(10**9), costs=NetworkCosts(7, 7, 7))
+    again = store.fill_again(done, gone, quote(0), Account(SOL), 10**6)
+    assert again.network_fee == 7
+
+
+def test_what_was_closed_at_nothing_leaves_pools_as_they_were():
+    assert remember(NEVER_TRADED, bought(turn=0), quote(0)) == NEVER_TRADED

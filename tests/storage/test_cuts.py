@@ -1,0 +1,214 @@
+"""Power cuts: the disk that is cut finds what programs forget, and the product forgets nothing. All
+of it, ten thousand times: `python -m bench cuts`.
+"""
+
+import contextlib
+import os
+import random
+from pathlib import Path
+from unittest import mock
+
+import apsw
+import cuts
+import disk
+import ground
+import pytest
+
+from operate import backups
+from storage import files, sqlite
+
+pytestmark = ground.sqlite_only
+SEED = 1
+
+
+# ---- the disk itself -----------------------------------------------------------------------------
+def write(path, text, sync=True):
+    with open(path, "w") as file:
+        file.write(text)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+
+
+def replace(folder, tape, forget=""):
+    """Write a new file, give it a name and tell of it, but for a step that is forgotten."""
+    write(folder / "draft", "new", sync=forget != "file")
+    os.replace(folder / "draft", folder / "kept")
+    if forget == "order":
+        tape.tell("done")
+    if forget != "folder":
+        files.sync(folder)
+    tape.tell("done")
+
+
+def insert(folder, tape, synchronous="FULL", early=False):
+    """Insert rows and tell of each one."""
+    with contextlib.closing(apsw.Connection(str(folder / "rows.db"))) as db:
+        db.pragma("journal_mode", "wal")
+        db.pragma("synchronous", synchronous)
+        db.execute("CREATE TABLE IF NOT EXISTS kept (n INTEGER)")
+        for n in range(3):
+            if early:
+                tape.tell(n)
+            db.execute("INSERT INTO kept VALUES (?)", (n,))
+            tape.tell(n)
+
+
+def find_lost(program, check, **how):
+    """After how many of a hundred cuts `check(folder, told)` is not true."""
+    dice, lost = random.Random(SEED), 0
+    with cuts.folder_in_memory() as folder:
+        with disk.Recorder(folder) as tape:
+            program(folder, tape, **how)
+        for number in range(100):
+            step = dice.randint(0, len(tape.steps))
+            left = tape.cut(step, dice.choice(list(disk.KEEPS)), dice)
+            left.write_to(folder / str(number))
+            lost += not check(folder / str(number), tape.told(step))
+    return lost
+
+
+def is_replaced(folder, told):
+    path = folder / "kept"
+    return (path.exists() or not told) and (not path.exists() or path.read_text() == "new")
+
+
+def are_inserted(folder, told):
+    try:
+        with contextlib.closing(apsw.Connection(str(folder / "rows.db"))) as db:
+            rows = db.execute("SELECT n FROM kept").fetchall() if told else []
+            whole = db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    except apsw.Error:
+        return False
+    return whole and [n for (n,) in rows][: len(set(told))] == sorted(set(told))
+
+
+def test_what_is_synced_is_never_lost():
+    assert find_lost(replace, is_replaced) == 0
+    assert find_lost(insert, are_inserted) == 0
+
+
+@pytest.mark.parametrize("forget", ["file", "folder", "order"])
+def test_a_file_that_is_not_synced_is_lost(forget):
+    assert find_lost(replace, is_replaced, forget=forget) > 0
+
+
+@pytest.mark.parametrize(
+    "how", [{"synchronous": "OFF"}, {"synchronous": "NORMAL"}, {"early": True}], ids=str
+)
+def test_what_is_acknowledged_before_it_is_synced_is_lost(how):
+    assert find_lost(insert, are_inserted, **how) > 0
+
+
+def test_a_write_is_torn_at_sectors():
+    parts = disk.tear(disk.Write(1, 500, b"a" * 12 + b"b" * 512 + b"c" * 5))
+    assert [(one.offset, one.data[:1], len(one.data)) for one in parts] == [
+        (500, b"a", 12),
+        (512, b"b", 512),
+        (1024, b"c", 5),
+    ]
+
+
+def test_no_write_goes_unseen(tmp_path):
+    with disk.Recorder(tmp_path) as tape:
+        (tmp_path / "folder").mkdir()
+        write(tmp_path / "folder" / "one", "one", sync=False)
+        os.link(tmp_path / "folder" / "one", tmp_path / "two")
+        (tmp_path / "folder" / "one").unlink()
+    left = tape.cut(len(tape.steps), "everything", random.Random(SEED))
+    assert list(left.list_files()) == [("two", b"one")]
+    assert list(tape.cut(len(tape.steps), "nothing", None).list_files()) == []
+
+    with contextlib.closing(apsw.Connection(str(tmp_path / "unseen.db"))) as db:
+        db.execute("CREATE TABLE t (n)")
+        unseen = pytest.raises(AssertionError, match=r"unseen\.db was written unseen")
+        with unseen, disk.Recorder(tmp_path) as tape:
+            tape.open("unseen.db")
+            # By a connection that the recorder does not see.
+            db.execute("INSERT INTO t VALUES (1)")
+
+
+# ---- the product ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", cuts.SCENARIOS)
+def test_after_a_cut_everything_acknowledged_is_there(name):
+    trial = cuts.Trial(name, SEED)
+    for number in range(8):
+        cut = trial.draw(number)
+        assert trial.judge(cut, go_on=number < 3) == [], f"{cut} of {name}, seed {SEED}"
+
+
+@pytest.mark.parametrize("name", ["migrating", "restoring"])
+def test_no_old_journal_comes_back_beside_another_database(name, monkeypatch):
+    """Of all names that changed since a folder was synced, the disk kept only the last."""
+    monkeypatch.setitem(disk.KEEPS, "last", lambda steps, dice: steps[-1:])
+    trial = cuts.Trial(name, SEED)
+    for step in trial.turns["SyncFolder"]:
+        assert trial.judge(cuts.Cut(step, step, "last"), go_on=False) == []
+
+
+def forget(module, name):
+    """A defect: this is not done."""
+    return mock.patch.object(module, name, lambda *_: None)
+
+
+def hurry(mode):
+    """A defect: SQLite syncs less."""
+    real = sqlite.SQLite._add_conn_hooks
+
+    def add(self, connection):
+        real(self, connection)
+        connection.execute(f"PRAGMA synchronous = {mode}")
+
+    return mock.patch.object(sqlite.SQLite, "_add_conn_hooks", add)
+
+
+# What is broken, in which scenario it shows, and cuts among which one finds it.
+DEFECTS = {
+    "nothing is synced": (hurry("OFF"), "attaching", (0, 4)),
+    "commits are not synced": (hurry("NORMAL"), "attaching", (4, 6)),
+    "an emptied WAL is not synced": (forget(sqlite, "sync"), "hiding", (21, 33)),
+    "a backup is not synced": (forget(backups, "sync"), "backing-up", range(2)),
+    "DATA_DIR is not synced": (forget(files, "sync"), "starting", (15, 31)),
+    "a restore renames the database away": (
+        mock.patch.object(backups, "_link", os.rename),
+        "restoring",
+        (9, 43),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DEFECTS)
+def test_a_defect_is_found(what):
+    defect, name, numbers = DEFECTS[what]
+    with defect:
+        trial = cuts.Trial(name, SEED)
+        assert any(trial.judge(trial.draw(number), go_on=False) for number in numbers)
+
+
+class Hasty(cuts.Attaching):
+    """Says that it is done before it is."""
+
+    def acts(self, settings):
+        return [lambda act=act: None for act in super().acts(settings)]
+
+    def look(self, told):
+        done = max((one[1] for one in told if one[0] == "did"), default=0)
+        if done and not cuts.Attachment.select().exists():
+            yield "the wallet is not attached"
+
+
+def test_what_is_acknowledged_before_it_is_done_is_found(monkeypatch):
+    monkeypatch.setitem(cuts.SCENARIOS, "hasty", Hasty)
+    trial = cuts.Trial("hasty", SEED)
+    assert any(trial.judge(trial.draw(number), go_on=False) for number in range(10))
+
+
+def test_the_program_names_a_cut_that_lost_something(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2])
+    from bench import cuts as program
+
+    with hurry("OFF"):
+        assert program.main(["--cuts", "5", "--seed", "1", "--only", "attaching"]) == 1
+    said = capsys.readouterr().out
+    assert "again: python -m bench cuts --seed 1 --only attaching --number 0" in said
+    assert program.main(["--seed", "1", "--only", "attaching", "--number", "0"]) == 0

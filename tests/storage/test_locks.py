@@ -1,0 +1,79 @@
+"""The lock that says which process runs the jobs."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from storage.files import FileLock
+
+ROOT = Path(__file__).resolve().parents[2]
+HOLDER = """
+import sys
+from pathlib import Path
+from storage.files import FileLock
+lock = FileLock(Path(sys.argv[1]))
+print(lock.take(wait=True), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "jobs.lock"
+
+
+@pytest.fixture
+def start(path):
+    """start() -> another process that waits for the lock, says so once it has it, and keeps it."""
+    started = []
+
+    def begin():
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        command = [sys.executable, "-c", HOLDER, str(path)]
+        started.append(subprocess.Popen(command, cwd=ROOT, text=True, **pipes))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+def test_a_killed_holder_frees_the_lock(path, start):
+    holder, lock = start(), FileLock(path)
+    assert holder.stdout.readline() == "True\n"
+    assert not lock.take()
+    holder.send_signal(signal.SIGKILL)
+    holder.wait(60)
+    assert lock.take()
+    lock.release()
+
+
+def test_a_second_process_waits_for_the_first(path, start):
+    lock = FileLock(path)
+    assert lock.take() and lock.take()
+    waiting = start()
+    # One release ends it, however often it was taken, in whichever thread.
+    thread = threading.Thread(target=lock.release)
+    thread.start()
+    thread.join(60)
+    assert waiting.stdout.readline() == "True\n"
+    assert not lock.take()
+
+
+def test_a_fork_leaves_the_lock_with_its_parent(path):
+    lock = FileLock(path)
+    assert lock.take()
+    child = os.fork()
+    if child == 0:
+        lock.release()
+        os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
+    assert not FileLock(path).take()
+    lock.release()
+    assert FileLock(path).take()

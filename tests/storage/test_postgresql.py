@@ -1,0 +1,723 @@
+"""One database for several machines: one writer, locks that end with their session, jobs in one
+place, wallets shared out, and getting better again.
+"""
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import ground
+import orjson
+import peewee
+import pytest
+import requests
+from events import Connection
+from lookout import Lookout, ledger_of
+from node import FakeNode
+from peewee import OperationalError
+from service import NOW, Service
+from story import address, market
+from test_worker import Server
+
+import config
+import jobs
+import models
+import storage
+from accounts import influencers
+from market import tables as market_tables
+from models import Arrival, Job, Receipt, WalletSignature
+from operate import backups, doctor, instance
+from storage import arrivals, database, trouble
+
+pytestmark = ground.postgresql_only
+ROOT = Path(__file__).resolve().parents[2]
+PEOPLE = ("ada", "eve", "ida", "una")
+ADDRESSES = [address(person) for person in PEOPLE]
+
+
+@pytest.fixture
+def other(settings, db):
+    """Another machine's way to the same database."""
+    made = storage.make_database(settings)
+    yield made
+    made.close_all()
+
+
+def end_sessions(holding=None):
+    """The server ends every other session of this database, or those that hold this lock; how many,
+    once they are gone.
+    """
+    which = (
+        ""
+        if holding is None
+        else (
+            "AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid ="
+            f" {holding} AND granted)"
+        )
+    )
+    return database.execute_sql(
+        "SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname ="
+        " current_database() AND pid <> pg_backend_pid() " + which
+    ).fetchone()[0]
+
+
+# ---- the database --------------------------------------------------------------------------------
+def test_texts_compare_by_their_bytes(db):
+    # As most servers do.
+    assert db.execute_sql("SELECT 'a' < 'B' COLLATE \"en-x-icu\"").fetchone() == (True,)
+    elsewhere = db.execute_sql(
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema ="
+        " 'public' AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'"
+    )
+    assert elsewhere.fetchall() == []
+    for name in ("b", "B", "_", "Ä"):
+        market_tables.Token.create(mint=name)
+    assert [
+        token.mint for token in market_tables.Token.select().order_by(market_tables.Token.mint)
+    ] == [
+        "B",
+        "_",
+        "b",
+        "Ä",
+    ]
+
+
+def test_integers_have_64_bits(db):
+    narrow = db.execute_sql(
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema ="
+        " 'public' AND data_type IN ('integer', 'smallint') AND table_name <> 'schema_migration'"
+    )
+    assert narrow.fetchall() == []
+    market_tables.Token.create(mint="m", asked_at=2**63 - 1)
+    assert db.execute_sql("SELECT SUM(asked_at) * 2 FROM token").fetchone() == (2**64 - 2,)
+
+
+def test_values_and_letters_are_told_apart(db):
+    market_tables.Token.create(mint="m", name="100 % ?", symbol="a\0b")
+    assert db.execute_sql(
+        "SELECT name FROM token WHERE name LIKE '%\\% ?' AND mint = ?".replace("\\% ?", "%"), ("m",)
+    ).fetchone() == ("100 % ?",)
+    assert db.execute_sql("SELECT COUNT(*) FROM token WHERE name LIKE '100 %'").fetchone() == (1,)
+    assert (
+        db.execute_sql("SELECT COUNT(*) FROM token WHERE symbol = ?", ("a\0b",)).fetchone() == (1,)
+        and market_tables.Token.get().symbol == "a\N{REPLACEMENT CHARACTER}b"
+    )
+
+
+def test_one_writes_at_a_time_and_ids_show_in_their_order(db, other):
+    """Somebody takes a number and does not commit: whoever writes then waits, by whatever
+    statement, and readers wait for nobody.
+    """
+    other.connect()
+    with other.atomic():
+        other.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
+        ground.wait_no_longer(50)
+        for write in (
+            lambda: arrivals.store_arrival("restore"),
+            lambda: Arrival.delete().execute(),
+            lambda: db.execute_sql("UPDATE job SET state = 'ok' WHERE name = ?", ("x",)),
+        ):
+            with pytest.raises(OperationalError) as refused:
+                write()
+            assert storage.is_busy(refused.value)
+        assert Arrival.select().count() == 0 and not db.in_transaction()
+    arrivals.store_arrival("restore")
+    assert [row.id for row in Arrival.select().order_by(Arrival.id)] == sorted(
+        row.id for row in Arrival.select()
+    )
+    other.close()
+
+
+def test_a_lock_is_trouble_to_who_waits_for_it_alone(db, other):
+    """As when a page notes that its browser was seen, beside somebody's ordinary write."""
+
+    def write():
+        models.Job.update(state="ok").execute()
+
+    with other.connection_context(), other.atomic():
+        with pytest.raises(OperationalError), trouble.impatient():
+            write()
+        assert database.find_trouble() is None
+        ground.wait_no_longer(50)
+        with pytest.raises(OperationalError):
+            write()
+        assert database.find_trouble() == "locked"
+    write()
+    assert database.find_trouble() is None
+
+
+def test_followers_never_see_a_gap_close_behind_them(settings, db):
+    """Eight write, one follows by the highest number seen: in the end it has met every arrival."""
+
+    def write():
+        with db.connection_context():
+            for _ in range(40):
+                with storage.writing():
+                    arrivals.store_arrival("restore")
+                    time.sleep(random.random() / 1000)
+
+    threads = [threading.Thread(target=write) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    met, last = [], 0
+    while (
+        any(thread.is_alive() for thread in threads)
+        or Arrival.select().where(Arrival.id > last).exists()
+    ):
+        found = [row.id for row in Arrival.select().where(Arrival.id > last).order_by(Arrival.id)]
+        met, last = met + found, max([last, *found])
+    assert len(met) == 320 and met == sorted(row.id for row in Arrival.select())
+
+
+def test_a_silent_writer_does_not_block_others_for_ever(db, settings, monkeypatch):
+    """It hangs, or its machine vanished: the server ends its transaction, and the others go on."""
+    monkeypatch.setattr("storage.postgresql.HUNG_MS", 300)
+    hung = storage.make_database(settings)
+    hung.connect()
+    hung.begin()
+    began = time.monotonic()
+    arrivals.store_arrival("restore")
+    assert time.monotonic() - began > 0.2
+    with pytest.raises(peewee.PeeweeException) as refused:
+        hung.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
+    assert storage.is_busy(refused.value)
+    hung.close_all()
+    assert Arrival.select().count() == 1
+
+
+def test_the_version_of_the_data_moves_with_every_commit(db, other):
+    # It counts commits of the whole server, where other tests may be at work.
+    assert any(db.data_version() == db.data_version() for _ in range(100))
+    before = db.data_version()
+    with other.connection_context(), other.atomic():
+        other.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
+        Arrival.select().count()
+    assert db.data_version() != before
+
+
+def test_the_version_moves_when_a_writer_commits_that_was_open_when_it_was_asked_for(db):
+    """Whatever others began or ended meanwhile, and though savepoints have transaction ids of their
+    own. (These connections are not alone among the writers.)
+    """
+    writers, seen = [db.open() for _ in range(3)], []
+    for writer in writers:
+        writer.execute("BEGIN")
+        writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
+        writer.execute("SAVEPOINT s")
+        writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
+        seen.append(db.data_version())
+    for writer in (writers[1], writers[2], writers[0]):
+        writer.execute("COMMIT")
+        assert db.data_version() not in seen
+        seen.append(db.data_version())
+        writer.close()
+    assert Arrival.select().count() == 6
+
+
+def test_a_list_cached_for_a_version_holds_every_commit_before_it(db):
+    """The promise that keeping lists rests on, beside four who commit as fast as they can."""
+
+    def write():
+        with db.open() as writer:
+            for _ in range(300):
+                with writer.transaction():
+                    writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
+                    with writer.transaction():
+                        writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
+
+    crew, kept = [threading.Thread(target=write) for _ in range(4)], {}
+    [thread.start() for thread in crew]
+    while any(thread.is_alive() for thread in crew):
+        seen = Arrival.select().count()
+        version = db.data_version()
+        if version not in kept:
+            kept[version] = Arrival.select().count()
+        assert kept[version] >= seen
+    [thread.join() for thread in crew]
+    assert len(kept) > 20 and Arrival.select().count() == 2400
+
+
+# ---- away, and back again ------------------------------------------------------------------------
+def test_sessions_the_server_ended_are_replaced(service):
+    """As after its restart: idle connections are found out before they are used, one in use is an
+    answer `busy`.
+    """
+    key = service.make_bot().publish_key.text
+    assert service.post({"eventId": "a", "body": "b"}, key).status_code == 201
+    database.close()
+    good = database.obj
+    storage.database.initialize(other := storage.make_database(service.config))
+    assert end_sessions()
+    other.close_all()
+    storage.database.initialize(good)
+    assert [service.post({"eventId": f"e{n}", "body": "b"}, key).status_code for n in range(3)] == [
+        201
+    ] * 3
+
+
+def test_a_database_that_is_down_is_busy(tmp_path):
+    settings = ground.change(
+        ground.settings_of(tmp_path / "data"),
+        database_url="postgresql://candor:canary@127.0.0.1:1/nothing",
+    )
+    service = Service(tmp_path / "data")
+    try:
+        key = service.make_bot().publish_key.text
+        database.close_all()
+        good = database.obj
+        storage.connect(settings)
+        answers = [
+            service.get("/api/v1/feed", key),
+            service.post({"eventId": "e", "body": "b"}, key),
+            service.get("/"),
+        ]
+        assert (
+            [answer.status_code for answer in answers] == [503] * 3
+            and answers[0].json["code"] == "busy"
+            and answers[0].headers["Retry-After"]
+        )
+        health = service.get("/api/health")
+        assert (
+            health.status_code == 503
+            and health.json["status"] == "down"
+            and not any("canary" in answer.text for answer in (*answers, health))
+        )
+        database.initialize(good)
+        assert service.post({"eventId": "e", "body": "b"}, key).status_code == 201
+    finally:
+        service.close()
+
+
+def test_commands_say_in_a_sentence_that_it_is_down(tmp_path):
+    environ = {
+        **os.environ,
+        "DATA_DIR": str(tmp_path),
+        "DATABASE_URL": "postgresql://candor:canary@127.0.0.1:1/nothing",
+    }
+    for command in ("migrate", "run", "doctor"):
+        done = subprocess.run(
+            [sys.executable, "app.py", command],
+            cwd=ROOT,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        said = done.stdout + done.stderr
+        assert (
+            done.returncode == 1
+            and "DATABASE_URL" in said
+            and "Traceback" not in said
+            and "canary" not in said
+        ), said
+
+
+def test_health_metrics_and_doctor_know_what_it_is(tmp_path):
+    service = Service(tmp_path / "data", metrics="on")
+    try:
+        told = service.get("/api/health").json["database"]
+        assert told == {
+            "ok": True,
+            "writable": True,
+            "problem": None,
+            "postgresql": database.version(),
+            "journal": "wal",
+        }
+        assert told["postgresql"].startswith("15.")
+        shown = service.get("/metrics").text
+        assert (
+            f'candor_info{{postgresql="{database.version()}",version="{config.VERSION}"}} 1.0'
+            in shown
+            and 'candor_database_bytes{file="postgresql"}' in shown
+        )
+        assert "PostgreSQL 15." in service.get("/status").text
+        found = doctor.examine(service.config, int(time.time() * 1000))
+        assert [one.text for one in found if one.text.startswith("PostgreSQL 15.")] and not [
+            one for one in found if one.level == "wrong"
+        ]
+    finally:
+        service.close()
+
+
+def test_a_newer_schema_is_refused(settings, db):
+    db.execute_sql("INSERT INTO schema_migration (name, applied) VALUES ('9999_later', now())")
+    with pytest.raises(instance.Refused, match="9999_later"):
+        backups.migrate(settings)
+
+
+def test_a_user_who_may_not_make_tables_is_told_so(tmp_path):
+    """As where the schema belongs to somebody else: since PostgreSQL 15 no one else may."""
+    given = config.load(ground.environ(tmp_path / "data", migrated=False), dotenv=None)
+    name = f"plain_{os.getpid()}"
+    made = storage.make_database(given)
+    with made.connection_context():
+        made.execute_sql(f"CREATE ROLE {name} LOGIN")
+    url = given.database_url.replace(given.database_url.split("//")[1].split("@")[0], name)
+    try:
+        with pytest.raises(instance.Refused, match="permission denied for schema public"):
+            backups.migrate(ground.change(given, database_url=url))
+    finally:
+        database.close_all()
+        with made.connection_context():
+            made.execute_sql(f"DROP ROLE {name}")
+        made.close_all()
+
+
+def test_a_session_that_several_connections_share_is_refused(settings, db, monkeypatch):
+    """As PgBouncer gives them where it pools transactions (`bench drill pooled` has a real one)."""
+    database, shared = storage.database.obj, storage.database.obj.open()
+    database.check_sessions()
+    monkeypatch.setattr(type(database), "open", lambda _: shared)
+    with pytest.raises(backups.Refused, match="pool_mode = session"):
+        backups._migrate_server(database)
+
+
+def test_two_starts_migrate_once(tmp_path):
+    environ = {
+        **os.environ,
+        "DATA_DIR": str(tmp_path),
+        "DATABASE_URL": ground.url_of(tmp_path / "new", migrated=False),
+    }
+    starts = [
+        subprocess.Popen(
+            [sys.executable, "app.py", "migrate", "--json"],
+            cwd=ROOT,
+            env=environ,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    said = sorted(start.communicate(timeout=60)[0] for start in starts)
+    assert [start.returncode for start in starts] == [0] * 3 and sum(
+        '"applied": []' in one for one in said
+    ) == 2
+
+
+def test_without_the_driver_the_setting_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "storage.postgresql")
+    with pytest.raises(config.BadSetting, match=r"'\.\[postgres\]'"):
+        storage.open_postgresql("postgresql://candor:canary@h/d")
+
+
+# ---- several machines ----------------------------------------------------------------------------
+@pytest.fixture
+def machines(tmp_path):
+    """Two Servers that share nothing but the database, SECRET_KEY and LOG_KEY; `bots` are a bot of
+    each machine, of one owner.
+    """
+    keys = {"SECRET_KEY": "of both", "LOG_KEY": "0b" * 32}
+    shared, made = {**ground.environ(tmp_path / "data"), **keys}, []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        made.append(
+            Server(tmp_path / name, **{**shared, "DATA_DIR": str(tmp_path / name / "data")})
+        )
+    settings = ground.settings_of(tmp_path / "data")
+    with storage.connect(settings).connection_context():
+        one = influencers.create_bot(settings, "One", NOW)
+        made[0].bot, made[1].bot = (
+            one,
+            influencers.create_bot(settings, "Two", NOW, owner=one.owner),
+        )
+        yield made
+    for machine in made:
+        machine.stop()
+    database.close_all()
+
+
+def publish(machine, number):
+    """The post's id, as the machine answers."""
+    answer = requests.post(
+        f"http://127.0.0.1:{machine.port}/api/v1/posts",
+        json={"eventId": f"e{number}", "body": f"word{number}"},
+        headers={"Authorization": f"Bearer {machine.bot.publish_key.text}"},
+        timeout=60,
+    )
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def read(machine, path):
+    status, body = machine.get(path, Authorization=f"Bearer {machine.bot.publish_key.text}")
+    assert status == 200
+    return orjson.loads(body)
+
+
+def test_what_one_machine_stores_the_other_shows_at_once(machines):
+    """Whatever either keeps of what it read."""
+    for number in range(30):
+        writer, reader = machines[number % 2], machines[1 - number % 2]
+        read(reader, "/api/v1/feed?limit=1")
+        uid = publish(writer, number)
+        assert read(reader, "/api/v1/feed?limit=1")["data"][0]["id"] == uid
+        assert all(
+            f"word{number}<" in reader.get(path)[1].decode()
+            for path in ("/", f"/bots/{writer.bot.bot.uid}")
+        )
+        assert read(reader, f"/api/v1/bots/{writer.bot.bot.uid}")["feed"][0]["id"] == uid
+
+
+def test_followers_of_two_machines_that_both_write_miss_nothing(machines):
+    """One follows each machine's stream, one changes machines wherever it is cut, one polls both in
+    turn.
+    """
+    since, got = read(machines[0], "/api/v1/feed?limit=1")["newestCursor"], [[] for _ in range(4)]
+    writers = [
+        threading.Thread(
+            target=lambda machine=machine: [publish(machine, number) for number in range(100)]
+        )
+        for machine in machines
+    ]
+
+    def follow(mine, ports, length):
+        last_id = since
+        for port in itertools.cycle(ports):
+            line = Connection(port, machines[0].bot.publish_key.text, last_id)
+            mine += [
+                shown["id"]
+                for _, shown in itertools.islice(line.events, min(length, 200 - len(mine)))
+            ]
+            last_id = line.events.last_id
+            line.cut()
+            if len(mine) == 200:
+                return
+
+    def poll(mine):
+        place = since
+        for machine in itertools.cycle(machines):
+            page = read(machine, f"/api/v1/feed?since={place}&limit=7")
+            mine += [row["id"] for row in page["data"]]
+            place = page["newestCursor"]
+            if len(mine) == 200:
+                return
+
+    one, two = (machine.port for machine in machines)
+    crew = [
+        *writers,
+        *(
+            threading.Thread(target=follow, args=given)
+            for given in ((got[0], [one], 200), (got[1], [two], 200), (got[2], [one, two], 9))
+        ),
+        threading.Thread(target=poll, args=(got[3],)),
+    ]
+    [thread.start() for thread in crew], [thread.join(60) for thread in crew]
+    order = [
+        uid for (uid,) in models.Post.select(models.Post.uid).order_by(models.Post.id).tuples()
+    ]
+    assert len(order) == 200 and got == [order] * 4
+
+
+# ---- locks ---------------------------------------------------------------------------------------
+def test_a_lock_ends_with_its_session_and_what_it_guarded_is_refused(db, other):
+    mine, theirs = db.lock("jobs"), other.lock("jobs")
+    assert mine.take() and not theirs.take()
+    with db.guarding(mine.check):
+        jobs.note_job("a", "ok", 1)
+        assert end_sessions(holding=2) == 1 and theirs.take()
+        with pytest.raises(OperationalError):
+            jobs.note_job("a", "failing", 2)
+        with pytest.raises(OperationalError), storage.writing():
+            raise AssertionError("it began to write")
+    assert Job.get().state == "ok" and not db.in_transaction()
+    # Unguarded, it may.
+    jobs.note_job("a", "off", 3)
+    theirs.release()
+    mine.release()
+
+
+def test_a_lock_is_taken_only_when_its_last_holder_s_writing_ended(db, other):
+    """What a lost leader has begun to write is over before the next one reads."""
+    mine, theirs, order = db.lock("jobs"), other.lock("jobs"), []
+    assert mine.take()
+
+    def follow():
+        while not theirs.take():
+            time.sleep(0.01)
+        order.append("taken")
+
+    thread = threading.Thread(target=follow)
+    with db.guarding(mine.check), storage.writing():
+        thread.start()
+        end_sessions(holding=2)
+        time.sleep(0.3)
+        order.append("written")
+    thread.join(60)
+    assert order == ["written", "taken"]
+    theirs.release()
+    mine.release()
+
+
+# ---- the jobs are in one place -------------------------------------------------------------------
+class Crew:
+    """Processes that run the jobs over a chain, on one database. Each writes into `diary` when a
+    pass begins and ends.
+    """
+
+    def __init__(self, settings, chain, folder):
+        self.settings, self.chain, self.diary, self.pids = settings, chain, folder / "diary", []
+        self.diary.touch()
+
+    def start(self):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._run()
+            finally:
+                os._exit(1)
+        self.pids.append(pid)
+        return pid
+
+    def _run(self):
+        storage.connect(self.settings)
+        made = jobs.Jobs(self.settings)
+        with database.connection_context():
+            seen = Lookout(self.settings, FakeNode(self.chain))
+        real = seen.observer.run_tick
+
+        def tick(now):
+            self._note("begin")
+            seen.clock.sleep(self.settings.observer_interval_seconds)
+            more = real(seen.now)
+            self._note("end")
+            return more
+
+        seen.observer.run_tick = tick
+        work = [made._observe(seen.observer)]
+        made._list_jobs = lambda: work
+        made.start()
+        time.sleep(600)
+
+    def _note(self, what):
+        with open(self.diary, "a") as file:
+            file.write(f"{os.getpid()} {what} {time.monotonic()}\n")
+
+    def lines(self):
+        return [
+            (int(pid), what, float(at))
+            for pid, what, at in (
+                line.split() for line in self.diary.read_text().splitlines() if line.count(" ") == 2
+            )
+        ]
+
+    def kill(self, pid):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self.pids.remove(pid)
+
+    def stop(self):
+        for pid in list(self.pids):
+            self.kill(pid)
+
+
+def until(test, seconds=60):
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def crew(settings, tmp_path):
+    """(a Crew, what a quiet observation of its chain makes); the database is empty of observations
+    and closed.
+    """
+    chain = market(5, PEOPLE, 120)
+    quick = ground.change(settings, observer_interval_seconds=0.05)
+    with storage.connect(quick).connection_context():
+        truth = Lookout.begin(quick, FakeNode(chain), wallets=ADDRESSES).settle().ledger()
+        Lookout.begin(quick, wallets=ADDRESSES)
+    database.close_all()
+    made = Crew(quick, chain, tmp_path)
+    yield made, truth
+    made.stop()
+
+
+def check(crew, truth):
+    """Whoever looks next finds nothing lost and nothing twice."""
+    with storage.connect(crew.settings).connection_context():
+        assert WalletSignature.select().where(
+            WalletSignature.state == "stored"
+        ).count() > 0 and Receipt.select().count() <= len(crew.chain.rows)
+        assert (
+            Lookout(crew.settings, FakeNode(crew.chain)).settle().ledger()
+            == truth
+            == ledger_of(ADDRESSES)
+        )
+    database.close_all()
+
+
+def test_the_leader_killed_twenty_times(crew):
+    """Another one goes on within five seconds, never two at a time, and in the end the ledger is
+    the same.
+    """
+    crew, truth = crew
+    dice, waits = random.Random(20), []
+    for _ in range(3):
+        crew.start()
+    for _ in range(20):
+        until(lambda: crew.lines() and crew.lines()[-1][0] in crew.pids)
+        leader = crew.lines()[-1][0]
+        time.sleep(dice.uniform(0, 0.3))
+        crew.kill(leader)
+        killed = time.monotonic()
+        until(lambda: crew.lines()[-1][2] > killed)
+        waits.append(crew.lines()[-1][2] - killed)
+        crew.start()
+    # on a slow machine none of the twenty came that far
+    with storage.connect(crew.settings).connection_context():
+        until(WalletSignature.select().where(WalletSignature.state == "stored").exists, 60)
+    database.close_all()
+    crew.stop()
+    leaders = [
+        pid for n, (pid, _, _) in enumerate(crew.lines()) if n == 0 or crew.lines()[n - 1][0] != pid
+    ]
+    # Once another one leads, nobody comes back.
+    assert len(leaders) == len(set(leaders)) >= 21
+    assert max(waits) < 5, waits
+    check(crew, truth)
+
+
+def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, monkeypatch, caplog):
+    """Two of one process, as of two machines. Whose session ends is not heard of again until it
+    leads anew.
+    """
+    caplog.set_level("CRITICAL")
+    monkeypatch.setattr(jobs, "TAKEOVER_SECONDS", 0.05)
+    written, crews, led, lead = [], [], [], jobs.Jobs._lead
+    # A busy machine may let a session fall silent, too: then somebody leads anew once more.
+    monkeypatch.setattr(jobs.Jobs, "_lead", lambda self: (led.append(self), lead(self)))
+
+    def make(name):
+        def tick(now):
+            for _ in range(20):
+                with storage.writing():
+                    arrivals.store_arrival("restore")
+                    written.append(name)
+                time.sleep(0.005)
+            return None, "{}"
+
+        made = jobs.Jobs(settings)
+        made._list_jobs = lambda: [jobs.Work("job", 0.01, tick)]
+        made.start()
+        crews.append(made)
+
+    make("one"), make("two")
+    for _ in range(6):
+        before = len(written)
+        until(lambda: len(written) > before + 7)
+        end_sessions(holding=2)
+    before = len(written)
+    until(lambda: len(written) > before + 7)
+    for one in crews:
+        one.stop()
+    turns = sum(one != next for one, next in itertools.pairwise(written))
+    assert 1 <= turns < len(led)
+    assert Arrival.select().count() == len(written)

@@ -1,0 +1,659 @@
+"""The pages in a real Chromium: the newcomer's way, keyboard, no script, narrow and dark,
+accessibility, and that nothing leaves this host.
+
+Skipped, saying so, where Debian's chromium is not installed.
+"""
+
+import io
+import itertools
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import ground
+import pytest
+import story
+from node import FakeNode, connect
+from service import NOW, Service
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+import models
+import storage
+from accounts import admin, traders
+from accounts.fields import MAX_NAME
+from observer import Observer
+from storage import arrivals
+from web.site.paper_pages import TABS
+from web.site.profiles import CONTENTS
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
+AXE = (Path(__file__).resolve().parents[1] / "vendor" / "axe-core" / "axe.min.js").read_text()
+WALLET, CAT = story.address("nell"), story.address("CAT")
+HOSTILE = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1> tail"
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get install chromium"),
+]
+
+
+class Quiet(WSGIRequestHandler):
+    def log(self, *_):
+        pass
+
+
+class Site(Service):
+    """The application on a port of loopback, served by threads of this process."""
+
+    def __enter__(self):
+        self.server = make_server("127.0.0.1", 0, self.take, threaded=True, request_handler=Quiet)
+        self.url = f"http://127.0.0.1:{self.server.port}"
+        self.app.config["CANDOR"] = self.config = ground.change(self.config, base_url=self.url)
+        # In seconds, how often it looks whether it shall end: each test waits for that.
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+        self.thread.start()
+        return self
+
+    def take(self, environ, start_response):
+        """Werkzeug's server hands over the bare socket; gunicorn's input ends where the body
+        does.
+        """
+        environ["wsgi.input"] = io.BytesIO(
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        )
+        return self.app(environ, start_response)
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+        self.close()
+
+    def observe(self, told):
+        """What the observer would find of this story, until it is settled."""
+        with storage.database.connection_context():
+            observer = Observer(self.config, connect(FakeNode(told.chain())))
+            for turn in range(6):
+                observer.run_tick(NOW + turn * 120_000)
+            assert observer.problem is None
+
+
+@pytest.fixture
+def site(tmp_path):
+    with Site(tmp_path / "data") as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def driver():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def chromium(driver):
+    browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def open_page(chromium, site):
+    """Opens a page in a context of its own. At the end: no console error, no blocked source, no
+    request to another host.
+    """
+    wrong, contexts = [], []
+
+    def open_one(**options):
+        context = chromium.new_context(base_url=site.url, **options)
+        contexts.append(context)
+        page = context.new_page()
+        # For a busy machine: what is waited for is a condition.
+        page.set_default_timeout(60_000)
+        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on(
+            "request",
+            lambda request: (
+                wrong.append(request.url)
+                if not request.url.startswith((site.url, "data:"))
+                else None
+            ),
+        )
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def press(page, role, name):
+    """Press what leads to another page, and be there."""
+    with page.expect_navigation():
+        page.get_by_role(role, name=name).click()
+
+
+def connect_bot(page, name="Nell", wallet=""):
+    """Fill in the form as a newcomer would: (publishing key, recovery code)."""
+    page.goto("/connect")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Wallet").fill(wallet)
+    press(page, "button", "Create bot")
+    return page.locator("#publish-key").inner_text(), page.locator("#recovery-code").inner_text()
+
+
+def tell_story():
+    told = story.Story()
+    told.fund("nell", 10**10)
+    told.buy("nell", "CAT", 5_000_000, 10**9)
+    return told, told.sell("nell", "CAT", 2_000_000, 6 * 10**8)
+
+
+def test_the_newcomers_way_to_a_verified_post(site, open_page):
+    page = open_page(permissions=["clipboard-read", "clipboard-write"])
+    key, _ = connect_bot(page, wallet=WALLET)
+    page.get_by_role("button", name="Copy").first.click()
+    assert page.evaluate("navigator.clipboard.readText()") == key
+    page.get_by_role("button", name="Send a test post").click()
+    page.get_by_role("link", name="It is there").wait_for()
+    told, sale = tell_story()
+    assert (
+        site.post(
+            {"eventId": "1", "body": "Sold some.", "signature": sale, "mint": CAT}, key
+        ).status_code
+        == 201
+    )
+    page.goto("/")
+    page.get_by_text("waiting for the chain").wait_for()
+    site.observe(told)
+    page.goto("/")
+    post = page.locator("article", has_text="Sold some.")
+    post.get_by_text("receipt verified").wait_for()
+    post.get_by_role("button", name="Copy").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("Sold some.\n[receipt verified") and "/posts/post_" in copied
+    page.get_by_role("link", name="Nell").first.click()
+    page.get_by_text("Every transaction of this wallet").wait_for()
+    assert (
+        page.get_by_text("receipt verified").count() == 1
+        and page.get_by_text("not verified").count() == 1
+    )
+    page.get_by_role("link", name="Trades", exact=True).first.click()
+    page.locator("details.trade-sell summary").click()
+    page.get_by_text("less their cost").wait_for()
+
+
+def test_a_reloaded_page_shows_no_key_and_makes_no_second_bot(site, open_page):
+    page = open_page()
+    key, code = connect_bot(page)
+    page.reload()
+    assert page.url.endswith("/manage") and key not in page.content() and code not in page.content()
+    page.go_back()
+    assert key not in page.content() and models.Bot.select().count() == 1
+
+
+def test_what_is_typed_survives_a_refusal_but_the_wallet(site, chromium):
+    # The refusal itself is a 422, which Chromium's console calls an error.
+    with chromium.new_context(base_url=site.url) as context:
+        page = context.new_page()
+        page.goto("/connect")
+        page.get_by_label("Name").fill("Nell")
+        page.get_by_text("Its voice").click()
+        page.get_by_label("Tone").fill("dry")
+        page.get_by_label("Wallet").fill(" ".join(["abandon"] * 12))
+        page.get_by_role("button", name="Create bot").click()
+        page.get_by_text("It was not stored").wait_for()
+        assert [page.get_by_label(name).input_value() for name in ("Name", "Tone", "Wallet")] == [
+            "Nell",
+            "dry",
+            "",
+        ] and "abandon" not in page.content()
+
+
+def test_the_preview_speaks_while_one_types(open_page):
+    page = open_page()
+    page.goto("/connect")
+    page.get_by_label("Name").fill("Nell the Calm")
+    page.get_by_text("Its voice").click()
+    page.get_by_label("Tone").fill("solemn")
+    page.locator("#preview-name", has_text="Nell the Calm").wait_for()
+    page.locator(".sample", has_text="PINE").first.wait_for()
+
+
+def test_recovery_in_a_second_browser(open_page):
+    first, second = open_page(), open_page()
+    _, code = connect_bot(first)
+    second.goto("/connect")
+    second.get_by_label("Recovery code").fill(code)
+    second.get_by_role("button", name="Recover").click()
+    assert second.locator("#recovery-code").inner_text() != code
+    second.get_by_role("link", name="Done").click()
+    second.get_by_role("link", name="Manage").click()
+    second.get_by_role("button", name="Sign out").wait_for()
+    first.goto("/connect")
+    assert first.get_by_role("button", name="Sign out").count() == 0
+
+
+def show_waiting_post(site, page):
+    """A page of the feed with a clock of the test's, and a post that waits for the chain; return
+    the bot's key, and the story in which it is verified.
+    """
+    page.clock.install()
+    key, _ = connect_bot(page, wallet=WALLET)
+    told, sale = tell_story()
+    site.post({"eventId": "1", "body": "Sold some.", "signature": sale}, key)
+    page.goto("/")
+    page.get_by_text("waiting for the chain").wait_for()
+    return key, told
+
+
+def test_news_is_announced_and_labels_move_without_moving_the_page(site, open_page):
+    page = open_page()
+    key, told = show_waiting_post(site, page)
+    site.post({"eventId": "2", "body": "Something new."}, key)
+    site.observe(told)
+    # In one step: an article may be exchanged between two.
+    top = "document.querySelector('article').getBoundingClientRect().y"
+    before = page.evaluate(top)
+    page.clock.run_for(16_000)
+    page.get_by_role("link", name="1 new post").wait_for()
+    page.get_by_text("receipt verified").wait_for()
+    assert (
+        # What the chain shows of it is one line more.
+        page.evaluate(top) == before and "Something new." not in page.content()
+    )
+    page.get_by_role("link", name="1 new post").click()
+    page.get_by_text("Something new.").wait_for()
+
+
+def test_a_slow_answer_does_not_undo_a_later_one(site, open_page):
+    page, held = open_page(), []
+    key, told = show_waiting_post(site, page)
+
+    def hold_first(route):
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route(page.url, hold_first)
+    with page.expect_request(page.url):
+        site.post({"eventId": "2", "body": "Something new."}, key)
+    page.clock.run_for(1_000)
+    site.observe(told)
+    page.clock.run_for(1_000)
+    page.get_by_text("receipt verified").wait_for()
+    (route, old) = held[0]
+    assert "receipt verified" not in old.text()
+    with page.expect_event("requestfinished"):
+        route.fulfill(response=old)
+    # What came is worked on before what is asked of the page next.
+    page.evaluate("new Promise((done) => queueMicrotask(done))")
+    page.get_by_text("receipt verified").wait_for()
+    assert page.get_by_text("waiting for the chain").count() == 0
+
+
+def test_by_keyboard_alone(open_page):
+    page = open_page()
+    page.goto("/connect")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    for _ in range(9):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.name") == "name":
+            break
+    assert page.evaluate("getComputedStyle(document.activeElement).boxShadow") != "none"
+    page.keyboard.type("Keyboard Kim")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Keyboard Kim is connected").wait_for()
+
+
+RING = """() => {
+    const here = document.activeElement;
+    if (!here || here === document.body) return '';
+    const style = getComputedStyle(here);
+    const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2
+        && !/rgba\\(.*, 0\\)|transparent/.test(style.outlineColor);
+    return seen ? '' : here.outerHTML.slice(0, 120);
+}"""
+
+
+# Where the keyboard can be: does it show there? In one step, because a key takes 20 ms.
+FIND_RINGLESS = f"""() => {{
+    const ringless = [], visited = [];
+    for (const place of document.querySelectorAll('a, button, input, select, textarea, summary')) {{
+        place.focus();
+        if (document.activeElement !== place) continue;
+        visited.push(place);
+        const missing = ({RING})();
+        if (missing) ringless.push(missing);
+    }}
+    return [visited.length, ringless];
+}}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_ring_shows_where_the_keyboard_is(site, full, open_page, scheme):
+    page = open_page(color_scheme=scheme)
+    for path in full:
+        page.goto(path)
+        # From the first key on, a focus that scripts set is shown as one of the keyboard.
+        page.keyboard.press("Tab")
+        places, ringless = page.evaluate(FIND_RINGLESS)
+        assert places > 5 and ringless == [], path
+
+
+def test_times_are_in_the_readers_zone_and_format(site, full, open_page):
+    """Noon in UTC is 9 in the evening in Tokyo; the title keeps UTC."""
+    post = next(path for path in full if path.startswith("/posts/"))
+    at = datetime(2026, 11, 26, 12, tzinfo=UTC).timestamp()
+    with storage.database.connection_context():
+        models.Post.update(created_at=int(at) * 1000).execute()
+    for locale, told in (
+        ("en-US", "Nov 26, 2026, 9:00 PM"),
+        ("de-DE", "26. Nov. 2026, 21:00"),
+    ):
+        page = open_page(timezone_id="Asia/Tokyo", locale=locale)
+        page.clock.set_fixed_time("2027-02-01T00:00:00Z")
+        page.goto(post)
+        shown = page.locator("dl time").last
+        assert shown.inner_text() == told
+        assert shown.get_attribute("title") == "Nov 26, 2026, 12:00:00 PM UTC"
+    scriptless = open_page(java_script_enabled=False)
+    scriptless.goto(post)
+    assert "UTC" in scriptless.locator("time[datetime]").last.inner_text()
+
+
+def test_a_post_comes_over_the_stream_within_seconds(site, open_page):
+    page = open_page()
+    key, _ = connect_bot(page)
+    site.post({"eventId": "1", "body": "First."}, key)
+    page.goto("/")
+    with page.expect_response(lambda answer: answer.url.endswith("/") and answer.ok):
+        site.post({"eventId": "2", "body": "Second."}, key)
+    news = page.get_by_role("link", name="1 new post")
+    news.wait_for()
+    assert page.title().startswith("(1)")
+    color, ground = news.evaluate(
+        "e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]"
+    )
+    assert color != ground and "rgba" not in color + ground
+    news.click()
+    bodies = page.locator("article .body").all_inner_texts()
+    assert bodies == ["Second.", "First."] and not page.title().startswith("(")
+
+
+def test_a_post_is_proven_in_the_browser_and_a_changed_byte_is_seen(site, open_page):
+    made = site.make_bot("Nell")
+    with storage.database.connection_context(), storage.writing():
+        for n in range(300):
+            arrivals.append_leaf("test", NOW + n)
+    said = {"eventId": "1", "body": 'Zoë said "sold"\n\t\u2028 <b>& 🐕', "reason": "thin"}
+    post = site.post(said, made.publish_key.text).json
+    page = open_page()
+    page.goto(f"/posts/{post['id']}")
+    page.get_by_text("Check this post yourself").click()
+    page.get_by_text("from this entry to the root of").wait_for()
+    told = page.locator("#proof-verdict").inner_text()
+    assert "the entry holds the hash of these words. The log’s key signed that root." in told
+    page.get_by_role("button", name="Change one byte").click()
+    page.get_by_text("Not in the log:").wait_for()
+    page.get_by_role("button", name="Put it back").click()
+    page.get_by_text("from this entry to the root of").wait_for()
+    # What a reader sees is what is checked: another word on the page is told.
+    words = page.locator('[data-proof="words"]')
+    words.evaluate("(shown) => { shown.textContent = shown.textContent.replace('sold', 'held'); }")
+    page.get_by_role("button", name="Change one byte").click()
+    page.get_by_role("button", name="Put it back").click()
+    page.get_by_text("Not what was logged:").wait_for()
+
+
+def test_without_javascript(site, open_page):
+    page = open_page(java_script_enabled=False)
+    key, _ = connect_bot(page)
+    site.post({"eventId": "1", "body": "Plain words."}, key)
+    page.goto("/")
+    page.get_by_text("Plain words.").wait_for()
+    page.get_by_role("link", name="Your bots").click()
+    page.get_by_role("link", name="Manage").click()
+    page.get_by_role("button", name="Revoke").click()
+    page.get_by_role("button", name="Yes, revoke it").click()
+    page.get_by_text("The key is revoked.").wait_for()
+    assert site.get("/api/v1/me", key).status_code == 401
+
+
+# ---- every page ----------------------------------------------------------------------------------
+@pytest.fixture
+def full(site):
+    """An instance with a bit of everything, and the paths of its pages; `own` need the browser that
+    made the bot.
+    """
+    told, sale = tell_story()
+    # The longest names, of the widest letter and without a place to break.
+    made = site.make_bot("W" * MAX_NAME, WALLET)
+    site.observe(told)
+    for event, more in (
+        ("1", {"signature": sale, "symbol": "W" * 32}),
+        ("2", {"signature": told.rows[0].signature}),
+        ("3", {"body": HOSTILE}),
+        ("4", {"body": "lengthy remarks " * 240, "reason": "Because."}),
+    ):
+        assert (
+            site.post(
+                {"eventId": event, "body": "Said.", **more}, made.publish_key.text
+            ).status_code
+            == 201
+        )
+    with storage.database.connection_context():
+        trader = traders.create_trader("M" * MAX_NAME, "momentum", NOW).trader
+        post = models.Post.select().order_by(models.Post.id).first()
+    return [
+        "/",
+        "/leaderboard",
+        f"/bots/{made.bot.uid}",
+        *(f"/bots/{made.bot.uid}?tab={tab}" for tab in CONTENTS if tab),
+        f"/posts/{post.uid}",
+        f"/tokens/{CAT}",
+        "/market",
+        "/traders",
+        f"/traders/{trader.uid}",
+        *(f"/traders/{trader.uid}?tab={tab}" for tab in TABS if tab),
+        "/strategies",
+        "/create",
+        "/connect",
+        "/status",
+        "/log/",
+        "/docs",
+        "/docs/errors",
+        "/docs/fields",
+        "/docs/fields/paper",
+    ]
+
+
+def visit_all(page, full):
+    """Each page in turn, then those of a creator."""
+    for path in full:
+        assert page.goto(path).status == 200
+        yield path
+    connect_bot(page, wallet=story.address("another"))
+    yield "created"
+    press(page, "link", "Manage it")
+    yield "manage"
+    press(page, "button", "Start the proof")
+    yield "proof"
+    page.goto("/connect")
+    press(page, "button", "Create read key")
+    yield "read key"
+    page.goto("/connect")
+    yield "account"
+    press(page, "button", "Rotate")
+    yield "confirm"
+    yield from visit_operator(page)
+
+
+def visit_operator(page):
+    """The pages of the operator, who comes by a link."""
+    with storage.database.connection_context():
+        code = admin.make_login(time.time_ns() // 1_000_000)
+        owner = models.Owner.select().order_by(models.Owner.id).get().uid
+        bot = models.Bot.select().order_by(models.Bot.id).get().uid
+    assert page.goto(f"/admin/login?code={code}").status == 200
+    yield "operator's link"
+    press(page, "button", "Sign in as the operator")
+    yield "/admin"
+    for path in (
+        *("owners", "bots", "wallets", "keys", "hooks", "posts", "backups", "acts"),
+        *(f"owners/{owner}", f"bots/{bot}/retire"),
+    ):
+        assert page.goto(f"/admin/{path}").status == 200
+        yield f"/admin/{path}"
+    page.get_by_label("Reason").fill("a complaint")
+    press(page, "button", "Yes, retire it")
+    assert page.goto("/admin/acts").status == 200
+    assert page.get_by_text("a complaint").count() == 1
+    yield "/admin/acts, full"
+
+
+# In the dark the markup is the same: only what depends on colors and widths is checked again.
+@pytest.mark.parametrize(
+    "scheme, width, rules",
+    [("light", 1100, []), ("dark", 360, ["color-contrast", "link-in-text-block", "target-size"])],
+    ids=["light-1100", "dark-360"],
+)
+def test_no_page_has_a_serious_finding_of_axe_or_scrolls_sideways(
+    site, full, open_page, scheme, width, rules
+):
+    page = open_page(viewport={"width": width, "height": 740}, color_scheme=scheme)
+    # through the debugger: the policy of the page allows no foreign script, and no inline one
+    page.add_init_script(AXE)
+    for name in visit_all(page, full):
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert page.evaluate(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        ), name
+        assert page.evaluate(
+            "typeof window.pwned === 'undefined' && document.querySelectorAll('h1').length === 1"
+        ), name
+        assert find_serious(page, rules) == [], name
+    page.evaluate(SPOIL)
+    found = {rule for rule, *_ in find_serious(page, rules)}
+    assert found == {"color-contrast"} if rules else found >= {"image-alt", "label"}
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_text_of_twice_the_size_scrolls_no_page_sideways(site, full, driver, width):
+    size = "--blink-settings=defaultFontSize=32,defaultFixedFontSize=26"
+    browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=[*ARGUMENTS, size])
+    page = browser.new_page(viewport={"width": width, "height": 740}, base_url=site.url)
+    for path in full:
+        page.goto(path)
+        assert page.evaluate(FIND_WIDE) == [], path
+    browser.close()
+
+
+# What reaches out of the page.
+FIND_WIDE = """() => {
+    const room = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= room) return [];
+    return [...document.querySelectorAll('main *, header *, footer *')]
+        .filter(one => one.getBoundingClientRect().right > room + 1 && !one.closest('.scroll'))
+        .slice(0, 4).map(one => one.outerHTML.slice(0, 140));
+}"""
+
+
+def test_no_word_is_broken_and_no_avatar_squeezed(site, full, open_page):
+    """A line of a name or a remark has one box for each of its words at most."""
+    page = open_page(viewport={"width": 360, "height": 740})
+    for path in full:
+        page.goto(path)
+        broken = page.evaluate(FIND_BROKEN)
+        assert broken == [], path
+        boxes = page.evaluate("""[...document.querySelectorAll('.avatar')].map(one =>
+            one.getBoundingClientRect()).map(({width, height}) => [width, height])""")
+        assert all(abs(width - height) < 1 for width, height in boxes), path
+
+
+FIND_BROKEN = """() => [...document.querySelectorAll('bdi, .board small')].filter(one => {
+    const text = one.firstChild;
+    if (!text || text.nodeType !== 3 || !one.checkVisibility()) return false;
+    return [...text.data.matchAll(/\\S+/g)].some(({0: word, index}) => {
+        const range = document.createRange();
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1;
+    });
+}).map(one => one.outerHTML)"""
+
+
+def test_on_a_phone_the_search_is_whole_and_no_two_buttons_touch(open_page):
+    page = open_page(viewport={"width": 360, "height": 740})
+    page.goto("/market")
+    # The word in its font against the room for it, both in px. A box of this kind keeps about ten
+    # free for the cross that empties it.
+    needed, room = page.evaluate("""() => {
+        const box = document.querySelector('.find input'), style = getComputedStyle(box);
+        const pen = document.createElement('canvas').getContext('2d');
+        pen.font = style.font;
+        return [pen.measureText(box.placeholder).width,
+            box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)];
+    }""")
+    assert needed + 10 <= room
+    connect_bot(page)
+    page.goto("/connect")
+    boxes = page.evaluate("""() => [...document.querySelectorAll('main :is(button, a, .button)')]
+        .filter(one => one.checkVisibility({visibilityProperty: true}))
+        .map(one => one.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])""")
+    boxes.sort()
+    apart = [after - end for (_, end), (after, _) in itertools.pairwise(boxes) if after >= end]
+    assert len(apart) >= 7 and min(apart) >= 8
+
+
+SPOIL = """() => {
+    document.querySelector('h1').innerHTML = '<img src="data:,"><input><span>words</span>';
+    // The page's policy allows no style attribute.
+    const words = document.querySelector('h1 span').style;
+    words.color = '#777';
+    words.background = '#888';
+}"""
+
+
+def find_serious(page, rules):
+    """What axe finds by these rules, or by all."""
+    asked = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
+    return page.evaluate(
+        """async (asked) => (await axe.run(asked)).violations
+        .filter(one => ['serious', 'critical'].includes(one.impact))
+        .map(one => [one.id, one.nodes[0].html.slice(0, 160), one.nodes[0].failureSummary])""",
+        asked,
+    )
+
+
+def test_a_page_is_light_and_does_not_shift(site, full, open_page):
+    page, sizes = open_page(), {}
+    page.on(
+        "response",
+        lambda answer: (
+            sizes.__setitem__(answer.url, len(answer.body())) if answer.status == 200 else None
+        ),
+    )
+    page.add_init_script(
+        "window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift +="
+        " e.value)).observe({type: 'layout-shift', buffered: true})"
+    )
+
+    def answer_slowly(route):
+        time.sleep(0.1)
+        route.continue_()
+
+    page.route("**/candor.js*", answer_slowly)
+    for path in full:
+        page.goto(path, wait_until="networkidle")
+        assert page.evaluate("shift") == 0, path
+        loaded = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
+        static = {url for url in loaded if "/static/" in url}
+        assert static and sum(sizes[url] for url in {*static, site.url + path}) < 100_000, path

@@ -1,0 +1,189 @@
+"""What somebody sees at the first start: what it does, where it serves, what is next."""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import apscheduler
+import ground
+import pytest
+
+from bench._ports import find_port
+from web.server import logs
+
+ROOT = Path(__file__).resolve().parents[2]
+JOBS_OFF = {f"{job}_INTERVAL_SECONDS": "0" for job in ("OBSERVER", "SCOUT", "PAPER")}
+
+
+@contextlib.contextmanager
+def started(folder, port, **settings):
+    environ = {**os.environ, **ground.environ(folder), **JOBS_OFF, "PORT": str(port), **settings}
+    server = subprocess.Popen(
+        [sys.executable, "app.py", "run"],
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield server
+    finally:
+        server.terminate()
+        server.communicate(timeout=60)
+
+
+def test_it_says_what_it_does_where_it_serves_and_what_is_next(tmp_path):
+    port = find_port()
+    with started(tmp_path / "data", port) as server:
+        begun, serves = server.stdout.readline(), server.stdout.readline()
+        assert "preparing the database" in begun
+        assert f"http://127.0.0.1:{port}/connect" in serves and "Ctrl+C" in serves
+        # No terminal is attached here.
+        assert json.loads(server.stderr.readline())["level"] == "info"
+
+
+def test_a_taken_port_is_one_sentence(tmp_path):
+    port = find_port()
+    with started(tmp_path / "one", port) as server:
+        server.stdout.readline(), server.stdout.readline()
+        with started(tmp_path / "two", port) as second:
+            out, told = second.communicate(timeout=60)
+            assert second.returncode == 1 and out == ""
+            assert told.count("\n") == 1 and f"port {port}" in told and "PORT=" in told
+
+
+# ---- while the jobs are loaded ------------------------------------------------------------------
+# Stands before the library of the jobs: loading it waits for a file, and says that it does.
+SLOW = """
+import pathlib, time
+folder = pathlib.Path(__file__).parent
+(folder / "begun").touch()
+while not (folder / "go").exists():
+    time.sleep(0.01)
+__path__ = [{library!r}]
+exec((pathlib.Path(__path__[0]) / "__init__.py").read_text())
+"""
+BROKEN = 'raise ImportError("apscheduler is broken")'
+
+
+def put_before_library(folder, text):
+    """The settings with which the jobs find this in the place of APScheduler."""
+    library = str(Path(apscheduler.__file__).parent)
+    folder.mkdir()
+    (folder / "apscheduler.py").write_text(text.replace("{library!r}", repr(library)))
+    return {"PYTHONPATH": str(folder)}
+
+
+def wait_for(test):
+    latest = time.monotonic() + 60
+    while not test():
+        assert time.monotonic() < latest, "it did not happen"
+        time.sleep(0.01)
+
+
+def ask_health(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health", timeout=60) as answer:
+        return json.load(answer)
+
+
+def test_it_answers_before_the_jobs_are_loaded_and_says_that_they_never_ran(tmp_path):
+    port, slow = find_port(), tmp_path / "slow"
+    settings = put_before_library(slow, SLOW)
+    with started(tmp_path / "data", port, PAPER_INTERVAL_SECONDS="30", **settings) as server:
+        server.stdout.readline(), server.stdout.readline()
+        wait_for((slow / "begun").exists)
+        health = ask_health(port)
+        assert health["status"] == "ok" and health["strategyEngine"]["state"] == "unknown"
+        assert health["strategyEngine"]["heartbeatAt"] is None
+        (slow / "go").touch()
+        wait_for(lambda: ask_health(port)["strategyEngine"]["state"] == "ok")
+        server.terminate()
+        assert server.wait(60) == 0
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_one_that_ends_while_the_jobs_are_loaded_ends_them(tmp_path, ending):
+    port, slow = find_port(), tmp_path / "slow"
+    settings = put_before_library(slow, SLOW)
+    with started(tmp_path / "data", port, PAPER_INTERVAL_SECONDS="30", **settings) as server:
+        server.stdout.readline(), server.stdout.readline()
+        wait_for((slow / "begun").exists)
+        server.send_signal(ending)
+        (slow / "go").touch()
+        _, told = server.communicate(timeout=60)
+        assert server.returncode == 0 and "Traceback" not in told
+
+
+@pytest.mark.parametrize("workers, statuses", [("1", {3}), ("2", {1, 3})])
+def test_it_ends_where_the_jobs_cannot_be_loaded(tmp_path, workers, statuses):
+    """With the status that gunicorn has for a worker that fails to boot. A second one that fails
+    while it ends is a fault to gunicorn, and its status 1.
+    """
+    settings = put_before_library(tmp_path / "broken", BROKEN)
+    with started(tmp_path / "data", find_port(), WEB_CONCURRENCY=workers, **settings) as server:
+        _, told = server.communicate(timeout=60)
+        assert server.returncode in statuses
+        assert "the jobs cannot be started" in told and "apscheduler is broken" in told
+
+
+def test_what_few_ask_for_is_loaded_when_they_do(settings):
+    """So that the first answer does not wait for it."""
+    told = "import sys, app; app.create_app(); print(*sys.modules)"
+    environ = {**os.environ, **ground.environ(settings.data_dir)}
+    done = subprocess.run(
+        [sys.executable, "-c", told], cwd=ROOT, env=environ, check=True, capture_output=True
+    )
+    assert not {
+        *("jobs", "apscheduler", "websockets", "requests", "operate.doctor"),
+        *("web.api.openapi", "web.api.operations", "web.api.paper_shapes"),
+    } & set(done.stdout.decode().split())
+
+
+# ---- the log ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "log_format, terminal, formatter",
+    [("", True, "plain"), ("", False, "json"), ("json", True, "json"), ("plain", False, "plain")],
+)
+def test_the_log_is_plain_at_a_terminal_unless_told_otherwise(log_format, terminal, formatter):
+    made = logs.make_config(log_format, terminal)
+    assert made["handlers"]["stderr"]["formatter"] == formatter
+    assert made["handlers"]["stderr"]["filters"] == ["repeats"]
+
+
+def test_a_json_line_shows_what_it_names_and_no_other_attribute():
+    """A library may attach anything to a record, such as a request with its headers."""
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        fault = sys.exc_info()
+    record = logging.LogRecord("candor", logging.ERROR, "", 0, "odd\n%s", ("é",), fault)
+    record.created, record.repeated, record.request = 1_700_000_000.25, 3, "Authorization: secret"
+    record.shown = {"requestId": "req_1", "folder": Path("/data")}
+    text = logs.JsonLines().format(record)
+    line = json.loads(text)
+    assert text.isascii() and "\n" not in text
+    assert line.pop("trace").endswith("ValueError: broken")
+    assert list(line.items()) == [
+        ("at", "2023-11-14T22:13:20.250+00:00"),
+        ("level", "error"),
+        ("logger", "candor"),
+        ("message", "odd\né"),
+        ("requestId", "req_1"),
+        ("folder", "/data"),
+        ("repeated", 3),
+    ]
+
+
+def test_a_plain_line_holds_one_line_whatever_somebody_sent():
+    record = logging.LogRecord("candor", logging.WARNING, "", 0, "odd\nwords\x1b[31m", (), None)
+    record.shown = {"route": "/a\nb"}
+    line = logs.PlainLines().format(record)
+    assert line.endswith('warning: odd\\nwords\\u001b[31m route="/a\\nb"')

@@ -1,0 +1,107 @@
+"""Requests made up from the document itself: no answer is a fault of ours, and none is outside of
+what the document says.
+"""
+
+import ground
+import hypothesis
+import pytest
+from service import address, signature
+
+from web.api import openapi
+
+# Each with its reason. Nothing else is left out: all checks, all phases, all other requests.
+LEFT_OUT = """
+[generation]
+database = "none"
+
+# Its answer has no end; tests/web/test_stream.py reads it.
+[[operations]]
+include-path = "/api/v1/stream"
+enabled = false
+
+# No schema can say which cursors were given out, that cursor and since exclude each other, that
+# quote goes with one sort, or that base58 text is of 32 bytes: 400 is right for some that it
+# allows.
+[[operations]]
+include-path-regex = "/(bots|feed|trades|activity|market|search|leaderboard|seasons)$"
+exclude-method = "POST"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
+
+# Registration is off here; tests/accounts/test_registration.py turns it on.
+[[operations]]
+include-operation-id = ["getChallenge", "registerBot"]
+checks.positive_data_acceptance.expected-statuses = ["403"]
+
+# Nor that eventId may stand in a header instead, that text has no control characters, or that
+# base58 text is of 32 and 64 bytes; another influencer's botId is refused, an eventId used before
+# too.
+[[operations]]
+include-path = "/api/v1/posts"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "403", "409", "422"]
+"""
+
+
+@pytest.fixture
+def api(service):
+    # Imported here: it takes a second, and every worker collects every file.
+    import schemathesis
+    from schemathesis.config import SchemathesisConfig
+
+    made = service.make_bot("Ada", address("w"))
+    service.key = made.publish_key.text
+    for n in range(3):
+        service.observe_trade(address("w"), f"t{n}", slot=n, mint=address("m"))
+        service.post(
+            {"eventId": f"e{n}", "body": "b", "signature": signature(f"t{n}")}, service.key
+        )
+    return schemathesis.openapi.from_wsgi(
+        "/openapi.json", service.app, config=SchemathesisConfig.from_str(LEFT_OUT)
+    )
+
+
+# a stream has no end to wait for: tests/web/test_stream.py reads it
+ANSWERED = [operation for operation in openapi.OPERATIONS if operation.path != "/api/v1/stream"]
+
+
+@pytest.mark.parametrize(
+    "operation", ANSWERED, ids=lambda operation: f"{operation.method} {operation.path}"
+)
+def test_answers_stay_inside_the_document(api, service, operation):
+    from schemathesis.checks import CHECKS, load_all_checks
+
+    load_all_checks()
+
+    @hypothesis.given(case=api[operation.path][operation.method.upper()].as_strategy())
+    @hypothesis.settings(
+        max_examples=ground.examples(40),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    def check(case):
+        headers = {"Authorization": f"Bearer {service.key}", "Accept-Encoding": "identity"}
+        case.call_and_validate(headers=headers, checks=CHECKS.get_all())
+
+    check()
+
+
+def test_the_document_is_small(service):
+    """At most 110 KB and 80 schemas: generated clients and their readers have all of it."""
+    served = service.get("/openapi.json")
+    assert len(served.data) <= 110_000
+    assert len(served.get_json()["components"]["schemas"]) <= 80
+
+
+def test_success_is_json_so_that_clients_know_what_they_get(service):
+    """Generators take the first media type. What else there is is answered only on request."""
+    paths = service.get("/openapi.json").get_json()["paths"]
+    kinds = {
+        (method, path): list((one["responses"].get("200") or one["responses"]["201"])["content"])
+        for path, methods in paths.items()
+        for method, one in methods.items()
+    }
+    others = {route: found for route, found in kinds.items() if found != ["application/json"]}
+    assert others == {
+        ("get", "/api/v1/stream"): ["text/event-stream"],
+    }

@@ -1,0 +1,176 @@
+"""Whole numbers of any length and spelling, in every parameter, path, form and body: a refusal that
+names the field, never a 500.
+"""
+
+import itertools
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+from service import Service, address
+from test_matrix import READ, WRITE, place  # noqa: F401
+from test_mcp_http import say, use
+
+from accounts import admin
+from accounts.fields import BEYOND, parse_whole
+from cli import now_ms
+from web.api import openapi
+
+ROOT = Path(__file__).resolve().parents[2]
+LONG = "00000000199999999999999999999999999"
+HUGE = [LONG, "0" * 40 + "1", "9" * 20, "9" * 400, "9" * 5000, "1" + "0" * 4300]
+NASTY = [
+    *(*HUGE, "-1", "+1", "１", "²", "1_0", " 1", "1 ", "1.0", "1e3", "0x1", "٣", "-0", ""),
+    *("2147483648", "9223372036854775807", "9223372036854775808", "18446744073709551616"),
+]
+SOME = [LONG, "9" * 5000, "１", "²", "-1", "9223372036854775808"]
+# What the program reads of a query, and the names of all its form fields.
+ASKED = re.compile(r"""(?:args(?:\.get\(|\[)|args, |read_cursor\(|given\.get\()"(\w+)\"""")
+FIELDS = re.compile(r"""(?:name="|field\(")(\w+)\"""")
+
+
+def list_parameters(service):
+    found = {"page", "posts", "limit", "cursor", "before", "since", "after"}
+    for path in ROOT.glob("web/**/*.py"):
+        found |= set(ASKED.findall(path.read_text()))
+    for operation in openapi.OPERATIONS:
+        found |= {one["name"] for one in operation.parameters}
+    return sorted(found)
+
+
+def list_fields():
+    found = set()
+    for path in ROOT.glob("templates/**/*.html"):
+        found |= set(FIELDS.findall(path.read_text()))
+    return sorted(found - {"viewport", "robots", "description"})
+
+
+@pytest.fixture
+def browser(place):  # noqa: F811
+    """The browser of a bot's owner, who is the operator, too; and the ids of what there is."""
+    ids, callers = place
+    made = admin.use_login(admin.make_login(now_ms()), now_ms())
+    callers["its creator"].client.set_cookie("candor_admin", made.token, path="/admin")
+    return ids, callers["its creator"], callers["a key"]
+
+
+def check(answer, asked):
+    answer.close()
+    assert answer.status_code < 500, asked
+    return answer.status_code
+
+
+def test_no_number_in_a_query_is_an_error_of_ours(service, browser):
+    ids, owner, keyed = browser
+    numbers, parameters = itertools.cycle(NASTY), list_parameters(service)
+    documented = {}
+    for operation in openapi.OPERATIONS:
+        if "{" not in operation.path:
+            names = documented.setdefault(operation.path, set())
+            names |= {one["name"] for one in operation.parameters}
+    for path in dict.fromkeys((*(path.format(**ids) for path in READ), *documented)):
+        if path in ("/stream", "/api/v1/stream", "/api/v1/posts"):
+            continue
+        client = (keyed if path.startswith("/api/v1/") else owner).client
+        # What a path doesn't know, it gets all at once.
+        known = documented.get(path, set(parameters))
+        rest = {name: next(numbers) for name in parameters if name not in known}
+        for query in ({}, rest, *({name: next(numbers)} for name in sorted(known))):
+            check(client.get(path, query_string=query), (path, query))
+
+
+def test_no_number_in_a_path_is_an_error_of_ours(service, browser):
+    ids, owner, keyed = browser
+    given = {"uid": ids["bot"], "level": "0", "place": "000.p/1", "close_id": ids["close"]}
+    for rule in service.app.url_map.iter_rules():
+        # A name that is one of a few words is never a number.
+        words = {"name": "closes"} if "<any(" in rule.rule else {}
+        for name, number in itertools.product(rule.arguments - words.keys(), SOME):
+            text = f"000.p/{number}" if name == "place" else number
+            values = {**dict.fromkeys(rule.arguments, "1"), **given, **words, name: text}
+            path = rule.build(values, append_unknown=False)
+            if path and rule.endpoint != "static":
+                client = (keyed if path[1].startswith("/api/v1/") else owner).client
+                check(client.get(path[1]), (rule.rule, name, number))
+
+
+def test_no_number_in_a_form_is_an_error_of_ours(browser):
+    ids, owner, _ = browser
+    fields, token = list_fields(), owner.token()
+    # They sign the owner out.
+    paths = [path for path in WRITE if path not in ("/logout", "/admin/logout", "/admin/login")]
+    for path, number in itertools.product(paths, SOME):
+        typed, _statuses = WRITE[path]
+        for needed in ({}, typed):
+            sent = {**dict.fromkeys(fields, number), **needed, "csrf_token": token}
+            check(owner.client.post(path.format(**ids), data=sent), (path, number))
+
+
+@pytest.mark.parametrize("number", HUGE)
+def test_a_number_of_any_length_in_a_body_is_an_error_of_the_sender(service, number):
+    key = service.make_bot("Ada", address("ada")).publish_key.text
+    fields = ("eventId", "body", "mint", "symbol", "signature", "reason", "botId", "other")
+    for field in fields:
+        body = b'{"eventId": "e", "body": "b", "%b": %b}' % (field.encode(), number.encode())
+        assert check(service.post(body, key), (field, number)) in (400, 422)
+
+
+@pytest.mark.parametrize("number", ["9" * 20, "9" * 400, "9" * 5000, "-1", "101", "null"])
+def test_an_agents_number_of_any_length_is_refused(service, number):
+    key = service.make_bot().publish_key.text
+    for written in (number, f'"{number}"'):
+        message = orjson.dumps(use("list_bots", limit=0)).replace(
+            b'"limit":0', b'"limit":' + written.encode()
+        )
+        headers = {
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2025-06-18",
+            "Content-Type": "application/json",
+        }
+        answer = service.ask("POST", "/mcp", key, data=message, headers=headers)
+        shown = answer.json
+        assert answer.status_code < 500, written
+        assert "error" in shown or shown["result"]["isError"], written
+    assert "result" in say(service, key, use("list_bots", limit=1)).json
+
+
+@pytest.mark.parametrize("name", ["page", "posts"])
+@pytest.mark.parametrize("number", [one for one in NASTY if one != "2147483648"])
+def test_a_page_of_evidence_names_its_range(tmp_path, name, number):
+    service = Service(tmp_path / "data")
+    uid = service.make_bot("Ada", address("ada")).bot.uid
+    answer = service.get(f"/bots/{uid}/evidence.json", query_string={name: number})
+    said = "must be a whole number from 1 to 10000000"
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_parameter")
+    assert answer.json["errors"] == [{"field": name, "message": said}]
+    service.close()
+
+
+def test_the_market_names_its_range(service):
+    for number in NASTY:
+        page = service.get("/market", query_string={"page": number})
+        assert page.status_code == 400 and "from 1 to 9999" in page.text, number
+
+
+@pytest.mark.parametrize("number", [one for one in NASTY if not re.fullmatch("[1-9][0-9]*", one)])
+def test_a_limit_that_is_no_whole_number_names_the_field(service, number):
+    key = service.make_bot().publish_key.text
+    answer = service.get("/api/v1/bots", key, query_string={"limit": number})
+    assert answer.status_code == 400 and answer.json["errors"][0]["field"] == "limit"
+
+
+@pytest.mark.parametrize("number", ["101", "9" * 20, "9" * 5000])
+def test_a_large_limit_is_taken_as_a_hundred(service, number):
+    key = service.make_bot().publish_key.text
+    assert service.get("/api/v1/bots", key, query_string={"limit": number}).json["limit"] == 100
+
+
+@pytest.mark.parametrize("number", [0, 1, 9, 10, 2**31, 2**53 + 1, 10**18 - 1])
+def test_a_whole_number_is_read_exactly(number):
+    assert parse_whole(str(number)) == number
+
+
+@pytest.mark.parametrize("text", ["1" + "0" * 18, "9" * 19, "1" + "0" * 5000])
+def test_a_number_beyond_every_bound_is_told_as_that(text):
+    assert parse_whole(text) == BEYOND == 10**18

@@ -1,0 +1,307 @@
+"""A real server and clients that mean harm: malformed bytes, dripping bodies, idle connections, a
+crowd.
+"""
+
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import ground
+import pytest
+from service import GENEROUS, NOW
+
+import storage
+from accounts import api_keys, influencers
+from bench._ports import find_port
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    **{name.upper(): str(value) for name, value in GENEROUS.items() if name != "allowance"},
+    "ALLOWANCE": "1000000/minute",
+    "OBSERVER_INTERVAL_SECONDS": "0",
+    "SCOUT_INTERVAL_SECONDS": "0",
+    "PAPER_INTERVAL_SECONDS": "0",
+}
+
+
+class Server:
+    """`app.py run` on a free port, as a user starts it; `through`: a command that runs it."""
+
+    def __init__(self, folder, through=(), **environ):
+        self.port = find_port()
+        self.log = open(folder / "server.log", "w+b")
+        # Sixty migrations are a fifth of a start.
+        ground.copy_empty(ground.settings_of(folder / "data"))
+        environ = {
+            **os.environ,
+            **SETTINGS,
+            "PORT": str(self.port),
+            **ground.environ(folder / "data"),
+            **environ,
+        }
+        self.process = subprocess.Popen(
+            [*through, sys.executable, "app.py", "run"],
+            cwd=ROOT,
+            env=environ,
+            stdout=self.log,
+            stderr=self.log,
+            start_new_session=True,
+        )
+        self.wait()
+
+    def wait(self):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            try:
+                return self.get("/api/health")
+            except OSError:
+                assert self.process.poll() is None, self.words()
+                time.sleep(0.05)
+        raise AssertionError(self.words())
+
+    def get(self, path, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def connect(self, address="127.0.0.1"):
+        """A connection from this address of the machine's own."""
+        return socket.create_connection(
+            ("127.0.0.1", self.port), timeout=20, source_address=(address, 0)
+        )
+
+    def send(self, raw):
+        """What comes back for these bytes, or b"" where the connection just ends."""
+        with self.connect() as connection:
+            try:
+                connection.sendall(raw)
+                connection.shutdown(socket.SHUT_WR)
+                answer = b""
+                while part := connection.recv(65536):
+                    answer += part
+                return answer
+            except OSError:
+                return b""
+
+    def words(self):
+        self.log.seek(0)
+        return self.log.read().decode()
+
+    def stop(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait(60)
+        self.log.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    made = Server(tmp_path_factory.mktemp("server"))
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize(
+    "raw, status",
+    [
+        (b"BLAH\r\n\r\n", b"400"),
+        (b"GET /canary-secret\x01 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"400"),
+        (b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"414"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 20_000 + b"\r\n\r\n", b"431"),
+        (
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+            + b"".join(b"X-%d: 1\r\n" % n for n in range(100))
+            + b"\r\n",
+            b"431",
+        ),
+        (b"GET / HTTP/1.1\r\nHost: x\r\ncanary-secret\r\n\r\n", b"400"),
+        (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
+        (
+            (
+                b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length:"
+                b" 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            ),
+            b"400",
+        ),
+        (
+            (
+                b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding:"
+                b" chunked\r\n\r\nzz\r\n"
+            ),
+            b"400",
+        ),
+        (b"GET /api/health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", b"421"),
+    ],
+)
+def test_what_is_no_request_is_refused_in_our_own_words(server, raw, status):
+    answer = server.send(raw)
+    assert (
+        answer.startswith(b"HTTP/1.1 " + status)
+        and b"canary" not in answer
+        and b"Content-Security-Policy: " in answer
+    )
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == int(status)
+    assert "canary" not in server.words() and "Traceback" not in server.words()
+
+
+@pytest.mark.parametrize(
+    "raw, said",
+    [
+        (b"GET /api/v1/search?q=" + b"a" * 5000 + b" HTTP/1.1\r\n\r\n", "the URL is too long"),
+        (
+            b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(100)) + b"\r\n",
+            "there are too many headers, or one of them is too long",
+        ),
+        (b"BLAH\r\n\r\n", "this is not an HTTP request we understand"),
+    ],
+    ids=("url", "headers", "noise"),
+)
+def test_what_is_too_long_for_a_request_is_named(server, raw, said):
+    assert json.loads(server.send(raw).partition(b"\r\n\r\n")[2])["detail"] == said
+
+
+WHOLE = (
+    b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer"
+    b' cnd_pub_x\r\nContent-Type: application/json\r\nContent-Length: 33\r\n\r\n{"eventId": "e",'
+    b' "body": "b b b"}'
+)
+
+
+def spoil(dice):
+    """WHOLE with some of its bytes exchanged, left out or doubled, sometimes cut."""
+    raw = bytearray(WHOLE)
+    for _ in range(dice.randint(1, 8)):
+        at = dice.randrange(len(raw))
+        raw[at : at + dice.randint(0, 3)] = bytes(
+            dice.randrange(256) for _ in range(dice.randint(0, 4))
+        )
+    return bytes(raw[: dice.randrange(1, len(raw))] if dice.random() < 0.2 else raw)
+
+
+def test_malformed_requests_crash_nothing(server):
+    """Requests cut, doubled, shuffled and sown with bytes: whatever comes back is an HTTP answer
+    below 500 or nothing.
+    """
+    dice = random.Random(20261120)
+    for _ in range(500):
+        raw = spoil(dice)
+        answer = server.send(raw)
+        assert (
+            answer == b""
+            or (answer.startswith(b"HTTP/1.1 ") and answer[9:10] in b"24")
+            or answer.startswith(b"HTTP/1.1 501")
+        ), (raw, answer[:80])
+    assert server.get("/api/health")[0] == 200 and "Traceback" not in server.words()
+
+
+def test_slow_clients_delay_no_others(server):
+    """Idle connections, half headers and dripping bodies by the hundred; beside them a normal
+    client.
+    """
+    drip = b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{"
+    slow = [server.connect(f"127.0.0.{2 + n % 2}") for n in range(300)]
+    for n, connection in enumerate(slow):
+        connection.sendall((b"", b"GET / HT", drip)[n % 3])
+    # A client that had to wait for one of them would time out: they are cut off later than that.
+    for _ in range(50):
+        assert server.get("/api/health")[0] == 200
+    for connection in slow:
+        connection.close()
+
+
+def test_a_crowd_is_served_whole(server):
+    codes = []
+    crew = [
+        threading.Thread(target=lambda: codes.append(server.get("/api/health")[0]))
+        for _ in range(60)
+    ]
+    [thread.start() for thread in crew], [thread.join() for thread in crew]
+    assert codes == [200] * 60
+
+
+def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_url):
+    server = Server(
+        tmp_path, WEB_CONCURRENCY="2", ALLOWANCE="40/day", RATELIMIT_STORAGE_URL=storage_url
+    )
+    try:
+        import config
+
+        with storage.connect(ground.settings_of(tmp_path / "data")).connection_context():
+            made = influencers.create_bot(config.Config(), "Ada", NOW)
+            ask = {"Authorization": f"Bearer {made.publish_key.text}"}
+            codes = []
+            crew = [
+                threading.Thread(
+                    target=lambda: codes.extend(
+                        server.get("/api/v1/feed", **ask)[0] for _ in range(10)
+                    )
+                )
+                for _ in range(6)
+            ]
+            [thread.start() for thread in crew], [thread.join() for thread in crew]
+            assert (codes.count(200), codes.count(429)) == (40, 20)
+            api_keys.revoke_key(made.publish_key.key.uid, NOW)
+            assert [server.get("/api/v1/me", **ask)[0] for _ in range(10)] == [401] * 10
+        storage.database.close_all()
+    finally:
+        server.stop()
+    said = (tmp_path / "server.log").read_text().splitlines()
+    # The first lines are for people.
+    lines = [json.loads(line) for line in said if line.startswith("{")]
+    assert {line["logger"] for line in lines} >= {
+        "candor.access",
+        "gunicorn.error",
+    } and made.publish_key.text not in str(lines)
+
+
+def test_a_connection_is_answered_again_and_again(server):
+    """At once, after a pause, and two requests sent together."""
+    request = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with server.connect() as connection, connection.makefile("rb") as answers:
+        for pause, times in ((0, 1), (0, 1), (0.06, 1), (0, 2)):
+            time.sleep(pause)
+            connection.sendall(request * times)
+            for _ in range(times):
+                assert answers.readline().startswith(b"HTTP/1.1 200 ")
+                assert json.loads(
+                    answers.read(int(http.client.parse_headers(answers)["Content-Length"]))
+                )["status"]
+
+
+# ---- hosts ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "raw, status",
+    [
+        (b"GET /api/health HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /api/health HTTP/1.0\r\n\r\n", b"200"),
+        (b"GET http://localhost/api/health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"200"),
+        (b"GET http://evil.example/api/health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"421"),
+        (b"GET http://localhost@evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", b"421"),
+        (b"GET http://localhost/api/health HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"421"),
+    ],
+)
+def test_a_request_names_a_host_of_ours(server, raw, status):
+    assert server.send(raw).startswith(b"HTTP/1.1 " + status) or (
+        status == b"200" and server.send(raw).startswith(b"HTTP/1.0 200")
+    )
+
+
+def test_a_redirect_repeats_no_port_of_the_client(server):
+    answer = server.send(
+        b"GET /bots HTTP/1.1\r\nHost: localhost:6666\r\nConnection: close\r\n\r\n"
+        b"GET /docs HTTP/1.1\r\nHost: localhost:6666\r\nConnection: close\r\n\r\n"
+    )
+    assert b"6666" not in answer
