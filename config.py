@@ -282,10 +282,6 @@ class Config(BaseSettings):
     hooks_private: Literal["off", "on"] = Field("off", description="must be one of: off, on")
     # On: paper traders may use the operator's files in DATA_DIR/strategies.
     own_strategies: Literal["off", "on"] = Field("off", description="must be one of: off, on")
-    # ntfy servers that owners' webhooks may use in addition to ntfy.sh.
-    ntfy_hosts: Hosts = Field(
-        (), description="must be host names without port, separated by commas"
-    )
     # Where to send all bots' events through Apprise (notify.outbox).
     apprise_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_apprise_url)], ...], BeforeValidator(_split_apprise)

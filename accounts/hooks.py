@@ -117,7 +117,7 @@ def check_url(config: Config, url: str, kind: str) -> None:
         raise invalid("url", "must begin with https://")
     if parts.username is not None or parts.fragment:
         raise invalid("url", "must not contain a user name or a fragment")
-    hosts = HOSTS[kind] + (config.ntfy_hosts if kind == "ntfy" else ())
+    hosts = HOSTS[kind]
     if hosts and (parts.hostname not in hosts or parts.port is not None):
         raise invalid("url", f"must be an address at {' or '.join(hosts)}")
     if parts.port not in WEB_PORTS and not private:
