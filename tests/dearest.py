@@ -11,6 +11,8 @@ import time
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from service import make_season
+
 from accounts import admin, api_keys
 from accounts.keys import hash_secret
 from chain.reading.quotes import QUOTES
@@ -46,6 +48,7 @@ IDS = {
     "report": "SELECT uid FROM report ORDER BY id LIMIT 1",
     "backtest": "SELECT uid FROM backtest ORDER BY id LIMIT 1",
     "log": "SELECT uid FROM log ORDER BY id LIMIT 1",
+    "season": "SELECT uid FROM season ORDER BY id LIMIT 1",
 }
 
 
@@ -62,6 +65,7 @@ class Reader:
     def __init__(self, app, is_whole=False):
         now = time.time_ns() // 10**6
         self.app, self.client, self.is_whole = app, app.test_client(), is_whole
+        make_season()
         self.ids = {name: find_text(sql) for name, sql in IDS.items()}
         owner = Bot.get(Bot.uid == self.ids["bot"]).owner
         self.key = api_keys.create_key(owner, "read", now).text

@@ -71,6 +71,9 @@ class Sender:
         if rule.endpoint == "v1.publish":
             body = orjson.dumps({"eventId": "dearest", **self.make_post()})
             return [Sent(rule.rule, self.write_headers(self.publish), body, 201)]
+        if rule.endpoint == "v1.join":
+            path = rule.rule.replace("<uid>", self.ids["season"])
+            return [Sent(path, self.write_headers(self.publish), b"", 201)]
         if rule.endpoint == "inbox.take_message":
             path = rule.rule.replace("<key>", self.inbox)
             return [Sent(path, self.write_headers(None), orjson.dumps(FIELDS), 204)]
@@ -80,7 +83,8 @@ class Sender:
         path, (typed, statuses) = next(
             (path, told) for path, told in WRITE.items() if re.sub(r"{\w+}", "{}", path) == named
         )
-        fields = {"csrf_token": self.token, **typed}
+        fields = {name: text.format(**self.ids) for name, text in typed.items()}
+        fields["csrf_token"] = self.token
         # Whoever asks here is the operator too.
         status = 302 if statuses["its creator"] == 403 else statuses["its creator"]
         return [Sent(path.format(**self.ids), (), tuple(fields.items()), status)]

@@ -9,7 +9,7 @@ import ground
 import orjson
 
 import storage
-from accounts import api_keys, influencers
+from accounts import api_keys, influencers, seasons
 from app import create_app
 from chain import base58
 from chain.amounts import sol
@@ -304,4 +304,15 @@ def add_risk(wallet, view, results, held=70):
         worst=min(results, default=None),
         median_holding=held if results else None,
         holdings=orjson.dumps([[held, len(results)]] if results else []).decode(),
+    )
+
+
+def make_season():
+    """A season that begins with the next full hour and lasts a day."""
+    now = time.time_ns() // 10**6
+    start = (now // 3_600_000 + 1) * 3_600_000
+    times = {"starts_at": start, "ends_at": start + 86_400_000}
+    terms = {"name": "Winter Cup", "wallets": "all"}
+    return seasons.create_season(
+        {**terms, **{name: seasons.show_hour(at) for name, at in times.items()}}, "a test", now
     )

@@ -3,14 +3,14 @@ put into it.
 """
 
 import pytest
-from service import NOW, address
+from service import NOW, address, make_season
 from test_gate import V1, list_paths
 from test_legacy import closed
 from test_studio import Browser
 
 import models
 from accounts import api_keys, conduct, hooks, traders
-from accounts.tables import AdminAct, Ban, Hook, Report
+from accounts.tables import AdminAct, Ban, Hook, Report, SeasonEntry
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.account import public_id
 from paper.tables import Backtest, Period, Trader
@@ -26,6 +26,7 @@ OPERATORS_FORMS = (
     *("/admin/hooks/{hook}/switch", "/admin/hooks/{hook}/test"),
     *("/admin/reports/{report}/dismiss", "/admin/owners/{owner}/ban"),
     *("/admin/wallets/{wallet}/ban", "/admin/registrations/{source}/ban"),
+    *("/admin/seasons", "/admin/seasons/{season}", "/admin/seasons/{season}/cancel"),
 )
 DONE = {"its creator": 302}
 # path -> what each caller's GET is answered.
@@ -49,6 +50,8 @@ READ = {
             "/connect",
             "/connect/preview",
             "/claim",
+            "/seasons",
+            "/seasons/{season}",
             "/bots/{bot}/follow",
             "/bots/{bot}",
             "/posts/{post}",
@@ -165,6 +168,7 @@ WRITE = {
             ("proof", {"signature": "x"}, 302),
             ("keys", {"label": "l"}, 200),
             ("hooks", {"url": "https://x.example/in", "event": "post"}, 200),
+            ("seasons", {"season": "{season}"}, 302),
             ("retire", {}, 302),
         )
     },
@@ -229,12 +233,13 @@ def place(service):
         "tile": "000.p/1",
         "file": "candor.css",
         "group": "posts",
+        "season": make_season().uid,
     }, callers
 
 
 def snapshot():
     return [
-        list(model.select().order_by(model.id).dicts())
+        list(model.select().order_by(model._meta.sorted_fields[0]).dicts())
         for model in (
             Owner,
             Bot,
@@ -247,6 +252,7 @@ def snapshot():
             AdminAct,
             Report,
             Ban,
+            SeasonEntry,
         )
     ]
 
@@ -273,7 +279,8 @@ def test_who_may_write(place, path):
         token, before = browser.token(), snapshot()
         # A name is given out once.
         own = {"name": f"{typed['name']} of {caller}"} if "name" in typed else {}
-        answer = browser.client.post(path.format(**ids), data={"csrf_token": token, **typed, **own})
+        given = {name: text.format(**ids) for name, text in {**typed, **own}.items()}
+        answer = browser.client.post(path.format(**ids), data={"csrf_token": token, **given})
         assert (
             answer.status_code == statuses[caller] and answer.headers["Cache-Control"] == "no-store"
         ), caller
@@ -323,7 +330,7 @@ def test_the_table_names_every_route(service, place):
         "POST": {
             *WRITE,
             *("/api/v1/posts", "/api/v1/inbox/discord/{key}", "/mcp"),
-            *("/api/v1/bots", "/api/v1/bots/challenge"),
+            *("/api/v1/bots", "/api/v1/bots/challenge", "/api/v1/seasons/{season}/join"),
         },
     }
     for rule in service.app.url_map.iter_rules():

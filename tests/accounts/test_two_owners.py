@@ -6,7 +6,7 @@ so a cache that ignores the reader would answer with another's page.
 import re
 
 import pytest
-from service import NOW, address
+from service import NOW, address, make_season
 from test_legacy import closed
 from test_studio import Browser
 
@@ -85,6 +85,7 @@ def list_paths(service, places):
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     closed(trader, 1, 5)
     Period.update(next_position=2).execute()
+    season = make_season().uid
     log = service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1]
     common = {
         "mint": address("mint"),
@@ -95,6 +96,7 @@ def list_paths(service, places):
         "filename": "candor.css",
         "group": "posts",
         "name": "listBots",
+        "source": "0" * 12,
     }
     for rule in service.app.url_map.iter_rules():
         if "GET" not in rule.methods:
@@ -110,6 +112,7 @@ def list_paths(service, places):
                 "owners": place.owner.uid,
                 "traders": trader.uid,
                 "reports": "report_1",
+                "seasons": season,
                 "log": log,
             }
             before = rule.rule.partition("<uid>")[0].strip("/").split("/")

@@ -10,7 +10,7 @@ import apsw
 import ground
 import pytest
 from jsonschema import Draft202012Validator
-from service import NOW, Service, address, signature
+from service import NOW, Service, address, make_season, signature
 from test_studio import Browser
 
 from accounts import api_keys, influencers
@@ -38,6 +38,8 @@ V1 = [
     ("GET", "market"),
     ("GET", "search?q=ada"),
     ("GET", "me"),
+    ("GET", "seasons"),
+    ("GET", "seasons/{season}"),
     ("GET", "stream"),
 ]
 
@@ -80,7 +82,7 @@ REFUSED = {
 def test_every_keyed_route_asks_every_caller(service, callers, method, path):
     body = {"eventId": "e", "body": "b"}
     post = service.post(body, callers["a publishing key"]).json
-    path = "/api/v1/" + path.format(bot=post["botId"], post=post["id"])
+    path = "/api/v1/" + path.format(bot=post["botId"], post=post["id"], season=make_season().uid)
     for caller, key in callers.items():
         answer = service.ask(method, path, key, **({"json": body} if method == "POST" else {}))
         if caller in REFUSED:
@@ -103,15 +105,14 @@ def test_the_matrix_names_every_keyed_route(service):
         for rule in service.app.url_map.iter_rules()
         if rule.rule.startswith("/api/v1/")
         for method in rule.methods - {"HEAD"}
-        # Its key stands in the address (tests/accounts/test_inbox.py), or it needs none
-        # (tests/accounts/test_registration.py).
-        if not rule.endpoint.startswith(("inbox.", "registration."))
+        # The inbox's key is in its address (test_inbox.py); registering needs no key
+        # (test_registration.py); test_seasons_shown.py joins.
+        if not rule.endpoint.startswith(("inbox.", "registration.", "v1.join"))
     }
     assert rules == {
         (
             method,
-            "/api/v1/"
-            + path.partition("?")[0].replace("{bot}", "<uid>").replace("{post}", "<uid>"),
+            "/api/v1/" + re.sub(r"{\w+}", "<uid>", path.partition("?")[0]),
         )
         for method, path in V1
     }
@@ -246,9 +247,10 @@ def test_every_answer_is_what_openapi_says(service, callers):
     key = callers["a publishing key"]
     post = service.post({"eventId": "e", "body": "b", "signature": signature("t")}, key).json
     document = openapi.build_document("http://127.0.0.1:8000")
+    season = make_season()
     # But for the stream, which does not end.
     for method, path in V1[:-1]:
-        asked = "/api/v1/" + path.format(bot=post["botId"], post=post["id"])
+        asked = "/api/v1/" + path.format(bot=post["botId"], post=post["id"], season=season.uid)
         answers = [
             service.ask(
                 method,
@@ -262,8 +264,7 @@ def test_every_answer_is_what_openapi_says(service, callers):
             check_documented(
                 document,
                 method,
-                "/api/v1/"
-                + path.partition("?")[0].replace("{bot}", "{id}").replace("{post}", "{id}"),
+                "/api/v1/" + re.sub(r"{\w+}", "{id}", path.partition("?")[0]),
                 answer,
             )
     check_documented(document, "GET", "/api/health", service.get("/api/health"))
