@@ -121,7 +121,7 @@ def describe(holding: "Holding") -> str:
 
 
 def run_doctor(config: Config, args: Namespace) -> int:
-    """Print the findings; return 1 where something is wrong."""
+    """Print the findings; return 1 if something is wrong."""
     from operate import doctor
 
     findings = doctor.examine(config, now_ms(), args.online, args.deep)

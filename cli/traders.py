@@ -13,7 +13,7 @@ from config import Config
 
 
 class ReviewAction(NamedTuple):
-    """A command about a review: its help, and what it leaves behind and prints."""
+    """A command about a review: its help, its resulting state and its output."""
 
     help: str
     state: str
@@ -187,7 +187,7 @@ def run_review(config: Config, args: Namespace) -> None:
     print_result(args, {"traderId": trader.uid, "review": action.state}, action.text)
 
 
-# Percent between two lines of progress.
+# Percent between progress lines.
 STEP = 10
 NO_VALUE = "-"
 
@@ -226,7 +226,7 @@ def run_backtest(config: Config, args: Namespace) -> None:
 
 
 class Progress:
-    """Tells on standard error how much is done."""
+    """Prints progress on standard error."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet, self.told = quiet, -1

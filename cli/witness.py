@@ -1,4 +1,4 @@
-"""witness: watch the log of another instance. log: this instance's own."""
+"""witness: watch another instance's log. log: this instance's own log."""
 
 import sys
 from argparse import Namespace
@@ -37,7 +37,7 @@ def run_witness(config: Config, args: Namespace) -> int:
     from evidence.notes import Signer
     from operate import backups
 
-    # First: a witness needs no instance of its own, and DATA_DIR is made here.
+    # Migrate first, which creates DATA_DIR: a witness doesn't need its own instance.
     backups.migrate(config)
     with open_database(config):
         signer = Signer(log_key(config))
