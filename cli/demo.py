@@ -37,7 +37,7 @@ def add_commands(commands: Commands) -> None:
         "demo",
         run_demo,
         "try everything on a recorded chain and a made-up market, in ./data-demo; each start begins"
-        " afresh",
+        " from scratch",
     )
     # How the child is started.
     demo.add_argument("--staged", action="store_true", help=SUPPRESS)
@@ -58,7 +58,7 @@ def run_demo(config: Config, args: Namespace) -> int:
     environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))
     config = settings.load(environ, dotenv=None)
     refuse_unusable_port(config)
-    print("Setting the stage: a recorded chain, an invented market, some bots.", flush=True)
+    print("Preparing a recorded chain, an invented market and some bots.", flush=True)
     stage.clear_folder(config.data_dir)
     past = [post for post in planned if post.at < 0]
     keys = stage.fill_database(config, recording, past, market)
@@ -68,7 +68,7 @@ def run_demo(config: Config, args: Namespace) -> int:
         url = f"http://127.0.0.1:{config.port}"
         if stage.wait_for_server(server, url):
             print(
-                f"The demonstration is at {config.base_url}: recorded, invented, and shifted to"
+                f"The demo is at {config.base_url}: recorded, invented, and shifted to"
                 f" now. Each start begins from scratch.\nTo manage {cast.BOTS[0].name}, enter this"
                 f" recovery code at {config.base_url}/connect: {keys.recovery_code}\nAPI read key:"
                 f" {keys.read_key}\nThe server's log: {log} (Ctrl+C stops both)",
@@ -79,7 +79,7 @@ def run_demo(config: Config, args: Namespace) -> int:
     except KeyboardInterrupt:
         server.terminate()
     if server.wait() > 0:
-        print(f"the server ended with {server.returncode}: {log} tells why", file=sys.stderr)
+        print(f"the server ended with {server.returncode}: see {log}", file=sys.stderr)
     return max(0, server.returncode)
 
 

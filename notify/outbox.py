@@ -358,7 +358,7 @@ def _read_target(
     """
     events, named = hooks.read_list(row.events), hooks.read_list(row.bots)
     if events is None or named is None:
-        log.error("hook %s is told nothing: what it is for is damaged", row.uid)
+        log.error("hook %s is paused: its events or bots can't be read", row.uid)
         return None
     chosen = set(named)
     bots = None if row.owner_id is None else frozenset(chosen & own if chosen else own)
