@@ -1,4 +1,4 @@
-"""What one owner may take of an instance, and how it is refused."""
+"""Limits on one owner's use of an instance, and their errors."""
 
 import threading
 

@@ -1,6 +1,4 @@
-"""What stands before the program: `make`, which sets up .venv, and the Dockerfile. No network is
-asked.
-"""
+"""Setup before the program runs: `make`, which sets up .venv, and the Dockerfile. No network."""
 
 import hashlib
 import io
