@@ -1,7 +1,7 @@
-"""Who asks an instance for an agent: over HTTP (agents.remote), or inside it (web.api.mcp).
+"""How an agent's tools reach an instance: over HTTP (agents.remote), or from inside (web.api.mcp).
 
-What strangers wrote reaches the agent as data inside an answer that says so first; no tool name,
-description or error repeats it.
+Untrusted text only reaches the agent as data in a response that says so first. It never appears in
+a tool's name, description or error.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from agents.answers import JsonObject, count_fitting, encode_answer, trim_page
 
-# How often a list is asked for again with fewer rows.
+# How often to request a list again with fewer rows.
 MAX_PAGE_TRIES = 3
 
 
 class Answer(NamedTuple):
-    """What an instance answered. `retry_after`: seconds, as its header says it."""
+    """An instance's response. `retry_after`: seconds, from its header."""
 
     status: int
     shown: JsonObject
@@ -22,7 +22,7 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """The interface of one Candor instance at `url`, asked with one key."""
+    """The API of a Candor instance at `url`, with one key."""
 
     url: str
 
@@ -37,19 +37,19 @@ class Client:
         raise NotImplementedError
 
     def use_key(self, key: str) -> None:
-        """Send later requests with this key, if this client chooses its key."""
+        """Use this key from now on, if this client chooses its key."""
 
     def get(self, path: str, **query: object) -> JsonObject:
-        """GET a path below /api/v1/; a query value of None is left out. ToolError as in `ask`."""
+        """GET a path below /api/v1/, without query values of None. Raises ToolError like `ask`."""
         given = {name: value for name, value in query.items() if value is not None}
         return self.ask("GET", path, params=given)
 
     def list_page(
         self, path: str, trim: Callable[[JsonObject], JsonObject], limit: int, **query: object
     ) -> str:
-        """Return a page as the text of a tool's answer, each row trimmed.
+        """Return a page as the text of a tool's response, each row shortened.
 
-        A page that is too large is asked for again with fewer rows, so that its cursor leads to the
+        A page that is too large is requested again with fewer rows, so that its cursor leads to the
         next row and none is lost.
         """
         for _ in range(MAX_PAGE_TRIES):
@@ -69,7 +69,7 @@ class Client:
         params: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> JsonObject:
-        """Send a request; ToolError names the code and the reason of a refusal."""
+        """Send a request. Raises ToolError with the code and reason of a refusal."""
         from mcp.server.mcpserver.exceptions import ToolError
 
         status, shown, retry_after = self.send(method, path, params, body)

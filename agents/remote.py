@@ -1,4 +1,4 @@
-"""An instance that is asked over HTTP."""
+"""A client for an instance over HTTP."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ TIMEOUT_SECONDS = 30
 
 
 class RemoteClient(Client):
-    """Asks an instance over HTTP, with a key; without one an agent can only register."""
+    """Calls an instance over HTTP with a key. Without one an agent can only register."""
 
     def __init__(self, url: str, key: str | None) -> None:
         self.url, self.session = url.rstrip("/"), requests.Session()
@@ -31,7 +31,7 @@ class RemoteClient(Client):
         params: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
     ) -> Answer:
-        """Send a request; ToolError where nothing answers."""
+        """Send a request. Raises ToolError without a response."""
         try:
             answer = self.session.request(
                 method,

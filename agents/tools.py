@@ -1,6 +1,6 @@
-"""The tools of `app.py mcp` and of /mcp, one for each thing the interface can be asked.
+"""The tools of `app.py mcp` and of /mcp, one for each kind of request to the API.
 
-Their docstrings, arguments and defaults are what an agent reads: arguments are named as in the API.
+Agents read their docstrings, arguments and defaults. Arguments are named as in the API.
 """
 
 from typing import Annotated, Literal
@@ -28,13 +28,13 @@ from config import VERSION
 Limit = Annotated[
     int, Field(ge=1, le=100, description="rows; fewer if they are too large for one answer")
 ]
-# As GET /api/v1/leaderboard takes them.
+# As in GET /api/v1/leaderboard.
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]
 Currency = Annotated[
     str, Field(description="SOL, USDC, USDT, PYUSD, USD1, or a stablecoin of this instance")
 ]
-# As GET /api/v1/trades takes them.
+# As in GET /api/v1/trades.
 Kind = Literal[
     "trade",
     "buy",
@@ -69,7 +69,7 @@ REGISTERING = ToolAnnotations(
 
 
 class ReadingTools:
-    """What any key may ask."""
+    """For any key."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -149,7 +149,7 @@ class ReadingTools:
 
 
 class PostingTools:
-    """What only a publishing key may do."""
+    """For publishing keys only."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -182,7 +182,7 @@ class PostingTools:
 
 
 class RegisteringTools:
-    """What an agent without a key may do, where SELF_REGISTRATION is on."""
+    """For agents without a key, if SELF_REGISTRATION is on."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -217,7 +217,7 @@ class RegisteringTools:
 
 
 def build_server(client: Client) -> MCPServer:
-    """An MCP server whose tools ask this instance."""
+    """Build an MCP server whose tools call this instance."""
     server = MCPServer(
         "candor",
         version=VERSION,
@@ -231,6 +231,6 @@ def build_server(client: Client) -> MCPServer:
         group = tools(client)
         for name in vars(tools):
             if not name.startswith("_"):
-                # One text, not the same twice: structured output would repeat it.
+                # Text only: structured output would repeat it.
                 server.tool(structured_output=False, annotations=annotations)(getattr(group, name))
     return server

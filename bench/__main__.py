@@ -1,4 +1,4 @@
-"""`python -m bench NAME [...]`: runs bench/NAME.py's main(arguments); without a name, lists
+"""`python -m bench NAME [...]` runs bench/NAME.py's main(arguments). Without a name it lists
 them.
 """
 

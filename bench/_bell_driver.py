@@ -1,7 +1,7 @@
-"""Sends real transactions of many wallets to a running Surfpool, for `python -m bench bell`.
+"""Send real transactions of many wallets to a running Surfpool, for `python -m bench bell`.
 
-Run as a program of its own: the folder that --live names has a module `chain`, too. It writes the
-wallets to --wallets, waits for the file --go, and prints what it sent as JSON.
+A separate program, because the folder in --live also has a module `chain`. It writes the wallets to
+--wallets, waits for the file --go, and prints the sent transactions as JSON.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def prepare(given):
-    """A market whose people have bought of every mint, so that their accounts are open."""
+    """Make a market whose people have bought every mint, so that their accounts are open."""
     from solders.keypair import Keypair
     from stories import Market
 
@@ -61,10 +61,11 @@ def prepare(given):
 
 
 def play(market, given):
-    """Send stories of these people at a rate, each to its end."""
+    """Send these people's stories at a rate, each to its end."""
     from stories import Impossible
 
-    # Tables hold few addresses; no account is opened or closed, so that figures are of a receipt.
+    # Lookup tables contain few addresses, and no accounts are opened or closed, so that the figures
+    # are for typical receipts.
     names = [n for n in market.weights if "account" not in n and "close" not in n]
     weights = [market.weights[name] for name in names]
     begun, done = time.monotonic(), 0

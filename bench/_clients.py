@@ -5,7 +5,7 @@ import socket
 import time
 from dataclasses import dataclass, field
 
-# Instead of a length.
+# In place of a length.
 CHUNKED = -1
 
 

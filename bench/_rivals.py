@@ -1,8 +1,8 @@
-"""What a user would pick instead, each with the same page of posts and none of the checks; started
-by `python -m bench speed`.
+"""Alternatives that a user might choose, each with the same page of posts and none of the checks.
+`python -m bench speed` starts them.
 
-`flask_ok` is no rival but the measure: the framework's shortest answer under the same server
-settings. DATABASE names the SQLite file.
+`flask_ok` is a baseline, not an alternative: the framework's shortest response under the same
+server settings. DATABASE is the path of the SQLite file.
 """
 
 import os
@@ -37,7 +37,7 @@ def flask_ok():
 
 
 def fastapi_feed():
-    """The rows as objects of their columns, flat: less work than our Post, which is nested."""
+    """Return the rows as flat objects of their columns: less work than our nested Post."""
     import orjson
     from fastapi import FastAPI, Response
 
@@ -61,8 +61,8 @@ def fastapi_feed():
 
 
 def insert_posts():
-    """A bare Flask that stores a post a request: one connection a thread, FULL, one transaction
-    each.
+    """A bare Flask that stores one post per request: one connection per thread, synchronous FULL,
+    one transaction each.
     """
     import secrets
     import time

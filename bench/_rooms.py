@@ -1,4 +1,4 @@
-"""The quick tests, without servers, that must catch the mutants of each room."""
+"""The quick tests, without servers, that must catch each room's mutants."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ROOMS = {
         " said_and_did several_wallets verification"
     ),
 }
-# Modules on the money path, for rooms where not all of them are.
+# Modules on the money path, in rooms that also have others.
 MODULES = {
     "accounts": "acts api_keys auto_posts keys owners posts proof quotas verification".split(),
 }
@@ -29,7 +29,7 @@ QUIET = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
 
 
 def list_modules(rooms):
-    """Return the paths of their modules, from the root."""
+    """Return the modules' paths, from the root."""
     return [
         str(path.relative_to(ROOT))
         for room in rooms
@@ -39,7 +39,7 @@ def list_modules(rooms):
 
 
 def list_tests(rooms, only=()):
-    """Return the paths of their test files, each once; only the named ones if any are named."""
+    """Return the test files' paths without duplicates; only the named ones if any are named."""
     names = {name for room in rooms for name in ROOMS[room].split()}
     paths = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
     return [

@@ -1,8 +1,8 @@
-"""Fill a database: wallets with transactions read and not kept, their trades booked as the observer
-books them, and posts about them.
+"""Fill a database: wallets with transactions that were read but not stored, their trades booked as
+by the observer, and posts about them.
 
-The wallets are watched to their end and coverage is complete. Transaction bodies are empty. What is
-made depends on the numbers alone, except for the public IDs.
+The wallets' histories are complete, and so is coverage. Transaction bodies are empty. Except for
+public IDs, the data depends only on the numbers.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from storage.arrivals import new_salt
 DAYS, FIRST_SLOT, SLOT_MS = 90, 300_000_000, 400
 MINTS, POPULAR_SHARE, HELD_AT_ONCE = 200, 0.1, 4
 SOL, RENT, FEE = 10**9, 2_039_280, 5_000
-# The same number of wallets in small and large instances, unless each had too many trades.
+# The same number of wallets in small and large instances, unless each would have too many trades.
 WALLETS, TRADES_PER_WALLET = 50, 20_000
 BATCH = 10_000
 
@@ -68,7 +68,7 @@ def make_address(name):
 
 
 def make_bot(settings, number, now):
-    """A wallet and its influencer, an owner each, whose publishing key is gone: nobody knows it."""
+    """Make a bot with a wallet and its own owner. Its publishing key isn't kept."""
     made = influencers.create_bot(
         settings, f"Bench {number}", now - DAYS * 86_400_000, make_address(f"wallet {number}")
     )
@@ -108,25 +108,25 @@ class Clock:
         )
 
     def at(self, turn, wallet):
-        """(slot, block time) of the wallet's trade number `turn`."""
+        """Return (slot, block time) of the wallet's trade number `turn`."""
         seconds = (turn * self.wallets + wallet) * self.step
         return FIRST_SLOT + int(seconds * 1000 / SLOT_MS), self.start + int(seconds)
 
 
 # ---- one wallet ----------------------------------------------------------------------------------
 class Story:
-    """What a wallet does, as the entries its receipts would give: a deposit, then purchases and
-    sales, now and then a failure, a round trip, a gift beside a sale, or one that is unexplained.
+    """A wallet's actions as Entries: a deposit, then purchases and sales, with an occasional
+    failure, round trip, gift next to a sale, or unexplained trade.
     """
 
     def __init__(self, wallet, mints, number):
         self.wallet, self.mints, self.chance = wallet, mints, random.Random(number)
-        # mint -> raw amount; rent lies in every account that was ever opened.
+        # mint -> raw amount. Every account that was ever opened contains rent.
         self.lamports, self.held = 0, {}
         self.signatures = make_signatures(self.chance)
 
     def tell(self, slot, block_time):
-        """The next Entry."""
+        """Return the next Entry."""
         if not self.lamports:
             return self._entry(slot, block_time, "native_transfer", 10**6 * SOL)
         if self.chance.random() < 0.03:
@@ -168,7 +168,7 @@ class Story:
         flags=(),
         explained=100,
     ):
-        """`paid`: lamports in or out, without fee, rent and the `gift` beside a trade."""
+        """`paid`: lamports in or out, without fee, rent and the `gift` next to a trade."""
         paid, rent = paid + gift, RENT if change and mint not in self.held else 0
         before, self.lamports = self.lamports, self.lamports + paid - fee - rent
         balances = [Balance(self.wallet, None, 9, 0, 0, before, self.lamports)]
@@ -208,7 +208,7 @@ class Story:
 
 
 def make_signatures(chance):
-    """Signatures in base58 of 64 bytes: 87 digits of which the first is not among the lowest."""
+    """Make 64-byte signatures in base58: 87 digits, of which the first isn't among the lowest."""
     alphabet = base58.ALPHABET
     begin = "5" + "".join(chance.choices(alphabet, k=79))
     number = 0
@@ -226,7 +226,7 @@ def token_account(wallet, mint):
 
 
 def watch(wallet, story, times, rules, now):
-    """What a wallet's observation leaves behind, booked and published as the observer does it."""
+    """Store a wallet's observation, booked and published as by the observer."""
     entries = [story.tell(*at) for at in times]
     with storage.writing():
         for first in range(0, len(entries), BATCH):
@@ -289,8 +289,8 @@ WORDS = (
 
 
 def store_posts(wallets, count, now):
-    """Posts in turn, the last of them a second old; every third names one of the latest trades of
-    its wallet and is judged as the observer judges it.
+    """Store posts in turn, the last one a second old. Every third cites one of its wallet's latest
+    trades and is judged as by the observer.
     """
     chance = random.Random(count)
     trades = {wallet.id: list_latest(wallet) for wallet in wallets}
@@ -319,15 +319,15 @@ def store_posts(wallets, count, now):
 
 
 def log_row(row):
-    """The row of a post, once its leaf is in the log."""
+    """Return a post's row once its leaf is in the log."""
     row = {**row, "salt": new_salt()}
     leaf = log_post({**row, "bot": row["bot_id"], "wallet": row["wallet_id"]})
     return {**row, "leaf_id": leaf.id}
 
 
 def store_rows(model, rows):
-    """Insert dicts of the same columns in the same order with one prepared statement: building it
-    for every row, as peewee does, takes twenty times as long.
+    """Insert dicts with the same columns in the same order using one prepared statement. peewee
+    builds it for every row, which is twenty times slower.
     """
     columns = list(rows[0])
     sql = (

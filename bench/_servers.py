@@ -1,4 +1,4 @@
-"""Servers for as long as a block lasts, each a process of its own on a free port of loopback."""
+"""Servers for the duration of a block, each in its own process on a free loopback port."""
 
 import contextlib
 import gzip
@@ -34,15 +34,15 @@ GUNICORN = "import sys; from gunicorn.app.wsgiapp import run; sys.exit(run())"
 class Server:
     port: int
     pid: int
-    # From exec to the first answer.
+    # From exec to the first response.
     seconds: float
 
     def read_memory(self):
-        """Resident bytes of the process and its children: [(name, bytes), ...]."""
+        """Return the resident memory of the process and its children: [(name, bytes), ...]."""
         return [(str(pid), _read_rss(pid)) for pid in self.list_pids()]
 
     def read_cpu(self):
-        """Seconds of CPU that it and its children took so far."""
+        """Return the CPU seconds that it and its children have used."""
         return sum(
             sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
             for pid in self.list_pids()
@@ -61,8 +61,8 @@ def _read_rss(pid):
 
 @contextlib.contextmanager
 def serving(command, path, folder=ROOT, **settings):
-    """A Server. `command`: a list in which PORT stands for its port; `path`: what it answers with
-    200 once it is ready.
+    """Yield a Server. `command`: a list with PORT in place of its port; `path`: returns 200 once it
+    is ready.
     """
     port = find_port()
     began = time.perf_counter()
@@ -82,8 +82,8 @@ def serving(command, path, folder=ROOT, **settings):
 
 
 def _wait(process, port, path):
-    """Wait until it answers, a minute at most. Asked every 5 ms, so that starting is timed as
-    exactly.
+    """Wait until it responds, up to a minute. Polls every 5 ms, so startup is timed to that
+    precision.
     """
     latest = time.monotonic() + 60
     while time.monotonic() < latest:
@@ -104,8 +104,8 @@ def _wait(process, port, path):
 
 @contextlib.contextmanager
 def calling(answer):
-    """The URL of a server in this process that answers each call of JSON-RPC: `answer` gets its
-    body and returns the answer's, both bytes.
+    """Yield the URL of a server in this process for JSON-RPC calls: `answer` takes a body and
+    returns the response's, both bytes.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -142,8 +142,8 @@ def candor(folder, **settings):
 
 
 def bare(app, path, threads, **settings):
-    """A bare Flask of bench._rivals under the settings of serving.py, from a folder where
-    gunicorn does not find that file itself.
+    """Run a bare Flask of bench._rivals with the settings of serving.py, from a folder where
+    gunicorn doesn't find that file itself.
     """
     return serving(
         [
@@ -180,5 +180,4 @@ def datasette(rivals, database):
 
 
 def list_history_wallets():
-    """The addresses of the recorded history."""
     return json.loads(gzip.decompress(HISTORY.read_bytes()))["wallets"]

@@ -1,15 +1,16 @@
-"""How soon is a receipt in the database once its node shows it as final, with a bell and without,
-and what does it cost? Over a real Solana runtime whose notices pass a front that misbehaves.
+"""Measure how soon a receipt is in the database after its node reports it as final, with and
+without subscriptions, and the cost. Uses a real Solana runtime behind a front that injects faults
+into notices.
 
     python -m bench bell --tools FOLDER [--count 1000] [--people 20] [--rate 8] [--seed 5]
         [--faults none|off|drop|double|stall|cut|reorder|lie|all] [--interval 15]
 
-Needs ../shared/node/live, which no plain clone has: it starts Surfpool (a Solana node in one
-process) and sends it transactions. FOLDER has what its README.md asks for: node_modules and a
-virtual environment `venv` with solders. The front is 31 slots behind the runtime, as
-mainnet's finality is; it holds each notice back until the RPC front shows its slot. `off`: no bell;
-`drop`: every notice is lost; the others befall one notice in five. Exit 1 where a receipt is
-missing, extra or doubled.
+Needs ../shared/node/live, which a plain clone doesn't have: it starts Surfpool (a Solana node in
+one process) and sends it transactions. FOLDER has what its README.md requires: node_modules and a
+virtual environment `venv` with solders. The front is 31 slots behind the runtime, like mainnet's
+finality, and delays each notice until the RPC front shows its slot. `off`: no subscriptions;
+`drop`: every notice is lost; the others affect one notice in five. Exit 1 if a receipt is missing,
+extra or duplicated.
 """
 
 import argparse
@@ -53,7 +54,9 @@ def main(arguments):
 
 
 class Stage:
-    """Surfpool, the front of its answers, the front of its notices, and who sends transactions."""
+    """Surfpool, the front of its RPC responses, the front of its notices, and the sender of
+    transactions.
+    """
 
     def __init__(self, folder, given):
         if not LIVE.is_dir():
@@ -66,7 +69,7 @@ class Stage:
         self._start(["node", str(LIVE / "start.js"), "50", str(info)], info)
         told = json.loads(info.read_text())
         self.runtime_url = told["rpc"]
-        # Balances as of the finalized slot, too: the proxy itself passes on the newest ones.
+        # Balances as of the finalized slot, too: the proxy itself returns the newest ones.
         code = "import proxy; proxy.UPSTREAM_ALWAYS.discard('getMultipleAccounts'); proxy.main()"
         code = f"import sys; sys.path.insert(0, {str(LIVE)!r}); {code}"
         proxy = [sys.executable, "-B", "-c", code, "--upstream", told["rpc"]]
@@ -113,15 +116,15 @@ class Stage:
         ]
 
     def find_newest_slot(self):
-        """The newest slot of the runtime, final or not."""
+        """Return the runtime's newest slot, final or not."""
         params = [{"commitment": "processed"}]
         request = {"jsonrpc": "2.0", "id": 1, "method": "getSlot", "params": params}
         return requests.post(self.runtime_url, json=request, timeout=20).json()["result"]
 
 
 class Front:
-    """A WebSocket before the runtime's own: it passes requests on, and tells each notice once the
-    RPC front shows its slot; some befalls a fault.
+    """A WebSocket in front of the runtime's own. It forwards requests, and sends each notice once
+    the RPC front shows its slot; some get a fault.
     """
 
     def __init__(self, upstream, stage, faults, seed):
@@ -129,7 +132,7 @@ class Front:
 
         self._upstream, self._stage, self._dice = upstream, stage, random.Random(seed)
         self._faults = FAULTS if faults == "all" else (faults,)
-        # When the RPC front came to show each slot.
+        # When the RPC front first showed each slot.
         self.times, self.told = {}, 0
         self._held, self._ending, self._guard = [], threading.Event(), threading.Lock()
         self._server = serve(self._talk, "127.0.0.1", 0, compression=None)
@@ -149,7 +152,7 @@ class Front:
             threading.Thread(target=self._pass_on, args=(upstream, line), daemon=True).start()
             try:
                 for raw in line:
-                    # Its `finalized` is neither 31 slots late nor told with the right slot.
+                    # Its `finalized` is neither 31 slots late nor reported with the right slot.
                     upstream.send(raw.replace("finalized", "confirmed"))
             except ConnectionClosed:
                 return
@@ -165,7 +168,8 @@ class Front:
                 else:
                     context = message["params"]["result"]["context"]
                     if message["method"] == "accountNotification":
-                        # It tells the slot in which it was asked; it is in one of the next two.
+                        # It reports the slot of the request; the transaction is in one of the next
+                        # two.
                         context["slot"] = self._stage.find_newest_slot() + 2
                         raw = json.dumps(message)
                     slot = context["slot"]
@@ -198,7 +202,7 @@ class Front:
                 line.close()
                 return
             if fault in ("stall", "reorder"):
-                # Told some seconds, or some notices, later.
+                # Sent some seconds, or some notices, later.
                 delay = 3.0 if fault == "stall" else self._dice.random() / 2
                 threading.Timer(delay, self._send, (line, raw)).start()
                 return
@@ -253,7 +257,7 @@ class Service:
             return None
 
     def follow(self):
-        """Note when the stream tells of each trade, from now on."""
+        """Record when the stream reports each trade, from now on."""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -270,7 +274,7 @@ class Service:
                 return
 
     def memory(self):
-        """Resident megabytes of all its processes."""
+        """Return the resident megabytes of all its processes."""
         server = Server(0, self.process.pid, 0)
         return sum(size for _, size in server.read_memory()) / 1e6
 
@@ -280,7 +284,7 @@ class Service:
 
 
 def create_bots(settings, wallets):
-    """A bot for each wallet; return a key that reads, of the last one's owner."""
+    """Create a bot for each wallet; return a read key of the last one's owner."""
     database, now = storage.connect(settings), time.time_ns() // 1_000_000
     storage.migrate(database)
     with database.connection_context(), storage.writing():
@@ -368,7 +372,7 @@ def find_wrong(stage, service):
 
 
 def list_truth(stage, wallet):
-    """What the node lists for a wallet and the accounts that the ledger knows of it."""
+    """Return what the node lists for a wallet and for the accounts in its ledger."""
     known = Address.select(Address.address).join(Wallet).where(Wallet.address == wallet)
     return {
         row["signature"]

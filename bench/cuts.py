@@ -1,12 +1,12 @@
-"""Power cuts: each of posting, hiding, attaching, observing, delivering, the first start, a
-migration, backups, restoring and copying is recorded write by write, then cut at chance moments,
-with chance leftovers of what was not synced. Is all there that somebody was told, and does it go
-on?
+"""Power cuts: posting, hiding, attaching, observing, delivering, the first start, a migration,
+backups, restoring and copying are each recorded write by write, then cut at random points with
+random remains of unsynced data. Checks that everything acknowledged is there and that the instance
+works.
 
     python -m bench cuts [--cuts 10000] [--seed N] [--only NAME,NAME] [--number N]
 
-A seed gives the same cuts again; `--only NAME --number N` tries one of them alone. Exit 1 if a cut
-lost something.
+A seed gives the same cuts again; `--only NAME --number N` tries just one. Exit 1 if a cut lost
+something.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
-# What is wrong after so many cuts of a scenario is told; the others are counted.
+# Report this many faulty cuts of a scenario; count the others.
 MAX_TOLD = 5
 
 
@@ -47,7 +47,7 @@ def try_one(trial, number):
 
 
 def try_many(name, seed, count):
-    """Try so many cuts of a scenario; return after how many something was wrong."""
+    """Try this many cuts of a scenario; return the number that were faulty."""
     import cuts
 
     begun, wrong, trial = time.monotonic(), 0, cuts.Trial(name, seed)

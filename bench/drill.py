@@ -1,11 +1,11 @@
-"""Drills of recovery, with servers that are thrown away afterwards:
+"""Recovery drills, with disposable servers:
 
     python -m bench drill backups [--rounds 20]   # `app.py backup`, each restored elsewhere
     python -m bench drill failover                # PostgreSQL killed with -9, its standby promoted
 
-Four clients never stop posting; what is not acknowledged is sent again with its event id. Exit 1
-if an acknowledged post is not there once, or `doctor --deep` finds something wrong. `failover`
-needs Debian's postgresql and this program's extra postgres.
+Four clients post continuously and resend unacknowledged posts with the same event ID. Exit 1 if an
+acknowledged post isn't there exactly once, or `doctor --deep` finds a problem. `failover` needs
+Debian's postgresql and this program's extra postgres.
 """
 
 import argparse

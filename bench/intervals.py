@@ -1,8 +1,8 @@
-"""How often the 95 % intervals of paper mode contain the truth: `python -m bench intervals`.
+"""How often paper mode's 95% intervals contain the truth: `python -m bench intervals`.
 
-Invented closes whose true mean return and win rate are known, 1,000 histories of a kind unless
-`--histories` says else, in four worlds: a fair coin; returns as lopsided as those of memecoins;
-half of a day's clusters share that day's market; both. Exit 1 if a coverage is outside 92 to 98 %.
+Invented closes with a known true mean return and win rate, 1,000 histories of each kind (or
+`--histories`), in four worlds: a fair coin; returns as skewed as those of memecoins; half of a
+day's clusters share that day's market; both. Exit 1 if a coverage is outside 92% to 98%.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from paper.results import find_ratio, find_return, find_win
 from paper.rules import DAY_MS
 
 SPENT = 10**9
-# How far a close moves, and how far the logarithm of a lopsided one does.
+# The size of a close's move, and of a skewed one's logarithm.
 SIZE, SPREAD = 0.1, 0.7
 LOW, HIGH = 0.92, 0.98
 
@@ -25,7 +25,7 @@ def fair_coin(chance, market, shared):
 
 
 def lopsided(chance, market, shared):
-    """With a mean of 0: a few large gains among many losses."""
+    """Draw from a distribution with mean 0: a few large gains among many losses."""
     return math.exp(chance.gauss(0, 1) * SPREAD - SPREAD**2 / 2) - 1
 
 
@@ -39,7 +39,7 @@ def both(chance, market, shared):
 
 
 RARE = 1 - NormalDist().cdf(SPREAD / 2)
-# By name: what a close returns, and how often it wins.
+# By name: a close's mean return and win rate.
 WORLDS = {
     "fair coin": (fair_coin, 0.5),
     "lopsided": (lopsided, RARE),
@@ -63,7 +63,7 @@ def main(arguments):
 
 
 def measure(name, days, a_day, histories, seed=1):
-    """How often the intervals of the mean and of the win rate contain the truth."""
+    """Return how often the intervals of the mean and of the win rate contain the truth."""
     draw, rate = WORLDS[name]
     chance = random.Random(f"{seed}|{name}|{days}|{a_day}")
     means = rates = 0
@@ -77,7 +77,7 @@ def measure(name, days, a_day, histories, seed=1):
 
 
 def invent(chance, draw, days, a_day):
-    """Closes of so many days, each a cluster of its own."""
+    """Make closes for this many days, each in its own cluster."""
     closes = []
     for day in range(days):
         market = chance.gauss(0, 1)

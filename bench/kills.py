@@ -1,10 +1,10 @@
-"""`app.py observe --once` against the replay node, killed with -9 at random moments; then let
-through. Is the ledger that of an undisturbed run?
+"""Kill `app.py observe --once` with -9 at random moments while it reads from the replay node, then
+let it finish. Checks that the ledger equals that of an undisturbed run.
 
     python -m bench kills [--kills 100] [--seed 1]
 
-Each kill falls between half a second before and some time after the process has begun to observe.
-When a history is done before the kills are, a new one is begun.
+Each kill is between half a second before and some time after the process starts to observe. If a
+history is done before the kills are, a new one is started.
 """
 
 import argparse
@@ -94,7 +94,7 @@ class Instance:
         )
 
     def observe_and_kill(self, dice):
-        """Whether it was done before the kill came."""
+        """Return whether it finished before the kill."""
         process = subprocess.Popen(
             [sys.executable, "app.py", "observe", "--once"],
             cwd=ROOT,
@@ -104,7 +104,7 @@ class Instance:
         )
         with process:
             if dice.random() < 0.9:
-                # It has begun.
+                # It has started observing.
                 process.stdout.readline()
             time.sleep(dice.uniform(0, 0.6))
             process.kill()

@@ -1,9 +1,9 @@
-"""How many accounts get a lesson where there is nothing to learn: `python -m bench lessons`.
+"""How many accounts get a lesson when there is nothing to learn: `python -m bench lessons`.
 
-First invented closes without any signal, 300 accounts of thirty days for each world of
-`bench intervals` and for 3, 6 and 12 closes a day, each with three accounts of random entries
-beside it. Then the engine itself on prices that are a martingale, `--played` accounts of thirty
-days. Exit 1 if more than 5 % of the accounts of a kind get a lesson.
+First, invented closes without any signal: 300 accounts of thirty days for each world of `bench
+intervals` and for 3, 6 and 12 closes a day, each with three random-entry accounts. Then the real
+engine on martingale prices, `--played` accounts of thirty days. Exit 1 if more than 5% of the
+accounts of a kind get a lesson.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from paper.strategies import Momentum
 from paper.trader import Trader
 
 DAYS, TOKENS, TWINS, BOUND = 30, 8, 3, 0.05
-# Of the played prices: minutes between two snapshots, and how far one moves.
+# For the simulated prices: minutes between snapshots, and the size of a move.
 MINUTES, MOVE = 15, 0.03
 
 
@@ -49,7 +49,7 @@ def main(arguments):
 
 # ---- invented closes -----------------------------------------------------------------------------
 def measure(name, a_day, accounts, seed=1):
-    """The share of invented accounts that get a lesson within thirty days."""
+    """Return the share of invented accounts that get a lesson within thirty days."""
     chance = random.Random(f"{seed}|{name}|{a_day}")
     return sum(is_taught(chance, name, a_day) for _ in range(accounts)) / accounts
 
@@ -74,12 +74,12 @@ def place(closes, at):
 
 
 def since(closes, at):
-    """The closes of the two weeks before, which a trader keeps."""
+    """Return the closes of the previous two weeks, which a trader remembers."""
     return closes[place(closes, at - 2 * rules.LOOK_BACK_MS) :]
 
 
 def invent(chance, name, a_day, markets):
-    """Closes of thirty days at random moments in one of eight tokens, the oldest first."""
+    """Make closes over thirty days at random times in one of eight tokens, oldest first."""
     draw, closes = WORLDS[name][0], []
     for at in sorted(chance.randrange(DAYS * DAY_MS) for _ in range(DAYS * a_day)):
         net = round(SPENT * draw(chance, markets[at // DAY_MS], chance.random() < 0.5))
@@ -90,7 +90,7 @@ def invent(chance, name, a_day, markets):
 
 # ---- the engine ----------------------------------------------------------------------------------
 def play_account(number):
-    """Let a momentum trader play thirty days of prices without drift; return its lessons and its
+    """Run a momentum trader on thirty days of prices without drift; return its lessons and its
     closes.
     """
     chance = random.Random(f"martingale {number}")

@@ -1,8 +1,8 @@
 """How long a tick of paper mode takes: `python -m bench paper [--traders 200] [--tokens 1000]
 [--ticks 40]`.
 
-Every trader has its own settings; prices wander so that positions open and close. Exit 1 if a tick
-takes two seconds.
+Every trader has its own settings, and prices wander so that positions open and close. Exit 1 if a
+tick lasts two seconds.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""What reading a finalized transaction costs, beside another checkout of this repository.
+"""The cost of reading a finalized transaction, compared to another checkout of this repository.
 
     python -m bench reading --before FOLDER [--rounds 7]
 
 Parses and reads the recorded transactions of the tests for their wallets: the real ones, and the
-history's in both encodings. The two checkouts take turns, each in a process of its own; the best
-round of each counts. Exit 1 where reading takes more than MAX_RATIO times as long as before.
+history's in both encodings. The two checkouts take turns, each in its own process, and the best
+round of each counts. Exit 1 if reading is more than MAX_RATIO times slower than before.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def collect(folder):
 
 
 def measure(checkout, work):
-    """{"real": processor seconds a transaction, ...} of one checkout."""
+    """Return {"real": processor seconds per transaction, ...} for one checkout."""
     command = [sys.executable, "-c", READ, str(checkout), str(work)]
     return json.loads(subprocess.run(command, capture_output=True, check=True, cwd=checkout).stdout)
 

@@ -1,9 +1,8 @@
-"""No sale pays more than the exact formula: `python -m bench sales`.
+"""Check that no sale pays more than the exact formula: `python -m bench sales`.
 
-So many random sales (100,000 unless `--sales` says else) at 0 to 18 decimals, each against the
-constant product as a fraction that shares no code with the model. Then swaps that get what the same
-fraction says, on prices that move 1, 3 and 5 % a minute: how far off measured fills call the model,
-which must be rounding alone. Exit 1 otherwise.
+Random sales (100,000, or `--sales`) with 0 to 18 decimals, each compared to the constant product as
+a fraction, computed by independent code. Then swaps that get exactly that fraction, with prices
+that move 1, 3 and 5% a minute: the model's measured error must be rounding only. Exit 1 otherwise.
 """
 
 import argparse
@@ -55,8 +54,9 @@ def try_sales(count, seed=1):
 
 
 def try_swaps(count, volatility, seed=1):
-    """Real swaps that get what the formula says, each up to a minute after its snapshot: the
-    ninetieth percentile of the model's error and of the snapshot's drift, in basis points.
+    """Make real swaps that get exactly the formula's amount, each up to a minute after its
+    snapshot. Return the 90th percentile of the model's error and of the snapshot's drift, in basis
+    points.
     """
     chance, errors, drifts = random.Random(f"{seed}|{volatility}"), [], []
     for number in range(count):

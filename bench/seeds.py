@@ -1,12 +1,12 @@
-"""Thousands of seeds of the simulation (tests/simulation): each a world of its own with faults,
-restarts, kills and clocks that are set, which must end as it really was.
+"""Run thousands of seeds of the simulation (tests/simulation). Each is a separate world with
+faults, restarts, kills and clock changes, whose final state must match the truth.
 
     python -m bench seeds [--from 0] [--count 10000] [--workers 2] [--steps 12] [--without MEND]
 
-`--without` takes out one of the mends of tests/simulation/unmended.py: then seeds have to fail.
+`--without` removes one of the fixes in tests/simulation/unmended.py; then seeds must fail.
 
-Prints how far it is, and of each seed that fails the fewest steps that were found to do so, with
-the command that repeats it. Exits with 1 where one failed.
+Prints progress and, for each failed seed, the shortest failing sequence of steps found, with the
+command that repeats it. Exits with 1 if one failed.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main(arguments):
     parser.add_argument("--without", default=None)
     given = parser.parse_args(arguments)
     if os.environ.get("PYTHONHASHSEED") != "0":
-        # So that nothing depends on the order of a set.
+        # Makes set order deterministic.
         again = [sys.executable, "-m", "bench", "seeds", *arguments]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     seeds = range(given.first, given.first + given.count)
@@ -44,14 +44,14 @@ def main(arguments):
 
 
 def _begin(steps, mend, folder):
-    """Make what the worlds of this process share."""
+    """Create the data that this process's worlds share."""
     global _grounds, _steps
     import pytest
     from simulation import unmended
     from simulation.play import STEPS
     from simulation.world import Grounds
 
-    # What a world does to the program on purpose is no news.
+    # Faults that a world injects on purpose aren't logged.
     logging.disable(logging.CRITICAL)
     _grounds, _steps = Grounds(tempfile.mkdtemp(dir=folder)), steps or STEPS
     if mend:
@@ -65,7 +65,7 @@ def _play(seed):
 
 
 def _tell(failures, count):
-    """Print what comes; return the exit code."""
+    """Print results as they arrive; return the exit code."""
     begun, told_at, failed = time.monotonic(), 0.0, 0
     for done, failure in enumerate(failures, 1):
         if failure is not None:

@@ -1,7 +1,7 @@
-"""Which files a signature, a post and a paper tick pass through: `python -m bench walks`.
+"""Which files a signature, a post and a paper tick run through: `python -m bench walks`.
 
-Counts the project's files in which a function runs (`sys.setprofile`), after everything was done
-once, and prints them. Exit 1 above a bound.
+Does everything once as a warm-up, then counts and prints the project's files in which a function
+runs (`sys.setprofile`). Exit 1 above a limit.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""The command line, a module for each group of commands.
+"""The command line, with a module for each group of commands.
 
-A command imports what it needs when it runs, so that `app.py --help` answers at once.
+A command imports what it needs when it runs, so that `app.py --help` is fast.
 """
 
 import argparse
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors never repeat what was typed: it may be a pasted secret."""
+    """A parser whose errors never repeat the input, which may contain a pasted secret."""
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(
@@ -33,7 +33,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message.strip()}\n")
 
 
-# Where a module adds its commands; quoted, because argparse's class takes no argument at run time.
+# Where a module adds its commands. Quoted, because argparse's class isn't subscriptable at run
+# time.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 NO_DATABASE = "DATA_DIR holds no database yet: run `app.py migrate` first"
 Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"
@@ -53,12 +54,12 @@ def show_time(ms: int | None) -> str | None:
 
 
 def print_result(args: argparse.Namespace, shown: object, text: str) -> None:
-    """Print `shown` as one JSON object where --json was given, else `text`."""
+    """Print `shown` as one JSON object if --json was given, else `text`."""
     print(json.dumps(shown, ensure_ascii=False) if args.json else text)
 
 
 def add_command(commands: Commands, name: str, run: Run, help: str) -> Parser:
-    """Add and return a command that knows --json and runs `run(config, args)`."""
+    """Add and return a command with --json that runs `run(config, args)`."""
     command = commands.add_parser(name, help=help, description=help)
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command.set_defaults(run=run)
@@ -66,7 +67,7 @@ def add_command(commands: Commands, name: str, run: Run, help: str) -> Parser:
 
 
 def add_group(commands: Commands, name: str, help: str) -> Commands:
-    """Add a command that takes an action (`app.py NAME ACTION`); return its set of actions."""
+    """Add a command with actions (`app.py NAME ACTION`) and return its actions."""
     group = commands.add_parser(name, help=help)
     return group.add_subparsers(dest="action", required=True, metavar="ACTION")
 
@@ -79,10 +80,10 @@ def read_file_name(text: str) -> Path:
 
 @contextlib.contextmanager
 def open_database(config: "Config") -> Iterator[None]:
-    """Open one connection to the database, which is of this version's schema.
+    """Open a connection to the database.
 
-    Raises Problem `not_found` where there is no database (and makes none), Refused where it stays
-    locked or its schema is of another version.
+    Raises Problem `not_found` if there is no database (and doesn't create one), Refused if it stays
+    locked or its schema is from another version.
     """
     import storage
     from accounts.problem import Problem

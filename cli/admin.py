@@ -7,7 +7,7 @@ from cli.people import with_database
 from config import Config
 
 MAX_LISTED = 1000
-# What a column of numbers holds.
+# The largest value of a number column.
 MAX_NUMBER = 2**63 - 1
 
 

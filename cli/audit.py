@@ -1,4 +1,4 @@
-"""audit: work out again, from a node of one's own, all that an instance claims."""
+"""audit: recompute everything an instance claims, using your own node."""
 
 import sys
 import time
@@ -39,9 +39,9 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_audit(config: Config, args: Namespace) -> int:
-    """Audit one bot or all, telling progress on stderr; print the verdicts.
+    """Audit one bot or all, with progress on stderr; print the verdicts.
 
-    BadSetting where a URL cannot be used, before a file is made for it.
+    Raises BadSetting for an unusable URL before creating a file for it.
     """
     from config import BadSetting
     from evidence import memory
@@ -91,7 +91,7 @@ def make_auditor(config: Config, args: Namespace, kept: Any) -> "Auditor":
 
 
 def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str | None]":
-    """Audit a bot, or all; return the reports, and what stopped the audit, if anything did."""
+    """Audit one bot or all. Return the reports, and what stopped the audit, if anything did."""
     from evidence.claims import Nonsense
     from evidence.view import NodeTrouble
 
@@ -110,7 +110,7 @@ def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str 
 
 
 def show_reports(url: str, reports: "list[Report]", trouble: str | None) -> dict[str, Any]:
-    """Make the JSON of an audit: the verdict, how many of each, every bot."""
+    """Make an audit's JSON: the verdict, how many of each, every bot."""
     counts = {
         name: sum(one.verdict == verdict for one in reports)
         for name, verdict in (
@@ -166,5 +166,5 @@ def name_place(one: "Difference") -> str:
 
 
 def show_printable(line: str) -> str:
-    """A line without control characters: an instance may say anything."""
+    """Return a line without control characters, since the instance isn't trusted."""
     return "".join(one if one.isprintable() else "?" for one in line)

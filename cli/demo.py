@@ -1,4 +1,6 @@
-"""The command demo: the whole product on a recorded chain and an invented market, no network."""
+"""The command demo: the whole product with a recorded chain and an invented market, without
+network.
+"""
 
 import os
 import signal
@@ -14,7 +16,7 @@ from cli import Commands, add_command
 from cli.server import refuse_unusable_port
 from config import Config
 
-# Settings of the environment that a demonstration keeps.
+# Environment settings that a demo keeps.
 KEPT_SETTINGS = (
     "HOST",
     "PORT",
@@ -25,7 +27,7 @@ KEPT_SETTINGS = (
     "IP_LIMIT_PER_MINUTE",
     "SELF_REGISTRATION",
 )
-# Not that of `run`: both may serve at once.
+# Different from `run`, so that both can serve at once.
 FOLDER, PORT = "data-demo", "8010"
 
 
@@ -35,14 +37,14 @@ def add_commands(commands: Commands) -> None:
         "demo",
         run_demo,
         "try everything on a recorded chain and a made-up market, in ./data-demo; each start begins"
-        " afresh",
+        " from scratch",
     )
     # How the child is started.
     demo.add_argument("--staged", action="store_true", help=SUPPRESS)
 
 
 def run_demo(config: Config, args: Namespace) -> int:
-    """Serve chain, market and bots from this process, and the product itself from a child."""
+    """Serve the chain, market and bots from this process, and the product from a child."""
     if args.staged:
         serve_staged()
     from demo import cast, node, stage
@@ -56,7 +58,7 @@ def run_demo(config: Config, args: Namespace) -> int:
     environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))
     config = settings.load(environ, dotenv=None)
     refuse_unusable_port(config)
-    print("Setting the stage: a recorded chain, an invented market, some bots.", flush=True)
+    print("Preparing a recorded chain, an invented market and some bots.", flush=True)
     stage.clear_folder(config.data_dir)
     past = [post for post in planned if post.at < 0]
     keys = stage.fill_database(config, recording, past, market)
@@ -66,7 +68,7 @@ def run_demo(config: Config, args: Namespace) -> int:
         url = f"http://127.0.0.1:{config.port}"
         if stage.wait_for_server(server, url):
             print(
-                f"The demonstration is at {config.base_url}: recorded, invented, and shifted to"
+                f"The demo is at {config.base_url}: recorded, invented, and shifted to"
                 f" now. Each start begins from scratch.\nTo manage {cast.BOTS[0].name}, enter this"
                 f" recovery code at {config.base_url}/connect: {keys.recovery_code}\nAPI read key:"
                 f" {keys.read_key}\nThe server's log: {log} (Ctrl+C stops both)",
@@ -77,19 +79,19 @@ def run_demo(config: Config, args: Namespace) -> int:
     except KeyboardInterrupt:
         server.terminate()
     if server.wait() > 0:
-        print(f"the server ended with {server.returncode}: {log} tells why", file=sys.stderr)
+        print(f"the server ended with {server.returncode}: see {log}", file=sys.stderr)
     return max(0, server.returncode)
 
 
 def serve_staged() -> None:
-    """Become the server of what a demonstration has staged."""
+    """Become the server for a prepared demo."""
     from cli.processes import serve
 
     serve()
 
 
 def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
-    """Start the product itself as a child, which ends when this process is told to end."""
+    """Start the product as a child, which ends when this process is told to end."""
     from cli.processes import find_command
 
     with open(log, "w") as output:
@@ -104,8 +106,8 @@ def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[by
 
 
 def make_environ(given: Mapping[str, str], venue: str, stand_ins: str) -> dict[str, str]:
-    """Return the environment of the server: the stand-ins instead of the network, and no setting of
-    a real instance, whether from the environment or from `.env`.
+    """Return the server's environment: the stand-ins instead of the network, without settings of a
+    real instance from the environment or `.env`.
     """
     blank = dict.fromkeys(settings.NAMES - set(KEPT_SETTINGS), "")
     own = {

@@ -1,4 +1,4 @@
-"""Commands for what goes out: hook."""
+"""Commands for notifications: hook."""
 
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -41,8 +41,8 @@ def add_commands(commands: Commands) -> None:
 
 @with_database
 def run_hook_add(config: Config, args: Namespace) -> None:
-    """Add a hook of an owner; print its secret, once. The operator vouches for the receiver, so it
-    need not answer a ping first.
+    """Add a hook for an owner and print its secret once. The operator vouches for the receiver, so
+    it doesn't have to answer a ping first.
     """
     from accounts import hooks, owners
 
@@ -86,7 +86,7 @@ def run_hook_list(config: Config, args: Namespace) -> None:
 
 
 def show_hook(hook: "Hook") -> dict[str, object]:
-    """Return a hook as JSON, without its secret and the path of its address."""
+    """Return a hook as JSON, without its secret and its address's path."""
     from accounts.hooks import mask_url, read_list
 
     return {

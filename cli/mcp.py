@@ -1,7 +1,7 @@
 """The command mcp: a Model Context Protocol server on standard input and output, for agents.
 
-It asks an instance over HTTP, with a key, like any other client; an agent without one can register.
-An instance serves the same tools itself, at /mcp (web.api.mcp).
+It calls an instance over HTTP with a key, like any other client. An agent without a key can
+register. An instance also serves the same tools at /mcp (web.api.mcp).
 """
 
 import os

@@ -84,7 +84,7 @@ def run_restore(config: Config, args: Namespace) -> None:
     from operate import backups
 
     holding, aside = backups.restore_backup(config, args.file, args.replace, now_ms())
-    kept = f"\nwhat was there before: {aside}" if aside else ""
+    kept = f"\nprevious database: {aside}" if aside else ""
     print_result(
         args,
         {"file": str(args.file), "keptAside": aside and str(aside), **asdict(holding)},
@@ -105,8 +105,8 @@ def run_copy(config: Config, args: Namespace) -> None:
             [
                 *lines,
                 (
-                    f"{rows} rows copied, read back and found the same. Set DATABASE_URL to serve"
-                    f" from there; {config.database_path} stays as it is."
+                    f"{rows} rows copied and verified. Set DATABASE_URL to serve"
+                    f" from there; {config.database_path} is unchanged."
                 ),
             ]
         ),
@@ -121,7 +121,7 @@ def describe(holding: "Holding") -> str:
 
 
 def run_doctor(config: Config, args: Namespace) -> int:
-    """Print the findings; return 1 where something is wrong."""
+    """Print the findings; return 1 if something is wrong."""
     from operate import doctor
 
     findings = doctor.examine(config, now_ms(), args.online, args.deep)

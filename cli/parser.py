@@ -17,8 +17,8 @@ from storage.files import give_to_owner
 def build_parser() -> Parser:
     """Return the parser of all commands.
 
-    Each module of cli/ adds its own; a command is a function `run(config, args) -> exit code`, set
-    as default `run`.
+    Each module of cli/ adds its own. A command is a function `run(config, args) -> exit code`, set
+    as the default of `run`.
     """
     from cli import (
         admin,
@@ -50,14 +50,14 @@ def build_parser() -> Parser:
 
 
 def name_program(path: str) -> str:
-    """Return what the program was called as: app.py, or the name of what was installed or built."""
+    """Return the program's name as called: app.py, or the installed or built name."""
     name = os.path.basename(path)
     return name if name.startswith("candor") else "app.py"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command: 0 done, 1 refused with a sentence on stderr, 2 wrong usage, 141 where what
-    it printed lost its reader (`| head -1`), as a shell says of a program that SIGPIPE ended.
+    """Run one command: 0 done, 1 refused with a sentence on stderr, 2 wrong usage, 141 if the
+    reader of its output is gone (`| head -1`), as shells report a program that SIGPIPE ended.
     """
     try:
         try:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes once more at exit, and would report the same pipe again.
+        # Python flushes again at exit, and would report the same pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
 
@@ -86,7 +86,7 @@ def run_command(argv: Sequence[str] | None) -> int:
         print(refusal, file=sys.stderr)
         return 1
     except OSError as error:
-        # Of a file: what a pipe or a network did has no name.
+        # Only file errors have a file name; pipe and network errors don't.
         if error.filename is None:
             raise
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)

@@ -152,7 +152,7 @@ def _list_addresses(bot: "Bot") -> list[str]:
 
 
 def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:
-    """Return a bot as JSON; `addresses`: of the wallets it holds, the one that leads first."""
+    """Return a bot as JSON; `addresses`: the wallets it holds, the primary one first."""
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,
@@ -258,7 +258,6 @@ def run_key_list(config: Config, args: Namespace) -> None:
 
 
 def show_key(key: "Key") -> dict[str, object]:
-    """Return a key as JSON, without its secret."""
     return {
         "keyId": key.uid,
         "ownerId": key.owner.uid,
@@ -296,7 +295,6 @@ def run_owner_recovery(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_owner_registered(config: Config, args: Namespace) -> None:
-    """List bots that agents registered, newest first."""
     from accounts import registration
 
     rows = [
@@ -325,7 +323,6 @@ def run_owner_registered(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_owner_ban(config: Config, args: Namespace) -> None:
-    """Ban owners, one by one or by source."""
     from accounts import acts
     from accounts.problem import invalid
 

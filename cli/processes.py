@@ -1,33 +1,31 @@
-"""gunicorn in this process, and this program in another one: from a checkout, an installation, or
-a single file.
+"""Run gunicorn in this process, and this program in another one: from a checkout, an installation,
+or a single file.
 """
 
 import sys
 
 from gunicorn.app.wsgiapp import WSGIApplication
 
-# The settings are module `serving`.
+# The settings are in the module `serving`.
 ARGUMENTS = ["--config", "python:serving", "app:create_app()"]
 
 
 class Server(WSGIApplication):
-    """gunicorn as a library: it imports nothing from the working directory, where another program's
-    `app.py` may be.
+    """gunicorn as a library. It doesn't import from the working directory, which may contain
+    another program's `app.py`.
     """
 
     def chdir(self) -> None:
-        """Stay where the program was started: relative paths of the settings begin there."""
+        """Stay in the start directory: relative paths in the settings begin there."""
 
 
 def serve() -> None:
-    """Become gunicorn; module `serving` says how it serves."""
+    """Become gunicorn, configured by the module `serving`."""
     sys.argv[1:] = ARGUMENTS
     Server(prog="candor").run()
 
 
 def find_command() -> list[str]:
-    """Return the words that start this program again. A single file of PyInstaller is its own
-    interpreter.
-    """
+    """Return the command that starts this program. A PyInstaller file is its own interpreter."""
     is_frozen = getattr(sys, "frozen", False)
     return [sys.executable] if is_frozen else [sys.executable, sys.argv[0]]

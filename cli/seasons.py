@@ -26,7 +26,6 @@ DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": "proven", "min-trades":
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the commands of `season`."""
     season = add_group(commands, "season", "contests of bots, with frozen standings")
     create = add_command(season, "create", run_create, "announce a season")
     add_fields(create, required=("name", "start", "end"))
@@ -52,14 +51,14 @@ def add_fields(command: Parser, required: tuple[str, ...] = ()) -> None:
 
 
 def read_fields(args: Namespace) -> dict[str, str]:
-    """Return the fields that were given."""
+    """Return the given fields."""
     given = {field: getattr(args, field) for field, *_ in FIELDS.values()}
     return {field: text for field, text in given.items() if text is not None}
 
 
 @contextlib.contextmanager
 def naming_options() -> Iterator[None]:
-    """Refuse a field by the name of its option."""
+    """Refuse a field by its option's name."""
     from accounts.problem import Problem, invalid
 
     options = {field: option for option, (field, *_) in FIELDS.items()}
@@ -74,7 +73,6 @@ def naming_options() -> Iterator[None]:
 
 @with_database
 def run_create(config: Config, args: Namespace) -> None:
-    """Announce a season."""
     from accounts import acts, seasons
 
     with naming_options():
@@ -84,7 +82,6 @@ def run_create(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_change(config: Config, args: Namespace) -> None:
-    """Change a season before it starts."""
     from accounts import acts, seasons
 
     reason = acts.check_reason(args.reason)
@@ -95,7 +92,6 @@ def run_change(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_cancel(config: Config, args: Namespace) -> None:
-    """Cancel a season."""
     from accounts import acts, seasons
 
     reason = acts.check_reason(args.reason)
@@ -105,7 +101,6 @@ def run_cancel(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_list(config: Config, args: Namespace) -> None:
-    """List all seasons."""
     from accounts import seasons
 
     rows = [show_season(one) for one in seasons.list_seasons()]

@@ -1,4 +1,4 @@
-"""Commands of a server: run, migrate, observe, rebuild."""
+"""Server commands: run, migrate, observe, rebuild."""
 
 import errno
 import os
@@ -56,7 +56,7 @@ def run_migrate(config: Config, args: Namespace) -> None:
 
 
 def run_server(config: Config, args: Namespace) -> None:
-    """Become gunicorn, in this process: another would import everything again."""
+    """Become gunicorn in this process: another one would import everything again."""
     import storage
     from chain.reading.programs import table
     from cli.processes import serve
@@ -69,7 +69,7 @@ def run_server(config: Config, args: Namespace) -> None:
     print(f"Candor {VERSION}: preparing the database in {config.data_dir}.", flush=True)
     for warning in check_filesystem(config):
         print(f"Warning: {warning.text}. To fix it: {warning.advice}.", flush=True)
-    # What is missing or wrong is reported here once, not by every worker.
+    # Report missing or invalid settings here once, not in every worker.
     table(config.extra_swap_programs, config.added_programs)
     counters.open_store(config).close()
     backups.migrate(config)
@@ -78,10 +78,10 @@ def run_server(config: Config, args: Namespace) -> None:
 
 
 def refuse_unusable_port(config: Config) -> None:
-    """Refuse a HOST and PORT that cannot be listened on: gunicorn would try five times, then say
-    nothing of settings.
+    """Refuse a HOST and PORT that can't be listened on. gunicorn would retry five times and not
+    mention the settings.
     """
-    # A listener that somebody hands over is no other program.
+    # A listening socket passed in by the parent isn't another program.
     if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
         return
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
@@ -119,7 +119,7 @@ def refuse_demonstration(config: Config) -> None:
 
 def run_observe(config: Config, args: Namespace) -> int:
     """Run one pass of the observer, then print each wallet's coverage. Progress goes to the
-    terminal (to stderr with --json).
+    terminal (with --json, to stderr).
     """
     import jobs
     import observer
@@ -174,7 +174,7 @@ def run_rebuild(config: Config, args: Namespace) -> None:
 
 
 def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]":
-    """Derive the records of all wallets again, or of the wallets a bot holds or proved."""
+    """Rebuild the records of all wallets, or of the wallets a bot holds or has proven."""
     import jobs
     import models
     import observer
@@ -192,13 +192,13 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
 
 
 def run_rebuild_trader(config: Config, args: Namespace) -> None:
-    """Fill a trader's stored decisions again; what differs opens a review and changes no record."""
+    """Rerun a trader's stored decisions. Differences open a review and don't change records."""
     import papertrade
     from accounts import traders
 
     with open_database(config):
         trader = traders.find_trader(args.trader)
         differences = papertrade.rebuild_trader(trader, now_ms())
-    text = "\n".join(differences) or "filled again, random entries too: nothing changed"
+    text = "\n".join(differences) or "replayed, including random entries: no differences"
     shown = {"trader": args.trader, "differences": differences, "changed": bool(differences)}
     print_result(args, shown, text)

@@ -13,7 +13,7 @@ from config import Config
 
 
 class ReviewAction(NamedTuple):
-    """A command about a review: its help, and what it leaves behind and prints."""
+    """A command about a review: its help, its resulting state and its output."""
 
     help: str
     state: str
@@ -187,7 +187,7 @@ def run_review(config: Config, args: Namespace) -> None:
     print_result(args, {"traderId": trader.uid, "review": action.state}, action.text)
 
 
-# Percent between two lines of progress.
+# Percent between progress lines.
 STEP = 10
 NO_VALUE = "-"
 
@@ -202,13 +202,15 @@ def add_backtest(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="NAME=N[,N...]",
-        help="a setting; several values are tried against each other, walking forward",
+        help="a setting; several values are compared by walk-forward",
     )
     command.add_argument("--from", dest="since", default="", metavar="TIME")
     command.add_argument("--to", dest="until", default="", metavar="TIME")
     command.add_argument("--start", default="standard", choices=("guarded", "standard"))
-    command.add_argument("--csv", metavar="FILE", help="write the closes to a file, - for here")
-    command.add_argument("--quiet", action="store_true", help="tell no progress")
+    command.add_argument(
+        "--csv", metavar="FILE", help="write the closes to a file, - for standard output"
+    )
+    command.add_argument("--quiet", action="store_true", help="don't show progress")
 
 
 @with_database
@@ -226,7 +228,7 @@ def run_backtest(config: Config, args: Namespace) -> None:
 
 
 class Progress:
-    """Tells on standard error how much is done."""
+    """Prints progress on standard error."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet, self.told = quiet, -1
@@ -273,11 +275,11 @@ def format_report(report: dict[str, Any]) -> str:
         *map(_format_costs, report["networkCosts"]),
         *map(_format_venue, report["venues"]),
         "",
-        "walk-forward: settings chosen on what came before, played on what came next",
+        "walk-forward: settings chosen on earlier data, tested on later data",
         *map(_format_fold, report["walkForward"]),
         "",
         "look-ahead check: "
-        + ("the same decisions with the rest cut off" if check["same"] else _format_check(check)),
+        + ("same decisions without later data" if check["same"] else _format_check(check)),
         *report["notes"],
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""witness: watch the log of another instance. log: this instance's own."""
+"""witness: watch another instance's log. log: this instance's own log."""
 
 import sys
 from argparse import Namespace
@@ -21,14 +21,14 @@ def add_commands(commands: Commands) -> None:
     )
     witness.add_argument("url", metavar="URL", help="the instance: https://HOST")
     witness.add_argument(
-        "--forget", action="store_true", help="forget what was seen of this log before"
+        "--forget", action="store_true", help="forget what this witness saw of the log"
     )
     log = add_command(commands, "log", run_log, "show this instance's append-only log and its key")
     log.add_argument(
         "--renew",
         action="store_true",
-        help="begin a new log, which names the last checkpoint of this one: after a restore by"
-        " another program, or where the key was lost",
+        help="start a new log that names this one's last checkpoint: after a restore by another"
+        " program, or if the key was lost",
     )
 
 
@@ -37,13 +37,13 @@ def run_witness(config: Config, args: Namespace) -> int:
     from evidence.notes import Signer
     from operate import backups
 
-    # First: a witness needs no instance of its own, and DATA_DIR is made here.
+    # Migrate first, which creates DATA_DIR: a witness doesn't need its own instance.
     backups.migrate(config)
     with open_database(config):
         signer = Signer(log_key(config))
         if args.forget:
             known = witnessing.forget(args.url)
-            print_result(args, {"forgotten": known}, "forgotten" if known else "nothing was seen")
+            print_result(args, {"forgotten": known}, "forgotten" if known else "nothing to forget")
             return 0
         outcome = witnessing.observe_log(args.url, signer, now_ms())
     print_result(args, outcome._asdict(), f"{outcome.verdict}: {outcome.url}: {outcome.text}")
@@ -64,7 +64,7 @@ def run_log(config: Config, args: Namespace) -> None:
             log.store_key(signer)
         one = log.find_log()
         if one is None:
-            print_result(args, {"log": None}, "nothing was logged yet")
+            print_result(args, {"log": None}, "the log is empty")
             return
         checkpoint = log.make_checkpoint(one)
     shown = {

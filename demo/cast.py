@@ -1,9 +1,8 @@
-"""The bots of the demonstration, and what they post about the recorded trades. Pure: the
-same recording gives the same posts.
+"""The demo's bots, and their posts about the recorded trades. Pure: the same recording gives the
+same posts.
 
-The bots of wallet mode post what real ones post: most of it true, some of it boasted, some about
-nothing on the chain. What is verified is decided by the instance, not here. Times are seconds of
-the demonstration.
+The wallet bots post like real ones: most posts are true, some boast, some are about nothing on the
+chain. The instance decides what is verified, not this module. Times are seconds of the demo.
 """
 
 import hashlib
@@ -22,12 +21,12 @@ from voice import builtin
 
 POSTED_KINDS = ("buy", "sell", "swap")
 DECIMALS = {one.symbol: one.decimals for one in (*TOKENS, USDC)}
-# A bot repeats no sentence of so many posts.
+# A bot doesn't repeat a sentence within this many posts.
 RECENT_POSTS = 20
 ORLA = "Orla Margin"
-# From here on the bots trade as often as while somebody looks.
+# From this time on, the bots trade at the rate that visitors see.
 AWAKE = -3_000
-# Mean seconds between Orla's remarks, before AWAKE and since.
+# Mean seconds between Orla's remarks, before and after AWAKE.
 ORLA_ASLEEP_SECONDS, ORLA_AWAKE_SECONDS = 10_000, 80
 
 
@@ -37,18 +36,18 @@ class Member:
 
     name: str
     bio: str
-    # The number of its wallet in the recording, None for one without a wallet.
+    # Its wallet's number in the recording, None without a wallet.
     wallet: int | None
-    # The share of its trades it posts about.
+    # The share of its trades that it posts about.
     post_share: float
     voice: dict[str, object] = field(default_factory=dict)
-    # Whether the instance posts about its trades, too.
+    # Whether the instance also posts about its trades.
     auto_post: bool = False
-    # Whether it claims a profit on sales below everything it paid.
+    # Whether it claims a profit on sales at a loss.
     boasts: bool = False
-    # Whether it connects when the demonstration starts, not where the recording begins.
+    # Whether it connects when the demo starts, instead of at the recording's start.
     is_new: bool = False
-    # When it retired, in seconds of the demonstration.
+    # When it retired, in seconds of the demo.
     retired_at: int | None = None
 
 
@@ -127,7 +126,7 @@ class Trader:
     family: str
     start: str
     voice: dict[str, object] = field(default_factory=dict)
-    # Of its family, where they are not the defaults.
+    # Settings of its family that differ from the defaults.
     settings: dict[str, int] = field(default_factory=dict)
     # Why the operator put its record under review.
     review_reason: str = ""
@@ -166,7 +165,7 @@ TRADERS = (
 
 @dataclass(frozen=True)
 class PlannedPost:
-    """A post: when, by whom (a place in BOTS), and the fields of the request."""
+    """A post: its time, its author (an index in BOTS), and the fields of the request."""
 
     at: int
     bot: int
@@ -176,7 +175,7 @@ class PlannedPost:
 def plan_posts(
     transactions: Sequence[RecordedTransaction], mints: Mapping[str, str]
 ) -> list[PlannedPost]:
-    """Return every post of the demonstration, in order. `mints`: {symbol: address}."""
+    """Return all posts of the demo, in order. `mints`: {symbol: address}."""
     symbols = {**{mint: symbol for symbol, mint in mints.items()}, USDC.mint: USDC.symbol}
     written: list[list[str]] = [[] for _ in BOTS]
     posts, losses = [], find_losses(transactions)
@@ -197,11 +196,11 @@ def _plan_post(
     written: list[str],
     boasted: bool,
 ) -> PlannedPost | None:
-    """Return what its bot posts about a transaction, or None.
+    """Return the bot's post about a transaction, or None.
 
-    Most posts are right; now and then one names another bot's receipt, a failed trade, or the wrong
-    token. `written`: the bodies of the bot's posts so far; the new one is added. `boasted`: a loss
-    is told as a profit.
+    Most posts are right. Occasionally one cites another bot's receipt, a failed trade, or the wrong
+    token. `written`: bodies of the bot's posts so far, to which the new one is added. `boasted`:
+    describe a loss as a profit.
     """
     chance, bot = random.Random(row.signature), BOTS[row.wallet]
     trade = _read_facts(row, symbols) if boasted or _is_posted(row, bot, chance) else None
@@ -226,7 +225,7 @@ def _plan_post(
 
 
 # ---- boasts --------------------------------------------------------------------------------------
-# Of its losses.
+# The share of losses it boasts about.
 BOAST_SHARE = 0.12
 BOASTS = (
     "Took profit on {symbol}. Easy.",
@@ -237,8 +236,8 @@ BOASTS = (
 
 
 class Lot(NamedTuple):
-    """Raw units that came in together. `price` of one, in lamports or raw units of the stablecoin;
-    None where it was no purchase.
+    """Raw units that arrived together. `price`: per unit, in lamports or raw units of the
+    stablecoin; None if it wasn't a purchase.
     """
 
     raw: int
@@ -246,7 +245,7 @@ class Lot(NamedTuple):
 
 
 def find_losses(transactions: Iterable[RecordedTransaction]) -> set[str]:
-    """Return the signatures of sales for less than each purchase they take from, oldest first."""
+    """Return the signatures of sales below the price of every purchase they use, oldest first."""
     lots: defaultdict[tuple[int, str], deque[Lot]] = defaultdict(deque)
     losses = set()
     for row in transactions:
@@ -298,7 +297,7 @@ def _add_slip(
     before: Sequence[RecordedTransaction],
     symbols: Mapping[str, str],
 ) -> None:
-    """Make a mistake in few posts, and add a reason to some."""
+    """Make a mistake in a few posts, and add a reason to some."""
     slip = chance.random()
     if slip < 0.04:
         fields["signature"] = next(
@@ -313,14 +312,14 @@ def _add_slip(
 
 
 class TradeFacts(NamedTuple):
-    """What a bot knows of its own trade: facts for `voice.builtin`, and the mint they are about."""
+    """A bot's knowledge of its own trade: facts for `voice.builtin`, and the mint."""
 
     facts: dict[str, str]
     mint: str
 
 
 class WalletChange(NamedTuple):
-    """What a transaction changed for the bot's wallet: {mint: raw units}, and lamports."""
+    """A transaction's changes to the bot's wallet: {mint: raw units}, and lamports."""
 
     tokens: dict[str, int]
     lamports: int
@@ -328,7 +327,7 @@ class WalletChange(NamedTuple):
 
 def _read_facts(row: RecordedTransaction, symbols: Mapping[str, str]) -> TradeFacts | None:
     """Read a trade's facts from its receipt; None if no token moved. The bot describes a failed
-    trade as a sale that went through.
+    trade as a completed sale.
     """
     if row.kind == "failed":
         return _read_failure(row, symbols)
@@ -401,7 +400,7 @@ def _format_amount(raw: int, symbol: str) -> str:
     return f"{whole:,.0f}" if whole >= 100 else f"{whole:.2f}"
 
 
-# ---- about nothing on the chain ------------------------------------------------------------------
+# ---- posts without a transaction -----------------------------------------------------------------
 REMARKS = (
     (
         "{symbol} trades at {price} SOL, {change}% against this hour yesterday. I have no stake"
@@ -416,7 +415,7 @@ REMARKS = (
 
 
 def _plan_remarks(first: int, last: int, mints: Mapping[str, str]) -> Iterator[PlannedPost]:
-    """Yield Orla's posts: about prices, without a wallet and without a receipt."""
+    """Yield Orla's posts: about prices, without a wallet or a receipt."""
     bot, chance = next(n for n, one in enumerate(BOTS) if one.name == ORLA), random.Random(ORLA)
     at = first + 3_000
     while at < last:

@@ -1,9 +1,9 @@
-"""An invented market: what the price services would say at a moment. Pure, and the same for
-everybody: a price is a function of token and time.
+"""An invented market: the price services' responses at a point in time. Pure and deterministic: a
+price is a function of token and time.
 
-Time is in seconds of the demonstration: 0 is its start, what was before is negative. The recording
-used these same prices, so that the trades on the chain were made at the prices the market shows.
-Floats are good enough here: a provider's prices are made up, money is not counted with them.
+Time is in seconds of the demo: 0 is its start, earlier times are negative. The recording used the
+same prices, so trades on the chain match the market's prices. Floats are good enough here: a
+provider's prices are made up and no money is computed from them.
 """
 
 import datetime
@@ -18,14 +18,14 @@ from chain.reading.instructions import WRAPPED_SOL
 
 SOL_USD = 160.0
 DAY = 86_400
-# Pools on a page of new ones.
+# New pools on a page.
 MAX_POOLS = 12
-# A JSON object of a price service.
+# A JSON object from a price service.
 JsonObject: TypeAlias = dict[str, object]
 
 
 class Wave(NamedTuple):
-    """One of the waves that add up to the logarithm of a price."""
+    """One of the waves whose sum is the logarithm of a price."""
 
     period_seconds: int
     amplitude: float
@@ -47,15 +47,15 @@ class Token:
     symbol: str
     name: str
     decimals: int
-    # The SOL price it moves around,
+    # The SOL price it varies around,
     price: float
-    # ... and how far: 1 is usual.
+    # ... and how much: 1 is normal.
     volatility: float
     # SOL in its pool at that price.
     pool_sol: float
-    # Volume of a day, in pools.
+    # Daily volume, in multiples of the pool.
     turnover: float
-    # When its pair was created, in seconds of the demonstration.
+    # When its pair was created, in seconds of the demo.
     created_at: int
     # Where the scout discovers it: profiles | boosts | pools.
     listed_in: str
@@ -86,14 +86,14 @@ TOKENS = (
 BY_SYMBOL = {token.symbol: token for token in TOKENS}
 
 
-# ---- what moves ----------------------------------------------------------------------------------
+# ---- prices and volumes --------------------------------------------------------------------------
 def price(token: Token, at: float) -> float:
     """SOL for one whole token."""
     return token.price * math.exp(token.volatility * _waves(token.symbol, at))
 
 
 def volume_usd(token: Token, at: float) -> float:
-    """USD traded in the 24 hours before; more where the price has just moved."""
+    """USD traded in the previous 24 hours; more after a recent price move."""
     moved = abs(_waves(token.symbol, at) - _waves(token.symbol, at - 40))
     return (
         token.pool_sol
@@ -132,7 +132,7 @@ def _seeded(name: str, number: int) -> float:
     return int.from_bytes(hashlib.sha256(f"{name}/{number}".encode()).digest()[:4]) / 2**31 - 1
 
 
-# ---- what the providers would say ----------------------------------------------------------------
+# ---- the providers' responses --------------------------------------------------------------------
 class Listed(NamedTuple):
     """A token of the made-up market."""
 
@@ -141,8 +141,8 @@ class Listed(NamedTuple):
 
 
 class Market:
-    """The answers of DexScreener and GeckoTerminal. `mints`: {symbol: address}; `start`: Unix
-    seconds of the demonstration's 0.
+    """The responses of DexScreener and GeckoTerminal. `mints`: {symbol: address}; `start`: Unix
+    seconds of the demo's 0.
     """
 
     def __init__(self, mints: Mapping[str, str], start: int) -> None:
@@ -157,7 +157,7 @@ class Market:
         ]
 
     def show_pairs(self, mints: Iterable[str], at: float) -> list[JsonObject]:
-        """Answer tokens/v1: one pair of each of these tokens that is traded by then."""
+        """Respond to tokens/v1: one pair for each of these tokens that is already traded."""
         return [
             self._show_pair(mint, self.tokens[mint], at)
             for mint in mints
@@ -186,7 +186,7 @@ class Market:
         now, sol = price(token, at), pool_sol(token, at)
         return {
             "chainId": "solana",
-            # What is known of this venue's pools holds for the invented ones.
+            # The invented pools use this venue's known properties.
             "dexId": "raydium",
             "pairAddress": pair_address(mint),
             "baseToken": {"address": mint, "name": token.name, "symbol": token.symbol},

@@ -1,9 +1,9 @@
-"""A Solana node out of the recording: what the observer and the scout ask for, as of a moment, with
-the time shifted to now. Pure.
+"""A Solana node backed by the recording: responses to the observer and the scout at a point in
+time, with times shifted to now. Pure.
 
-The recording (demo.recording) holds receipts of a real runtime. Slot, block time and place in the
-block are recomputed: the second `at` of the demonstration is its start plus `at`, and slots last
-0.4 s. Everything else is as it was executed.
+The recording (demo.recording) contains receipts from a real runtime. Slot, block time and place in
+the block are recomputed: second `at` of the demo is its start plus `at`, and slots last 0.4 s.
+Everything else is unchanged.
 """
 
 import base64
@@ -20,7 +20,7 @@ START_SLOT = 480_000_000
 SYSTEM = "11111111111111111111111111111111"
 TOKEN_ACCOUNT_BYTES, STATE_AT, INITIALIZED = 165, 108, 1
 MAX_SIGNATURES = 1000
-# An object of JSON-RPC: a receipt, an account, options of a call.
+# A JSON-RPC object: a receipt, an account, call options.
 JsonObject: TypeAlias = dict[str, Any]
 
 
@@ -34,9 +34,7 @@ class BadCall(Exception):
 
 @dataclass(frozen=True)
 class RecordedTransaction:
-    """A recorded transaction: when it happens, whose it is, what it does, and the receipt as the
-    node gives it.
-    """
+    """A recorded transaction: its time, its wallet, its kind, and the node's receipt."""
 
     at: int
     # Number of the wallet in the recording.
@@ -49,7 +47,7 @@ class RecordedTransaction:
 
 
 def slot_of(at: int) -> int:
-    """Return the slot at `at` seconds after the start, of two fifths of a second each."""
+    """Return the slot `at` seconds after the start; slots last 0.4 s."""
     return START_SLOT + at * 5 // 2
 
 
@@ -81,17 +79,17 @@ def _read_transaction(row: JsonObject, start: int) -> RecordedTransaction:
 
 class Node:
     """A node that answers JSON-RPC calls from the recording. A transaction is finalized from its
-    moment on and unknown before.
+    time on and unknown before.
 
-    Its methods get `seen`, the number of transactions that have happened, and `at`, the second of
-    the demonstration, before the parameters of the call.
+    Before a call's parameters, its methods receive `seen`, the number of transactions so far, and
+    `at`, the second of the demo.
     """
 
     def __init__(self, recording: JsonObject, start: int) -> None:
         self.start, self.transactions = start, read_transactions(recording, start)
         self.mints: dict[str, JsonObject] = recording["accounts"]
         self.times = [row.at for row in self.transactions]
-        # Places in `transactions`.
+        # Indexes in `transactions`.
         self.by_signature: dict[str, int] = {}
         self.by_address: dict[str, list[int]] = {}
         for number, row in enumerate(self.transactions):
@@ -100,7 +98,7 @@ class Node:
                 self.by_address.setdefault(key, []).append(number)
 
     def answer(self, method: object, params: Sequence[Any], at: float) -> object:
-        """Return the result of a call at a second of the demonstration. Raises BadCall."""
+        """Return a call's result at a second of the demo. Raises BadCall."""
         found = METHODS.get(method) if isinstance(method, str) else None
         if found is None:
             raise BadCall(-32601, "Method not found")
@@ -110,7 +108,7 @@ class Node:
             raise BadCall(-32602, f"Invalid params: {type(error).__name__}") from error
 
     def find_pause(self, method: object, params: Sequence[Any]) -> float:
-        """Return the seconds to wait before a call is answered: one wallet's history is slow."""
+        """Return the seconds to wait before answering a call: one wallet's history is slow."""
         signature = params[0] if method == "getTransaction" and params else None
         number = self.by_signature.get(signature) if isinstance(signature, str) else None
         is_slow = number is not None and self.transactions[number].wallet == SLOW
@@ -144,7 +142,7 @@ class Node:
     def get_transaction(
         self, seen: int, at: float, signature: str, options: JsonObject | None = None
     ) -> JsonObject | None:
-        """Answer getTransaction; null for one that has not happened yet."""
+        """Respond to getTransaction; null before the transaction happens."""
         number = self.by_signature.get(signature, seen)
         return self.transactions[number].receipt if number < seen else None
 
@@ -177,7 +175,7 @@ class Node:
     def get_accounts(
         self, seen: int, at: float, addresses: Sequence[str], options: JsonObject | None = None
     ) -> JsonObject:
-        """Answer getMultipleAccounts; null for an account that does not exist."""
+        """Respond to getMultipleAccounts; null for an account that doesn't exist."""
         return self._in_context(
             at, [_cut(self._find_account(address, seen), options or {}) for address in addresses]
         )
@@ -212,8 +210,8 @@ class Node:
         return {"context": {"slot": slot_of(int(at))}, "value": value}
 
     def _find_account(self, address: str, seen: int) -> JsonObject | None:
-        """Return an account as the last transaction that names it left it, or as the first one will
-        find it; None where it holds nothing.
+        """Return an account as its last transaction left it, or as its first one will find it; None
+        if it is empty.
         """
         if address in self.mints:
             return self.mints[address]
@@ -247,7 +245,7 @@ def _account_in(row: RecordedTransaction, index: int, side: str) -> JsonObject |
 
 
 def _token_data(token: JsonObject) -> str:
-    """Encode a token account as far as the recording knows it: mint, owner, amount and state of
+    """Encode a token account with the data in the recording: mint, owner, amount and state of
     spl-token's `state::Account`.
     """
     raw = bytearray(TOKEN_ACCOUNT_BYTES)

@@ -1,5 +1,5 @@
-"""The recorded chain, and what it lacks: transactions of one wallet, and wallets that load slowly,
-retired, or trade in a stablecoin.
+"""The recorded chain, with additions: other transactions of one wallet, and wallets that load
+slowly, retired, or trade in a stablecoin.
 """
 
 import gzip
@@ -15,7 +15,7 @@ from chain.reading.instructions import SYSTEM, TOKEN
 from chain.reading.quotes import QUOTES, Quote
 from demo.market import BY_SYMBOL, DAY, SOL_USD, price
 
-# PumpSwap, which calls move value: no marker, unlike the recording's own venue.
+# PumpSwap, whose calls move value: no marker is needed, unlike the recording's own venue.
 VENUE = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
 FEE, RENT, PLENTY = 5_000, 2_039_280, 10**16
 JsonObject = dict[str, Any]
@@ -23,8 +23,8 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """Whose receipts they are: the number and address of the wallet, the token it trades, when each
-    happens, in seconds of the demonstration, and the stablecoin it pays with, if it does.
+    """Whose receipts to make: the wallet's number and address, its token, the times of its
+    transactions in seconds of the demo, and the stablecoin it pays with, if any.
     """
 
     who: int
@@ -40,7 +40,7 @@ def make_address(name: str) -> str:
 
 
 class Receipts:
-    """Adds receipts one after another and keeps all balances; `rows`: as in the recording."""
+    """Adds receipts one by one and tracks all balances; `rows`: in the recording's format."""
 
     def __init__(self, plan: Plan, lamports: int) -> None:
         wallet, self.plan = plan.wallet, plan
@@ -49,7 +49,7 @@ class Receipts:
         self.owners = {self.own: wallet, self.vault: self.pool}
         self.lamports = {wallet: lamports, self.pool: PLENTY, self.friend: PLENTY, self.vault: RENT}
         self.tokens = {self.vault: PLENTY}
-        # Of each token account: its mint and decimals.
+        # Mint and decimals by token account.
         token = (plan.mint, plan.decimals)
         self.kinds = {self.own: token, self.vault: token}
         self.purse, self.till, self.giver = (
@@ -60,7 +60,7 @@ class Receipts:
         self.rows: list[JsonObject] = []
 
     def _hold(self, quote: Quote) -> None:
-        """Give each an account of the stablecoin: the wallet a purse, the pool a till."""
+        """Create stablecoin accounts: a purse for the wallet, a till for the pool."""
         self.owners |= {self.purse: self.plan.wallet, self.till: self.pool, self.giver: self.friend}
         for account in (self.purse, self.till, self.giver):
             self.kinds[account] = (quote.mint, quote.decimals)
@@ -84,7 +84,9 @@ class Receipts:
         )
 
     def open(self, account: str = "") -> JsonObject:
-        """Make the creation of a token account of the wallet, without a name of the token's."""
+        """Make an instruction that creates a token account of the wallet, without naming the
+        token.
+        """
         target = account or self.own
         info = {"source": self.plan.wallet, "newAccount": target, "lamports": RENT}
         return _instruction(
@@ -92,7 +94,7 @@ class Receipts:
         )
 
     def close(self) -> JsonObject:
-        """Make the closing of the wallet's token account."""
+        """Make an instruction that closes the wallet's token account."""
         info = {"account": self.own, "destination": self.plan.wallet, "owner": self.plan.wallet}
         return _instruction(TOKEN, "spl-token", "closeAccount", info)
 
@@ -100,7 +102,9 @@ class Receipts:
     def add(
         self, inside: Sequence[JsonObject], outside: Sequence[JsonObject] = (), kind: str = "odd"
     ) -> None:
-        """Append a transaction. `inside`: what the venue's call does, before what is `outside`."""
+        """Append a transaction. `inside`: effects of the venue's call, followed by those `outside`
+        it.
+        """
         wallet, lamports, tokens = self.plan.wallet, dict(self.lamports), dict(self.tokens)
         self.lamports[wallet] -= FEE
         for one in (*inside, *outside):
@@ -187,19 +191,19 @@ def _instruction(program: str, name: str, kind: str, info: JsonObject) -> JsonOb
 
 
 RECORDING = Path(__file__).parent / "chain.json.gz"
-# Numbers of the wallets.
+# Wallet numbers.
 SLOW, RETIRED, DOLLARS = 4, 5, 6
 SOL = 10**9
-# Of the slow one: transactions, and seconds its node takes for each; a quarter of an hour in all.
+# Of the slow wallet: transactions, and its node's seconds for each; 15 minutes in total.
 SLOW_COUNT, SLOW_SECONDS = 2_400, 0.4
 SLOW_BEGIN, SLOW_APART = -900_000, 360
-# Its token is in no list of the market, so nobody prices it.
+# Its token isn't in any market list, so it has no price.
 UNPRICED, UNPRICED_DECIMALS = make_address("unpriced token"), 6
-# Of the retired one: times of its trades, and raw units of a trade.
+# Of the retired wallet: times of its trades, and raw units per trade.
 RETIRED_BEGIN, RETIRED_APART, RETIRED_TRADES = -200_000, 9_000, 12
 RETIRED_SYMBOL, RETIRED_RAW = "TARN", 400 * 10**6
-# Of the one with a stablecoin: what it was given of it, when it trades, asleep and while somebody
-# looks, what it buys and sells in turn, in raw units, and what the pool keeps of each trade.
+# Of the stablecoin wallet: its initial balance, its trading times before and after AWAKE, the raw
+# units it buys and sells in turn, and the pool's fee on each trade.
 USDC = QUOTES[0]
 GIVEN_USD = 10_000
 DOLLAR_TIMES = (*range(-10 * DAY, -3_000, 9_000), *range(-3_000, 9_000, 90))
@@ -208,18 +212,18 @@ SPREAD = 0.004
 
 
 def load_recording(slow_count: int = SLOW_COUNT) -> JsonObject:
-    """Return the recorded chain, with the wallets and oddities that it lacks.
+    """Return the recorded chain, with the additional wallets and oddities.
 
-    A real Solana runtime (Surfpool 1.5.0) executed it: four bots that trade with one maker for
-    twelve days, each trade marked by a Memo. `slow_count`: transactions of the wallet whose
-    history loads slowly.
+    A real Solana runtime (Surfpool 1.5.0) executed it: four bots trade with one maker for twelve
+    days, with each trade marked by a Memo. `slow_count`: transactions of the wallet whose history
+    loads slowly.
     """
     with gzip.open(RECORDING) as file:
         recording: JsonObject = json.load(file)
     return add_newcomers(add_oddities(recording), slow_count)
 
 
-# ---- wallets that it lacks -----------------------------------------------------------------------
+# ---- additional wallets --------------------------------------------------------------------------
 def add_newcomers(recording: JsonObject, slow_count: int = SLOW_COUNT) -> JsonObject:
     slow, retired, dollars = (
         make_address(f"{name} wallet") for name in ("slow", "retired", "dollar")
@@ -237,7 +241,7 @@ def add_newcomers(recording: JsonObject, slow_count: int = SLOW_COUNT) -> JsonOb
 
 
 def _make_slow(wallet: str, count: int) -> list[JsonObject]:
-    """Buy a token nobody prices, in parts, and sell a part of each purchase."""
+    """Buy an unpriced token in parts, and sell a part of each purchase."""
     times = range(SLOW_BEGIN, SLOW_BEGIN + count * SLOW_APART, SLOW_APART)
     made = _begin(Plan(SLOW, wallet, UNPRICED, UNPRICED_DECIMALS, times))
     while len(made.rows) < count:
@@ -251,7 +255,7 @@ def _make_slow(wallet: str, count: int) -> list[JsonObject]:
 
 
 def _make_retired(wallet: str, mint: str) -> list[JsonObject]:
-    """Buy and sell a token of the market in turn, at the market's prices."""
+    """Buy and sell a market token in turn, at the market's prices."""
     token = BY_SYMBOL[RETIRED_SYMBOL]
     times = range(RETIRED_BEGIN, 0, RETIRED_APART)
     made = _begin(Plan(RETIRED, wallet, mint, token.decimals, times))
@@ -264,8 +268,8 @@ def _make_retired(wallet: str, mint: str) -> list[JsonObject]:
 
 
 def _make_dollars(wallet: str, mint: str) -> list[JsonObject]:
-    """Buy a token of the market for a stablecoin, twice, and sell all of it, at the market's
-    prices: what comes out comes out.
+    """Buy a market token for a stablecoin twice, and sell all of it, at the market's prices. The
+    result isn't predetermined.
     """
     token = BY_SYMBOL[DOLLAR_SYMBOL]
     made = _begin(Plan(DOLLARS, wallet, mint, token.decimals, DOLLAR_TIMES, USDC))
@@ -304,8 +308,8 @@ def _sell(made: Receipts, raw: int, lamports: int, kind: str) -> None:
     made.add([made.give(made.own, made.vault, raw), got], kind=kind)
 
 
-# ---- transactions that it lacks ------------------------------------------------------------------
-# Number of the wallet; seconds before the start at which it begins; seconds between two.
+# ---- additional transactions ---------------------------------------------------------------------
+# Wallet number; seconds before the start when it begins; seconds between two.
 WHO, BEGIN, APART = 1, -5_000, 61
 DECIMALS, WHOLE = 6, 10**6
 

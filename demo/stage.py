@@ -1,4 +1,4 @@
-"""Set up the demonstration: its DATA_DIR, its bots and their past; then post as they do."""
+"""Set up the demo: its DATA_DIR, its bots and their history. Then send their posts."""
 
 import contextlib
 import json
@@ -53,7 +53,7 @@ def address_of(server: ThreadingHTTPServer) -> str:
 
 
 def find_answer(market: Market, path: str, at: float) -> object:
-    """Return what a price service answers at this path, None where it has no such path."""
+    """Return a price service's response for this path, None for an unknown path."""
     if path == "/token-profiles/latest/v1":
         return market.show_list("profiles", at)
     if path == "/token-boosts/latest/v1":
@@ -85,7 +85,7 @@ def _handler(
     node: Node, market: Market, elapsed: Callable[[], float]
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        # Connections are kept alive, and each answer is sent in one piece.
+        # Connections are kept alive, and each response is sent in one piece.
         protocol_version, wbufsize = "HTTP/1.1", -1
 
         def do_POST(self) -> None:
@@ -112,15 +112,15 @@ def _handler(
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Log nothing: nobody reads the stand-ins' log."""
+            """Don't log the stand-ins' requests."""
 
     return Handler
 
 
 # ---- stage ---------------------------------------------------------------------------------------
-# Of paper mode, before the start.
+# Seconds of paper mode's history before the start.
 PAST_SECONDS = 2_400
-# Files of an earlier demonstration: each start begins from scratch.
+# Files of a previous demo: each start begins from scratch.
 DISPOSABLE = [
     f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in instance.SIDE_FILES
 ]
@@ -128,8 +128,8 @@ DISPOSABLE = [
 
 @dataclass(frozen=True)
 class DemoKeys:
-    """Publishing keys in the order of cast.BOTS; a read key and the first bot's recovery code for
-    the visitor.
+    """Publishing keys in the order of cast.BOTS; for the visitor, a read key and the first bot's
+    recovery code.
     """
 
     publish_keys: tuple[str, ...]
@@ -138,8 +138,8 @@ class DemoKeys:
 
 
 def clear_folder(data_dir: Path) -> None:
-    """Delete an earlier demonstration from a DATA_DIR. Raises Refused where it holds real data, or
-    where a server runs.
+    """Delete a previous demo from a DATA_DIR. Raises Refused if it contains real data or a server
+    is running.
     """
     database = data_dir / "app.db"
     with instance.alone(data_dir):
@@ -156,13 +156,13 @@ def clear_folder(data_dir: Path) -> None:
 def fill_database(
     config: Config, recording: JsonObject, planned: Iterable[cast.PlannedPost], market: Market
 ) -> DemoKeys:
-    """Create the database, the bots and their past. `planned`: the posts from before the
+    """Create the database, the bots and their history. `planned`: the posts from before the
     start.
     """
     storage.migrate(storage.connect(config))
     try:
         with storage.database.connection_context():
-            # A power cut loses nothing: the next start begins from scratch.
+            # A power cut does no harm: the next start begins from scratch.
             storage.database.execute_sql("PRAGMA synchronous = OFF")
             bots = _create_bots(config, recording, planned, market.start)
             _create_traders(config, recording, market)
@@ -230,8 +230,8 @@ def _create_traders(config: Config, recording: JsonObject, market: Market) -> No
 
 
 def simulate_past(config: Config, mint_accounts: Mapping[str, JsonObject], market: Market) -> None:
-    """Play the last PAST_SECONDS of the market, with the scout's own writes and paper mode's own
-    ticks, so that traders have a history at the start.
+    """Play the market's last PAST_SECONDS with the scout's real writes and paper mode's real ticks,
+    so that traders have a history at the start.
     """
     job = papertrade.PaperJob(config)
     for at in range(-PAST_SECONDS, 0, int(config.scout_interval_seconds)):
@@ -264,10 +264,10 @@ def _as_received(answer: object) -> Any:
     return json.loads(json.dumps(answer), parse_float=Decimal)
 
 
-# ---- while somebody looks ------------------------------------------------------------------------
+# ---- while the demo runs -------------------------------------------------------------------------
 def wait_for_server(server: "subprocess.Popen[bytes]", url: str) -> bool:
-    """Wait until the server answers; return whether it does before it ends. A server that is no
-    demonstration, on the same port, does not count.
+    """Wait until the server responds. Return False if it ends first. A server on the same port that
+    isn't a demo doesn't count.
     """
     while server.poll() is None:
         try:
@@ -287,7 +287,7 @@ def send_posts(
     keys: Sequence[str],
     start: int,
 ) -> None:
-    """Send each post when its time has come, as bots do, until the server ends."""
+    """Send each post at its time, as bots do, until the server ends."""
     for post in planned:
         while server.poll() is None and (wait := start + post.at - time.time()) > 0:
             time.sleep(min(wait, 0.5))

@@ -1,13 +1,12 @@
-"""How asking a service fails: apart from what asks, so that reading an answer needs no library of
-HTTP.
+"""Failures of requests to a service. A separate module, so that parsing responses doesn't import an
+HTTP library.
 """
 
 
 class FetchError(Exception):
-    """No usable answer; the text follows a name ("answered HTTP 500").
+    """There was no usable response. The text follows a name ("answered HTTP 500").
 
-    `wait_seconds`: how long the service asked to be left alone, None if it did not. `status`: of
-    an answer that is no 200.
+    `wait_seconds`: the requested wait, None without one. `status`: of a response other than 200.
     """
 
     def __init__(

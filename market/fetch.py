@@ -1,5 +1,5 @@
-"""HTTP requests within bounds: no redirects, no proxies of the environment, a size cap and a
-deadline. Texts of errors never repeat a URL, a key or an answer.
+"""Bounded HTTP requests: no redirects, no proxies from the environment, a size limit and a
+deadline. Error texts never contain a URL, a key or a response.
 """
 
 import json
@@ -18,9 +18,9 @@ import urllib3
 from config import VERSION
 from market.failures import FetchError
 
-# A longer Retry-After is taken for a mistake.
+# Treat a longer Retry-After as a mistake.
 MAX_WAIT_SECONDS = 3600
-# After a refusal that gives no time.
+# After a 429 without a time.
 DEFAULT_WAIT_SECONDS = 30
 READ_BYTES = 65_536
 
@@ -50,7 +50,7 @@ class Pace:
         self.resume_at = 0.0
 
     def take(self) -> bool:
-        """Count a request if one is allowed now; tell whether it is."""
+        """Count a request and return True if one is allowed now."""
         now = self.monotonic()
         refilled = self.left + (now - self.since) * self.refill / 60
         self.left, self.since = min(self.burst, refilled), now
@@ -60,7 +60,7 @@ class Pace:
         return True
 
     def pause(self, seconds: float) -> None:
-        """Send no request for `seconds`."""
+        """Block requests for `seconds`."""
         self.resume_at = self.monotonic() + seconds
 
 
@@ -108,13 +108,13 @@ def fetch_json(
     body = fetch(session, "GET", url, limits, params=params)
     try:
         return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant)
-    # ArithmeticError: an exponent that does not fit a Decimal.
+    # ArithmeticError: an exponent that doesn't fit a Decimal.
     except (ValueError, ArithmeticError, RecursionError):
         raise FetchError("sent something that is not JSON") from None
 
 
 def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:
-    """Read the whole body. Each read returns what has arrived, so that even a trickle ends at the
+    """Read the whole body. Each read returns what has arrived, so even a slow trickle ends at the
     deadline.
     """
     chunks, size = [], 0
@@ -133,8 +133,8 @@ def _refuse_constant(constant: str) -> None:
 
 
 def _read_wait(response: requests.Response) -> float | None:
-    """Return the seconds that a refusal asks to wait (Retry-After, in both its forms), None for an
-    answer that is not about too many requests.
+    """Return the seconds to wait according to Retry-After (in either form), None if the response
+    isn't about too many requests.
     """
     if response.status_code not in (429, 503):
         return None
@@ -143,7 +143,7 @@ def _read_wait(response: requests.Response) -> float | None:
         return min(int(asked), MAX_WAIT_SECONDS)
     try:
         moment = parsedate_to_datetime(asked)
-        # Without a zone it is UTC (RFC 9110, 5.6.7).
+        # A date without a time zone is UTC (RFC 9110, 5.6.7).
         until = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return DEFAULT_WAIT_SECONDS

@@ -1,4 +1,4 @@
-"""Answers of DexScreener and GeckoTerminal as exact values. Pure. Neither needs a key.
+"""Parse responses of DexScreener and GeckoTerminal into exact values. Pure. Neither needs a key.
 
 Shapes: docs.dexscreener.com/api/reference, apiguide.geckoterminal.com. Published limits:
 DexScreener token profiles and boosts 60 a minute, tokens/v1 300 a minute with up to 30 addresses a
@@ -21,40 +21,39 @@ from market.rules import DAY_MS
 ADDRESSES_PER_CALL = 30
 # In characters.
 MAX_SYMBOL, MAX_NAME = 32, 100
-# Ids of GeckoTerminal that DexScreener spells differently.
+# GeckoTerminal's IDs that DexScreener spells differently.
 GECKO_NAMES = {
     "pump-fun": "pumpfun",
     "raydium-clmm": "raydium/clmm",
     "raydium-launchlab": "launchlab",
 }
-# A JSON value that was not checked yet.
+# An unvalidated JSON value.
 Unread = Any
 T = TypeVar("T")
 
 
 class RowCount(NamedTuple):
-    """How many rows of an answer could be read, skipped ones included, and how many could not."""
+    """The number of readable rows in a response, including skipped ones, and of unreadable rows."""
 
     readable: int
     unreadable: int
 
     def plus(self, other: "RowCount") -> "RowCount":
-        """Return the sum of both counts."""
         return RowCount(self.readable + other.readable, self.unreadable + other.unreadable)
 
     @property
     def is_nonsense(self) -> bool:
-        """Tell whether most rows were unreadable: then the answer is at fault, not a row."""
+        """Return whether most rows were unreadable: then the response is bad, not just a row."""
         return self.unreadable > self.readable
 
 
 @dataclass(frozen=True)
 class Quote:
-    """A provider's answer about one token. Amounts are exact decimal text, None where unknown;
-    symbol and name are hostile text; `pair_created_at` is ms; changes are in percent.
+    """A provider's data about one token. Amounts are exact decimal text, None if unknown; symbol
+    and name are untrusted text; `pair_created_at` is ms; changes are in percent.
 
-    `venue`: the provider's id of the exchange, with the kind of its pool where it tells one
-    (raydium/clmm); `pair`: the address of the pool; `pool_tokens`: its side that is not SOL.
+    `venue`: the provider's ID of the exchange, with the kind of pool if known (raydium/clmm);
+    `pair`: the pool's address; `pool_tokens`: the side of the pool that isn't SOL.
     """
 
     mint: str
@@ -79,9 +78,9 @@ class Quote:
 
 
 def parse_amount(value: Unread) -> str | None:
-    """Return the exact decimal text of a JSON number, or of a number in a string; None for null.
+    """Return a JSON number, or a number in a string, as exact decimal text; None for null.
 
-    Raises ValueError for anything else, NaN and endless digits included.
+    Raises ValueError for anything else, including NaN and overlong digits.
     """
     if value is None:
         return None
@@ -101,7 +100,8 @@ def parse_amount(value: Unread) -> str | None:
 def parse_text(value: Unread, max_length: int) -> str | None:
     """Return a name as plain text of at most `max_length` characters, None if nothing is left.
 
-    Spaces are single, and no character is of the Unicode category C (control, format, unassigned).
+    Spaces are single, and characters of the Unicode category C (control, format, unassigned) are
+    removed.
     """
     if not isinstance(value, str):
         return None
@@ -118,8 +118,8 @@ def _symbol_and_name(row: Unread) -> tuple[str | None, str | None]:
 
 
 def _parse_rows(rows: Unread, parse: Callable[[Unread], T | None]) -> tuple[list[T], RowCount]:
-    """Return what `parse` makes of each row, without None, and the RowCount. An unreadable row is
-    dropped by itself.
+    """Return the results of `parse` for each row, without None, and the RowCount. An unreadable row
+    is dropped without affecting the others.
     """
     if not isinstance(rows, list):
         raise FetchError("sent an answer of an unexpected shape")
@@ -140,15 +140,15 @@ def _mint(text: Unread) -> str:
 
 
 def parse_list(value: Unread) -> tuple[list[str], RowCount]:
-    """Return the mints of DexScreener's profiles or boosts, without other chains."""
+    """Return the Solana mints in DexScreener's profiles or boosts."""
     return _parse_rows(
         value, lambda row: _mint(row["tokenAddress"]) if row["chainId"] == "solana" else None
     )
 
 
 def parse_pairs(value: Unread) -> tuple[dict[str, Quote], RowCount]:
-    """Return {mint: Quote} of DexScreener's pairs, bare or under `pairs`. Of several pairs of a
-    token the one quoted in SOL with the most liquidity counts.
+    """Return {mint: Quote} for DexScreener's pairs, bare or under `pairs`. If a token has several
+    pairs, use the one quoted in SOL with the most liquidity.
     """
     rows = value["pairs"] or [] if isinstance(value, dict) and "pairs" in value else value
     quotes, rows_read = _parse_rows(rows, _parse_pair)
@@ -163,7 +163,7 @@ def _parse_pair(row: Unread) -> Quote | None:
     if row["chainId"] != "solana" or row["baseToken"]["address"] == WRAPPED_SOL:
         return None
     in_sol = row["quoteToken"]["address"] == WRAPPED_SOL
-    # Absent for pump.fun's bonding curves.
+    # Missing for pump.fun's bonding curves.
     liquidity = row.get("liquidity") or {}
     price_sol = parse_amount(row.get("priceNative")) if in_sol else None
     price_usd = parse_amount(row.get("priceUsd"))
@@ -190,14 +190,14 @@ def _parse_pair(row: Unread) -> Quote | None:
 
 
 def _windows(told: Unread) -> tuple[str | None, str | None]:
-    """Return a figure of the last five minutes, and of the last hour."""
+    """Return a figure for the last five minutes, and for the last hour."""
     windows = told if isinstance(told, dict) else {}
     return _lenient(windows.get("m5")), _lenient(windows.get("h1"))
 
 
 def _lenient(value: Unread) -> str | None:
-    """Return the exact text of a number; None of anything else. What only describes a pair does not
-    drop its price.
+    """Return the exact text of a number, None for anything else. A bad value that only describes a
+    pair must not drop its price.
     """
     try:
         return parse_amount(value)
@@ -206,7 +206,9 @@ def _lenient(value: Unread) -> str | None:
 
 
 def _venue(dex: Unread, labels: Unread = None) -> str | None:
-    """Return the venue, `dex` or `dex/kind`: of one exchange the pools of several kinds differ."""
+    """Return the venue, `dex` or `dex/kind`, because one exchange may have several kinds of
+    pools.
+    """
     kinds = [one for one in labels if _is_word(one)] if isinstance(labels, list) else []
     return "/".join([dex, *kinds[:1]]).lower() if _is_word(dex) else None
 
@@ -220,8 +222,8 @@ def _address(text: Unread) -> str | None:
 
 
 def parse_pools(value: Unread) -> tuple[dict[str, Quote], RowCount]:
-    """Return {mint: Quote} of GeckoTerminal's pools, which have a price in SOL whatever they are
-    quoted in.
+    """Return {mint: Quote} for GeckoTerminal's pools, which have a SOL price whatever their quote
+    token.
     """
     if not isinstance(value, dict):
         raise FetchError("sent an answer of an unexpected shape")
@@ -265,14 +267,14 @@ def _parse_pool(row: Unread, names: dict[str, Unread]) -> Quote | None:
 
 
 def _dex(sides: Unread) -> Unread:
-    """Return the id of a pool's exchange where the answer tells it, spelled as DexScreener does."""
+    """Return the ID of a pool's exchange in DexScreener's spelling, if the response has it."""
     told = (sides.get("dex") or {}).get("data") or {}
     dex = told.get("id")
     return GECKO_NAMES.get(dex, dex) if isinstance(dex, str) else None
 
 
 def _half_in_sol(reserve_usd: str | None, sol_usd: str | None) -> str | None:
-    """Return one side of a pool in SOL: GeckoTerminal gives both sides together, in USD."""
+    """Return one side of a pool in SOL. GeckoTerminal returns both sides together, in USD."""
     if reserve_usd is None or sol_usd is None or Decimal(sol_usd) <= 0:
         return None
     return format(Decimal(reserve_usd) / Decimal(sol_usd) / 2, ".9f")
@@ -283,7 +285,7 @@ def _ms(text: Unread) -> int | None:
 
 
 def _link(page: str, address: Unread) -> str | None:
-    """Make a link from an address. A link that comes in an answer is never used."""
+    """Make a link from an address. Links in responses are never used."""
     return page + address if is_address(address) else None
 
 
@@ -291,17 +293,17 @@ def _past(ms: Unread) -> int | None:
     return ms if type(ms) is int and 0 < ms < 2**53 else None
 
 
-# ---- what they are asked in a day ----------------------------------------------------------------
+# ---- daily requests ------------------------------------------------------------------------------
 MINUTES_OF_DAY = 1_440
 USED_UP = "the requests it allows in a day are used up, and it is asked again from 00:00 UTC on"
 
 
 @dataclass
 class Budget:
-    """What a provider was asked on a UTC day, which is counted from 1970.
+    """Requests to a provider on a UTC day (counted from 1970).
 
-    `held_back`: how often its limits made requests wait for a later pass on that day, the last time
-    at `held_back_at` (ms).
+    `held_back`: how often its limits delayed requests to a later pass that day, last at
+    `held_back_at` (ms).
     """
 
     requests_per_minute: int
@@ -312,21 +314,20 @@ class Budget:
 
     @property
     def allowed(self) -> int:
-        """The requests that its published limits allow in a day."""
+        """The number of requests a day that its published limits allow."""
         return self.requests_per_minute * MINUTES_OF_DAY
 
     def count(self, now_ms: int) -> None:
-        """Count a request."""
         self._turn(now_ms)
         self.requests += 1
 
     def hold_back(self, now_ms: int) -> None:
-        """Note that requests have to wait."""
+        """Record that requests have to wait."""
         self._turn(now_ms)
         self.held_back, self.held_back_at = self.held_back + 1, now_ms
 
     def is_used_up(self, now_ms: int) -> bool:
-        """Tell whether nothing is left of the day."""
+        """Return whether the day's budget is used up."""
         self._turn(now_ms)
         return self.requests >= self.allowed
 
@@ -336,7 +337,7 @@ class Budget:
             self.held_back, self.held_back_at = 0, None
 
     def show(self, now_ms: int) -> dict[str, int | None]:
-        """Return the health of the budget on the day of `now_ms`."""
+        """Return the budget's health on the day of `now_ms`."""
         self._turn(now_ms)
         return {
             "day": self.day,
@@ -347,6 +348,6 @@ class Budget:
         }
 
     def restore(self, shown: dict[str, Any]) -> None:
-        """Take over what was shown before a restart."""
+        """Restore what `show` returned before a restart."""
         self.day, self.requests = shown.get("day", 0), shown.get("requests", 0)
         self.held_back, self.held_back_at = shown.get("heldBack", 0), shown.get("heldBackAt")

@@ -5,27 +5,27 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol, TypeVar
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
-# A price this many times the one before, or a fraction as small, is marked absurd.
+# A price this many times the previous one, or this fraction of it, is marked absurd.
 MAX_JUMP = 20
-# A discovery stays tracked for this long, at any volume.
+# A discovery stays tracked for this long, whatever its volume.
 PROBATION_MS = 15 * MINUTE_MS
 
 
 class Retention(NamedTuple):
-    """How long the first snapshot of each interval is kept."""
+    """How long to keep the first snapshot of each interval."""
 
     age_ms: int
     interval_ms: int
 
 
-# Any other snapshot is kept for the shortest time.
+# All other snapshots are kept for the shortest time.
 SHORTEST_MS = 30 * MINUTE_MS
 KEPT_ON_PROBATION = (Retention(2 * HOUR_MS, MINUTE_MS),)
 KEPT = (Retention(30 * DAY_MS, HOUR_MS), Retention(DAY_MS, 5 * MINUTE_MS), *KEPT_ON_PROBATION)
 
 
 class Priced(Protocol):
-    """A quote, or a token with its last one. Prices are exact decimal text."""
+    """A quote, or a token with its latest one. Prices are exact decimal text."""
 
     @property
     def price_sol(self) -> str | None:
@@ -37,7 +37,7 @@ class Priced(Protocol):
 
 
 class Located(Protocol):
-    """A quote, or a token with its last one, in the pool at an address."""
+    """A quote, or a token with its latest one, in the pool at an address."""
 
     @property
     def mint(self) -> str:
@@ -53,7 +53,7 @@ class Located(Protocol):
 
 
 class Tracked(Protocol):
-    """The columns of a token that decide whether it stays tracked."""
+    """The columns that decide whether a token stays tracked."""
 
     id: int
     held: bool
@@ -65,9 +65,9 @@ Row = TypeVar("Row", bound=Tracked)
 
 
 def mark_absurd(quote: Priced, before: Priced) -> str | None:
-    """Tell why a price is hard to believe: `not_positive`, `jump` or None.
+    """Return why a price is implausible: `not_positive`, `jump` or None.
 
-    `before`: the last quote.
+    `before`: the previous quote.
     """
     prices = [
         (Decimal(now), Decimal(then or 0))
@@ -82,8 +82,8 @@ def mark_absurd(quote: Priced, before: Priced) -> str | None:
 
 
 class Fall(NamedTuple):
-    """A price that fell beyond the bound, of the pool at the address `pair`; `before`: SOL for one
-    token at the last quote, as exact decimal text.
+    """A price that fell beyond the limit, in the pool at `pair`; `before`: SOL per token at the
+    previous quote, as exact decimal text.
     """
 
     mint: str
@@ -92,8 +92,8 @@ class Fall(NamedTuple):
 
 
 class FallCheck(NamedTuple):
-    """What a second provider said of a fall: the price in SOL before, as the first one told it, and
-    now, as the second one does; None where it told none, and why.
+    """A second provider's view of a fall: the price in SOL before, from the first provider, and
+    now, from the second; None if it has none, and why.
     """
 
     before: str
@@ -102,8 +102,8 @@ class FallCheck(NamedTuple):
 
 
 def find_fall(quote: Located, before: Located) -> Fall | None:
-    """Return the fall of a token's price in one pool since its last quote; None where there is
-    none, or not the same pool.
+    """Return the fall of a token's price in one pool since its last quote; None if it didn't fall
+    or the pool changed.
     """
     if not quote.price_sol or not before.price_sol or not quote.pair:
         return None
@@ -115,11 +115,11 @@ def find_fall(quote: Located, before: Located) -> Fall | None:
 
 def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:
     """Return when a snapshot expires: the first of an hour after 30 days, the first of five minutes
-    after one day, the first of a minute after two hours, any other after half an hour: held tokens
-    are asked for every six seconds.
+    after one day, the first of a minute after two hours, all others after half an hour (held tokens
+    are priced every six seconds).
 
-    A token on probation keeps no long history: most discoveries do not outlive it. `before`: when
-    its last quote was taken, or None.
+    A token on probation has no long history: most discoveries don't survive it. `before`: the time
+    of its previous quote, or None.
     """
 
     def is_first_of(interval: int) -> bool:
@@ -130,9 +130,10 @@ def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:
 
 
 def choose_dropped(tokens: Iterable[Row], now_ms: int, capacity: int) -> list[Row]:
-    """Return the tokens to stop tracking so that `capacity` are left.
+    """Return the tokens to stop tracking so that `capacity` remain.
 
-    Tokens that paper mode holds stay, then those on probation, then those with the highest volume.
+    Tokens that paper mode holds stay first, then those on probation, then those with the highest
+    volume.
     """
 
     def worth(token: Row) -> tuple[bool, bool, Decimal, int]:

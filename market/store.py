@@ -1,6 +1,6 @@
-"""The market in the database: which tokens are due, storing answers, deleting what expired.
+"""The market in the database: tokens that are due, storing responses, deleting expired rows.
 
-Every write is one short transaction, its statements compiled before it begins.
+Every write is one short transaction. Its statements are compiled before it begins.
 """
 
 import time
@@ -36,17 +36,17 @@ from market.tables import Snapshot, Token
 from models import Base, Post, Trade
 
 MAX_TRACKED = 1000
-# Held tokens asked for in one short pass: ten calls.
+# Held tokens to price in one short pass: ten calls.
 MAX_HELD = 10 * ADDRESSES_PER_CALL
 MAX_MOVED_ROWS = 500
-# Mint accounts read in one tick.
+# Mint accounts to read in one tick.
 MAX_UNCHECKED = 500
-# A mint account is read again after this long.
+# A mint account is reread after this long.
 RECHECK_MS = 10 * MINUTE_MS
-# Of a pair's address, kept with each snapshot: enough to tell pairs apart (70 bits).
+# Characters of a pair's address to keep with each snapshot: enough to distinguish pairs (70 bits).
 PAIR_LENGTH = 12
 NO_CHECKS: Mapping[str, FallCheck] = {}
-# 10,000 rows a tick, with pauses for other writers in between.
+# 10,000 rows a tick, with pauses for other writers.
 PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
 
 
@@ -60,8 +60,8 @@ class MovedRow(NamedTuple):
 
 
 def list_unpriced(now_ms: int) -> list[str]:
-    """Return the mints to ask prices for: all tracked ones, the longest unasked first, then some
-    without a symbol, each at most once a day.
+    """Return the mints to price: all tracked ones, least recently priced first, then some without a
+    symbol, each up to once a day.
     """
     tracked = (
         Token.select(Token.mint)
@@ -76,13 +76,13 @@ def list_unpriced(now_ms: int) -> list[str]:
 
 
 def list_held() -> list[str]:
-    """Return the mints that paper mode holds or has ordered, the longest unasked first."""
+    """List the mints that paper mode holds or has ordered, least recently priced first."""
     held = Token.select(Token.mint).where(Token.held).order_by(Token.asked_at, Token.id)
     return [token.mint for token in held.limit(MAX_HELD)]
 
 
 def list_unchecked(now_ms: int) -> list[Token]:
-    """Return the tokens whose mint account is due: never read, or tracked and read longer than
+    """Return the tokens whose mint account is due: never read, or tracked and last read more than
     RECHECK_MS ago. Tracked ones come first.
     """
     again = Token.tracked_at.is_null(False) & (Token.checked_at < now_ms - RECHECK_MS)
@@ -96,7 +96,9 @@ def list_unchecked(now_ms: int) -> list[Token]:
 
 
 def list_moved(after: int) -> list[MovedRow]:
-    """Return what observed wallets moved, by id, above the id `after`; at most MAX_MOVED_ROWS."""
+    """Return the tokens observed wallets moved, with ids above `after`, in order; at most
+    MAX_MOVED_ROWS.
+    """
     rows: Any = (
         TradeMint.select(TradeMint.id, Mint.address, TradeMint.side, Trade.block_time)
         .join(Trade)
@@ -123,7 +125,7 @@ def list_expired(now_ms: int) -> list[int]:
 
 def list_forgettable() -> list[int]:
     """Return the ids of discovered tokens that are no longer tracked and that no snapshot, trade or
-    post names, at most PRUNE_ROWS.
+    post refers to, at most PRUNE_ROWS.
     """
     moved = TradeMint.mint == Mint.select(Mint.id).where(Mint.address == Token.mint)
     named = [
@@ -144,7 +146,7 @@ def list_forgettable() -> list[int]:
 
 
 class Statement(NamedTuple):
-    """SQL and what it binds."""
+    """SQL and its bound values."""
 
     sql: str
     values: Sequence[Any]
@@ -155,8 +157,8 @@ def write(
     model: type[Base] = Token,
     rows: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Execute statements, then insert rows of a model, in one short transaction. They are made
-    before it begins, so that the lock is held for the writing alone.
+    """Execute statements, then insert rows of a model, in one short transaction. The SQL is built
+    before it begins, to keep the lock short.
     """
     made = list(statements)
     if made or rows:
@@ -167,15 +169,15 @@ def write(
 
 
 def _change(token: Token, columns: Mapping[str, Any]) -> Statement:
-    """Return the statement that changes these columns of a token. Text: a pass changes a thousand,
-    and peewee takes longer to build a statement than SQLite to run it.
+    """Return the statement that updates these columns of a token. It is text: a pass updates a
+    thousand tokens, and peewee builds a statement more slowly than SQLite runs it.
     """
     told = ", ".join(f"{name} = ?" for name in columns)
     return Statement(f"UPDATE token SET {told} WHERE id = ?", (*columns.values(), token.id))
 
 
 def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
-    """Return {mint: Token} of the known ones."""
+    """Return {mint: Token} for the known mints."""
     return {
         token.mint: token
         for part in storage.in_parts(addresses)
@@ -186,8 +188,8 @@ def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
 def store_discoveries(
     found: Mapping[str, tuple[str | None, str | None]], found_by: str, now_ms: int
 ) -> None:
-    """Track these mints, {mint: (symbol, name)}. One that was dropped is tracked again and keeps
-    the time and source of its first discovery.
+    """Track these mints, {mint: (symbol, name)}. A dropped one is tracked again and keeps the time
+    and source of its first discovery.
     """
     known = find_tokens(found)
     fresh = [
@@ -218,14 +220,18 @@ def store_discoveries(
 
 
 def store_moved(addresses: Collection[str]) -> None:
-    """Insert unknown tokens that observed wallets moved: untracked, to be asked for their names."""
+    """Insert unknown tokens that observed wallets moved: untracked, but with names to be looked
+    up.
+    """
     known = find_tokens(addresses)
     fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
     write((), Token, fresh)
 
 
 def find_falls(quotes: Mapping[str, Quote]) -> list[Fall]:
-    """Return the falls of tokens that paper mode holds or has ordered, before they are stored."""
+    """Return the price falls of tokens that paper mode holds or has ordered, before they are
+    stored.
+    """
     held = Token.select(Token.mint, Token.price_sol, Token.pair).where(
         Token.held, Token.mint.in_(list(quotes))
     )
@@ -239,9 +245,9 @@ def store_quotes(
     taken_at: int,
     checks: Mapping[str, FallCheck] = NO_CHECKS,
 ) -> None:
-    """Store the last quotes of known tokens, {mint: Quote}, a snapshot of each tracked one, and
-    when the mints `asked` were asked about, in one transaction. `checks`: what a second provider
-    said of falls, by mint.
+    """In one transaction, store the latest quotes of known tokens, {mint: Quote}, a snapshot of
+    each tracked one, and the time for the mints in `asked`. `checks`: a second provider's view of
+    falls, by mint.
     """
     tokens = find_tokens(quotes)
     quoted = [
@@ -273,7 +279,9 @@ def store_quotes(
 
 
 class SeenReserves(NamedTuple):
-    """A pool after an observed transaction: SOL as exact decimal text, `reserves` as its column."""
+    """A pool after an observed transaction: SOL as exact decimal text, `reserves` as in its
+    column.
+    """
 
     mint: str
     decimals: int
@@ -284,7 +292,7 @@ class SeenReserves(NamedTuple):
 
 
 def store_reserves(found: Iterable[SeenReserves], taken_at: int) -> None:
-    """Store a snapshot for each of these pools, of a known token. In the caller's transaction."""
+    """Store a snapshot for each of these pools with a known token, in the caller's transaction."""
     for one in found:
         token = Token.get(Token.mint == one.mint)
         if token.decimals is None:
@@ -344,8 +352,8 @@ def _columns(quote: Quote, before: Token) -> dict[str, str | None]:
 def store_checks(
     tokens: Sequence[Token], accounts: Sequence[dict[str, Any] | None], now_ms: int
 ) -> None:
-    """Store what the mint accounts of `tokens` allow and the names they give. Each account is the
-    node's value, or None where the node knows none.
+    """Store the permissions and names from the mint accounts of `tokens`. Each account is the
+    node's value, or None if the node doesn't have it.
     """
     judged = [
         (token, orjson.dumps(check_mint(account, now_ms)).decode(), *_read_account(account))
@@ -360,7 +368,7 @@ def store_checks(
                 "decimals": token.decimals if decimals is None else decimals,
                 "symbol": token.symbol or symbol,
                 "name": token.name or name,
-                # What was known of a fee is not unknown because it cannot be read now.
+                # Keep a known fee if it can't be read now.
                 "transfer_fee_bps": token.transfer_fee_bps if fee is None else fee,
                 "scale": token.scale if decimals is None else scale,
             },
@@ -373,7 +381,7 @@ def _read_account(
     account: dict[str, Any] | None,
 ) -> tuple[int | None, str | None, str | None, int | None, str | None]:
     """Return decimals, symbol, name, transfer fee (basis points) and scale of a mint account, None
-    where it does not tell; None each where it is not a mint.
+    for unknown values; all None if it isn't a mint.
     """
     try:
         mint = parse_mint(account or {})
@@ -398,14 +406,14 @@ def store_dropped(now_ms: int) -> None:
 
 
 def pin_snapshots(ids: Iterable[int]) -> None:
-    """Keep these snapshots forever. In the caller's transaction."""
+    """Keep these snapshots forever. Runs in the caller's transaction."""
     for part in storage.in_parts(ids):
         Snapshot.update(expires_at=None).where(Snapshot.id.in_(part)).execute()
 
 
 def replace_held(mints: Iterable[str]) -> None:
-    """Mark exactly these mints as held: with an open paper position or order they stay tracked,
-    whatever their volume. In the caller's transaction.
+    """Mark exactly these mints as held. With an open paper position or order they stay tracked,
+    whatever their volume. Runs in the caller's transaction.
     """
     wanted = set(mints)
     held = {token.mint for token in Token.select(Token.mint).where(Token.held)}
@@ -416,14 +424,14 @@ def replace_held(mints: Iterable[str]) -> None:
 
 
 def prune(now_ms: int) -> None:
-    """Delete expired snapshots, and tokens that nothing names any longer, in chunks so small that
-    no other writer waits for long.
+    """Delete expired snapshots, and tokens that nothing refers to, in chunks small enough that
+    other writers don't wait long.
     """
     for _ in range(PRUNE_CHUNKS):
         expired = list_expired(now_ms)
         if not expired:
             break
-        # The condition is repeated because a snapshot may have been pinned since.
+        # Repeat the condition: a snapshot may have been pinned since.
         named = f"DELETE FROM snapshot WHERE id IN ({storage.mark(expired)}) AND expires_at < ?"
         write([Statement(named, (*expired, now_ms))])
         time.sleep(PRUNE_PAUSE_SECONDS)

@@ -14,11 +14,11 @@ from models import Base
 
 
 class Quote(Base):
-    """Columns of a provider's quote of a token. Amounts are exact decimal text, null where unknown.
+    """Columns of a provider's quote of a token. Amounts are exact decimal text, null if unknown.
 
-    `source`: dexscreener | geckoterminal; `price_sol`: DexScreener's only of pairs quoted in SOL;
-    `pool_sol`: the SOL side of the pool; `absurd`: why the price is hard to believe, not_positive |
-    jump; `venue`: the provider's id of the exchange; `pair`: the address of the pool, of a snapshot
+    `source`: dexscreener | geckoterminal; `price_sol`: from DexScreener only for pairs quoted in
+    SOL; `pool_sol`: the SOL side of the pool; `absurd`: why the price is implausible, not_positive
+    | jump; `venue`: the provider's ID of the exchange; `pair`: the pool's address, in a snapshot
     its first characters.
     """
 
@@ -37,12 +37,12 @@ class Quote(Base):
 
 
 class Token(Quote):
-    """A mint that was discovered or that an observed wallet moved, with its last quote, taken at
-    `quoted_at`. Symbol and name are hostile text.
+    """A mint that was discovered or that an observed wallet moved, with its latest quote from
+    `quoted_at`. Symbol and name are untrusted text.
 
-    `found_by`: dexscreener | geckoterminal | wallets, null where wallets merely moved it. It is
-    priced and listed while `tracked_at` is set. `held`: a paper position in it is open.
-    `checks`: JSON [{key, label, status, detail, checkedAt}...].
+    `found_by`: dexscreener | geckoterminal | wallets, null if a wallet only moved it. It is priced
+    and listed while `tracked_at` is set. `held`: it has an open paper position. `checks`: JSON
+    [{key, label, status, detail, checkedAt}...].
     """
 
     id = AutoField()
@@ -58,16 +58,16 @@ class Token(Quote):
     quoted_at = BigIntegerField(null=True)
     pair_url = TextField(null=True)
     pair_created_at = BigIntegerField(null=True)
-    # The side of the pool that is not SOL, in whole tokens.
+    # The side of the pool that isn't SOL, in whole tokens.
     pool_tokens = TextField(null=True)
     # In percent.
     change5m_pct = TextField(null=True)
     change1h_pct = TextField(null=True)
     checks = TextField(null=True)
-    # What it keeps of a transfer.
+    # The token's fee on a transfer.
     transfer_fee_bps = IntegerField(null=True)
     checked_at = BigIntegerField(null=True)
-    # JSON of chain.amounts.Scale; null if raw units are shown as they are.
+    # JSON of chain.amounts.Scale; null if raw units are displayed unchanged.
     scale = TextField(null=True)
 
     class Meta:
@@ -85,12 +85,12 @@ Token.add_index(Token.index(Token.mint, where=SQL("scale IS NOT NULL"), name="to
 
 
 class Snapshot(Quote):
-    """A quote kept for paper mode until `expires_at` (market.rules.keep_until). Null there means
-    forever: a decision or a fill names it. Ids rise with `taken_at`.
+    """A quote kept for paper mode until `expires_at` (market.rules.keep_until). Null means forever:
+    a decision or a fill refers to it. Ids rise with `taken_at`.
 
-    `fall_check`: JSON of market.rules.FallCheck where the price of a held token fell far, else
-    null. `reserves`: JSON of chain.reading.pools.PoolReading, of a snapshot that an observed
-    transaction showed (`source`: wallets), else null.
+    `fall_check`: JSON of market.rules.FallCheck if the price of a held token fell sharply, else
+    null. `reserves`: JSON of chain.reading.pools.PoolReading for a snapshot from an observed
+    transaction (`source`: wallets), else null.
     """
 
     id = AutoField()

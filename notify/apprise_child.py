@@ -1,8 +1,9 @@
-"""The child process that speaks for one address of APPRISE_URLS: Apprise is large, speaks to 150
-services in as many ways, and must be able to hang without anybody else.
+"""The child process for one address in APPRISE_URLS. Apprise is large, supports 150 services, and
+may hang without affecting anything else.
 
-It reads a line of JSON, {"url", "site"}, and then a text as JSON a line; each is answered by one of
-the words of notify.apprising. What services say goes nowhere: it may repeat an address.
+It reads one line of JSON, {"url", "site"}, then one text per line as JSON. It replies to each with
+a word from notify.apprising. Responses of services are discarded, because they may repeat an
+address.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import IO
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Send each text of standard input until it ends."""
+    """Send each text from standard input until it ends."""
     answers = _take_stdout()
     import apprise
 
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _take_stdout() -> IO[str]:
-    """Return what was standard output; from now on that, and errors, lead nowhere."""
+    """Return the original standard output, and redirect output and errors to nowhere."""
     answers = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -1,8 +1,8 @@
 """Messages to APPRISE_URLS. Each address has a child process, which starts with its first message
 and ends when it is no longer needed.
 
-An address contains passwords and tokens. Only its child gets it, on standard input; the database
-has a keyed digest.
+An address contains passwords and tokens. Only its child receives it, on standard input. The
+database has a keyed digest.
 """
 
 import hashlib
@@ -18,30 +18,30 @@ from notify.client import Answer
 from notify.messages import Message
 from storage.children import Child, Limits, start_python
 
-# A message is given this long, its child's start included; Apprise itself gives up after some 8 s.
+# The time limit of a message, including its child's start. Apprise itself gives up after about 8 s.
 ANSWER_SECONDS = 30.0
-# A child ends after this long without a message: it holds about 50 MB.
+# A child ends after this long without a message: it uses about 50 MB.
 IDLE_SECONDS = 60.0
-# What is under way when the process ends is given this long.
+# How long to wait for unfinished messages when the process ends.
 END_SECONDS = 1.0
 MISSING = "needs Apprise, which is not installed here"
 TOO_LATE = "did not answer in time"
 BROKEN = "could not be sent"
-# Apprise takes some 50 MB; each message is timed.
+# Apprise uses about 50 MB; each message has a deadline.
 LIMITS = Limits(memory_bytes=2**30)
-# The words of a child.
+# The words a child replies with.
 ERRORS = {
     b"ok": None,
     b"refused": "did not take it, or could not be reached",
     b"unknown": "is no address that Apprise understands",
 }
-# What a child is given of the environment: no secrets of ours.
+# The part of the environment that a child receives: none of our secrets.
 ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
 PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
 
 def name_url(url: str, secret: str) -> str:
-    """Return what the database knows of an address: its kind, and a digest keyed by `secret`."""
+    """Return an address's name in the database: its kind, and a digest keyed by `secret`."""
     digest = hmac.new(secret.encode(), url.encode(), hashlib.sha256).hexdigest()
     return f"{url.partition(':')[0].lower()}://APPRISE_URLS/{digest[:32]}"
 
@@ -56,7 +56,7 @@ class Speaker:
         self._used_at = 0.0
 
     def say(self, text: str) -> Answer:
-        """Send a text; wait for what came of it, at most ANSWER_SECONDS."""
+        """Send a text and wait for the result, at most ANSWER_SECONDS."""
         with self._lock:
             if self._child is None:
                 self._child = start_child()
@@ -70,8 +70,8 @@ class Speaker:
             return answer
 
     def rest(self, idle_seconds: float, wait_seconds: float = 0.0) -> None:
-        """End the child unless it was at work less than so many seconds ago, or still is after
-        `wait_seconds`; then its message is broken off, if any wait was allowed.
+        """End the child unless it was active within this many seconds, or is still busy after
+        `wait_seconds`. In that case its message is aborted, unless `wait_seconds` is 0.
         """
         if not self._lock.acquire(timeout=wait_seconds):
             if wait_seconds and self._child is not None:
@@ -90,7 +90,7 @@ class Speaker:
 
 
 def start_child() -> Child:
-    """Start a child that finds modules where this process does."""
+    """Start a child with this process's module path."""
     known = {
         name: value
         for name, value in os.environ.items()
@@ -100,7 +100,7 @@ def start_child() -> Child:
 
 
 def _ask(child: Child, lines: bytes) -> Answer:
-    """Give a child its lines; return what its next word means."""
+    """Send a child its lines; return the meaning of its next word."""
     assert child.stdin is not None and child.stdout is not None
     expired = threading.Event()
 
@@ -117,7 +117,7 @@ def _ask(child: Child, lines: bytes) -> Answer:
         child.stdin.flush()
         word = child.stdout.readline()
     except OSError:
-        # It has ended; the empty word says so.
+        # It has ended, as the empty word shows.
         pass
     finally:
         timer.cancel()
@@ -132,19 +132,19 @@ class Speakers:
         self._speakers: dict[str, Speaker] = {}
 
     def send(self, message: Message, private: bool = True) -> Answer:
-        """Send a message that messages.write_message wrote for an Apprise address."""
+        """Send a message for an Apprise address, made by messages.write_message."""
         if importlib.util.find_spec("apprise") is None:
             return Answer(None, MISSING)
         new = Speaker(message.url, self._site)
         return self._speakers.setdefault(message.url, new).say(message.body.decode())
 
     def rest(self) -> None:
-        """End the children that had nothing to do for a while."""
+        """End the children that have been idle for a while."""
         for speaker in list(self._speakers.values()):
             speaker.rest(IDLE_SECONDS)
 
     def end(self) -> None:
-        """End all children; those at work are given END_SECONDS in all."""
+        """End all children. Busy ones get END_SECONDS in total."""
         end = time.monotonic() + END_SECONDS
         for speaker in list(self._speakers.values()):
             speaker.rest(0, max(0.01, end - time.monotonic()))

@@ -1,6 +1,6 @@
-"""POST to an address that a stranger chose: it is resolved, checked and then connected to by that
-very address, so that a name which changes its mind (DNS rebinding) leads nowhere else. No redirect
-is followed, no proxy of the environment used, and what a receiver says is not kept.
+"""POST to an untrusted address. It is resolved and checked, and the connection uses that exact IP
+address, so that DNS rebinding doesn't help an attacker. Redirects aren't followed, proxies from the
+environment aren't used, and responses aren't stored.
 """
 
 import contextlib
@@ -23,15 +23,15 @@ from notify.messages import Message
 from notify.plan import MAX_WAIT_SECONDS
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
-# All of IPv6 that is given out. What lies elsewhere is for a network's own use (site-local, NAT64)
-# or carries an IPv4 address that may not be public; Python calls most of it global.
+# All allocated IPv6. Other addresses are for a network's own use (site-local, NAT64) or contain an
+# IPv4 address that may not be public; Python treats most of them as global.
 UNICAST = ipaddress.ip_network("2000::/3")
-# Not for everybody, though some release of Python calls them global.
+# Not public, although some releases of Python treat them as global.
 SPECIAL = tuple(
     map(
         ipaddress.ip_network,
         (
-            # Protocol assignments; Oracle Cloud's metadata, some anycast of the nearest network.
+            # Protocol assignments; Oracle Cloud's metadata, some anycast of the local network.
             "192.0.0.0/24",
             # Azure's metadata and DHCP.
             "168.63.129.16/32",
@@ -49,9 +49,8 @@ SPECIAL = tuple(
 
 
 class Answer(NamedTuple):
-    """How a POST ended: `error` is one of a few sentences of ours, None where it was accepted.
-    `status`: of HTTP, None without an answer; `wait_seconds`: how long the receiver asks to be left
-    alone.
+    """The result of a POST. `error`: one of a few sentences of ours, None if it was accepted;
+    `status`: of HTTP, None without a response; `wait_seconds`: the wait the receiver asked for.
     """
 
     status: int | None
@@ -60,12 +59,12 @@ class Answer(NamedTuple):
 
 
 class _Refused(Exception):
-    """The address leads where no hook may lead."""
+    """The address isn't allowed for hooks."""
 
 
 def post(message: Message, private: bool = False) -> Answer:
-    """Send a message within some ANSWER_SECONDS. `private`: addresses of this machine and its own
-    network are allowed.
+    """Send a message within about ANSWER_SECONDS. `private`: allow addresses of this machine and
+    its local network.
     """
     try:
         status, wait = _send(message, private)
@@ -83,15 +82,15 @@ def post(message: Message, private: bool = False) -> Answer:
 
 
 def read_wait(text: str | None, now: float) -> int:
-    """Return the seconds that a Retry-After header asks for, whole ones or a date; 0 for none, or
-    where it says neither.
+    """Return the seconds in a Retry-After header, a whole number or a date; 0 if it is missing or
+    invalid.
     """
     try:
         seconds = float(text or 0)
     except ValueError:
         try:
             moment = email.utils.parsedate_to_datetime(text or "")
-            # A date of HTTP without a zone is UTC (RFC 9110, 5.6.7), not what this machine has.
+            # An HTTP date without a time zone is UTC (RFC 9110, 5.6.7), not this machine's zone.
             seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
         except (ValueError, OverflowError):
             return 0
@@ -107,18 +106,18 @@ def _send(message: Message, private: bool) -> tuple[int, str | None]:
         try:
             return _exchange(raw, parts, message)
         finally:
-            # Even after an answer: headers that never end look complete once they are cut.
+            # Even after a response: endless headers look complete once they are cut off.
             if expired.is_set():
                 raise TimeoutError from None
 
 
 @contextlib.contextmanager
 def _deadline(raw: socket.socket) -> Iterator[threading.Event]:
-    """Close a connection after ANSWER_SECONDS in all. The socket's own timeout starts over with
-    each byte.
+    """Close a connection after ANSWER_SECONDS in total. The socket's own timeout restarts with each
+    byte.
     """
     expired = threading.Event()
-    # Another descriptor of the same connection: TLS takes the first one over.
+    # A second descriptor of the same connection, because TLS takes over the first.
     twin = raw.dup()
 
     def break_off() -> None:
@@ -155,14 +154,13 @@ def _exchange(raw: socket.socket, parts: SplitResult, message: Message) -> tuple
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Return the context of all connections: certificates are checked."""
     return ssl.create_default_context()
 
 
 def find_address(host: str, port: int, private: bool) -> str:
     """Resolve a host to the address to connect to. Raises OSError if it has none.
 
-    One address that isn't public refuses the whole name.
+    A single nonpublic address rejects the whole name.
     """
     resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     found = [str(where[0]) for _, _, _, _, where in resolved]
@@ -172,7 +170,7 @@ def find_address(host: str, port: int, private: bool) -> str:
 
 
 def is_public(text: str) -> bool:
-    """Is this an address of the public internet, for IPv6 also of what it carries inside?"""
+    """Return whether this is a public internet address, and for IPv6 also the address inside it."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:

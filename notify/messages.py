@@ -1,7 +1,7 @@
-"""What hooks are sent: an event of the API for programs, one line of it for people. Pure.
+"""Messages of hooks: an API event for programs, one line of it for people. Pure.
 
-Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a receiver knows a repetition by its
-`webhook-id` and a forgery or a replay by its signature over id, time and body.
+Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a receiver detects repeats by
+`webhook-id`, and forgeries and replays by the signature over ID, time and body.
 """
 
 import base64
@@ -14,9 +14,10 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import orjson
 
-# Discord takes 2,000 characters, Telegram 4,096; ntfy 4,096 bytes, and makes a file of more.
+# Discord allows 2,000 characters, Telegram 4,096; ntfy 4,096 bytes, and turns longer text into a
+# file.
 MAX_TEXT, MAX_BYTES = 1_800, 4_000
-# What Discord takes for markup; an address stays as it is, and what is in it formats nothing.
+# Discord's markup characters. An address stays unchanged: they don't format anything inside it.
 MARKUP = re.compile(r"https?://[^\s<]+|[\\`*_~|<>\[\]#]")
 LABELS = {
     "verified": "Verified by a finalized transaction",
@@ -30,8 +31,8 @@ LABELS = {
 
 class Event(NamedTuple):
     """An arrival, by its number. `shown`: a Post (kind post or verification), a Trade or a wallet's
-    Coverage, as the API shows it, or None if there is nothing left to send. `fact`: one line about
-    what the chain shows.
+    Coverage, as in the API, or None if there is nothing left to send. `fact`: one line about what
+    the chain shows.
     """
 
     arrival: int
@@ -41,7 +42,7 @@ class Event(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """Where and how a message goes."""
+    """The destination and format of a message."""
 
     uid: str
     kind: str
@@ -58,7 +59,7 @@ class Message(NamedTuple):
 
 
 def write_message(to: Receiver, event: Event | None, now: int, base_url: str) -> Message:
-    """Write what a receiver is sent of an event, or a ping without one; `now` in ms."""
+    """Write a receiver's message about an event, or a ping without one; `now`: ms."""
     if to.kind == "webhook":
         return _write_webhook(to, event, now)
     quote = QUOTES.get(to.kind, str)
@@ -89,7 +90,9 @@ def _write_webhook(to: Receiver, event: Event | None, now: int) -> Message:
 
 
 def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
-    """Sign a webhook: `v1,` and the base64 of an HMAC-SHA256 with the bytes of `whsec_...`."""
+    """Sign a webhook: `v1,` and the base64 of an HMAC-SHA256, keyed with the bytes of
+    `whsec_...`.
+    """
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = b"%b.%b.%b" % (message_id.encode(), seconds.encode(), body)
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
@@ -122,7 +125,7 @@ def _cut(words: str, rest: str) -> str:
     if len(words) <= room and len(words.encode()) <= room_bytes:
         return words
     fitting = words[: room - 1].encode()[: room_bytes - len("…".encode())].decode(errors="ignore")
-    # Half of a quoted sign would quote what follows.
+    # Half of an escape sequence would escape what follows.
     halved = (len(fitting) - len(fitting.rstrip("\\"))) % 2
     return fitting[: len(fitting) - halved] + "…"
 
@@ -134,7 +137,7 @@ def _find_label(post: Mapping[str, Any]) -> str:
 
 
 def _for_discord(url: str, text: str) -> Message:
-    # Nobody is called by words that somebody else chose.
+    # Untrusted words must not mention anyone.
     return _json(url, {"content": text, "allowed_mentions": {"parse": []}})
 
 
@@ -162,7 +165,7 @@ def _for_apprise(url: str, text: str) -> Message:
 
 
 def _mute(text: str) -> str:
-    """Return a text in which no word begins with the sign that calls somebody."""
+    """Return a text in which no word begins with a mention sign."""
     return text.replace("@", "@\u200b")
 
 
@@ -181,5 +184,5 @@ WRITERS = {
     "ntfy": _for_ntfy,
     "apprise": _for_apprise,
 }
-# How each shows words that others chose as text; str: it knows no markup.
+# How each service escapes untrusted text; str: it has no markup.
 QUOTES = {"discord": _quote_markdown}

@@ -1,8 +1,8 @@
-"""The job that delivers: what arrived, to every hook, in order, at least once.
+"""The job that delivers arrivals to every hook, in order, at least once.
 
-One thread reads and writes the database and decides; messages are sent by others, one at a time for
-each hook. How far a hook is gets stored within a second, and a message that was sent
-again after a crash carries the id that it had.
+One thread reads and writes the database and makes the decisions. Other threads send messages, one
+at a time per hook. A hook's progress is stored within a second. A message that is sent again after
+a crash has the same ID.
 """
 
 import contextlib
@@ -26,36 +26,36 @@ from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
 from storage import database, key_files, writing
 
-# Messages under way, each in a thread of its own. A receiver that took SLOW_SECONDS to answer, or
-# didn't, is in the slow lane for SLOW_LANE_SECONDS: there only MAX_SLOW messages are under way. All
-# others are sent at once, so a receiver that hangs now and then delays nobody.
+# Messages in flight, each in its own thread. A receiver that needed SLOW_SECONDS to respond, or
+# didn't, is in the slow lane for SLOW_LANE_SECONDS. Only MAX_SLOW messages are in flight there. All
+# others are sent at once, so a slow receiver doesn't delay anyone else.
 MAX_BUSY, MAX_SLOW = 256, 16
 SLOW_SECONDS, SLOW_LANE_SECONDS = 2.0, 600.0
 POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
-# Seconds between two checks for a commit: a hook is told within 250 ms. Most of what the checks
-# cost is waking up.
+# Seconds between checks for a commit: a hook is notified within 250 ms. Most of a check's cost is
+# waking up.
 COMMIT_SECONDS = 0.15
-# A pass lasts this long; then health is told, and the next one begins.
+# The length of a pass. Then health is reported, and the next pass begins.
 PASS_SECONDS = 60.0
 # At most one message a second to a host.
 HOST_SECONDS = 1.0
 DEFAULT_PORTS = {"http": 80, "https": 443}
-# Events read at once for a hook: a few, as one is sent; more where none of them concerns it, and at
-# most so many times in a row.
+# Events to read at a time for a hook: few, since one is sent; more if none of them concerns it, but
+# at most this many times in a row.
 FEW, BATCH, MAX_BATCHES = 4, 50, 20
-# What a hook passed over is stored now and then: after a crash it is passed over again.
+# Skipped events are stored only occasionally. After a crash they are skipped again.
 MAX_UNSTORED = 1_000
-# Given an arrival and a limit: what arrived after it, in order.
+# Takes an arrival and a limit: returns what arrived after it, in order.
 Reader = Callable[[int, int], list[Event]]
 Send = Callable[[Message, bool], client.Answer]
 log = logging.getLogger("candor.hooks")
-# Runs a function that sends a message, in another thread.
+# Runs a function that sends a message in another thread.
 Start = Callable[[Callable[[], None]], None]
 
 
 class Target(NamedTuple):
-    """A hook as it is stored, but for its progress. `bots`: its owner's, None for all there are,
-    which only the operator's are told of; `followed`: those of others.
+    """A hook as stored, without its progress. `bots`: its owner's bots, None for all (only the
+    operator's hooks); `followed`: bots of others.
     """
 
     row_id: int
@@ -67,12 +67,12 @@ class Target(NamedTuple):
 
     @property
     def is_operators(self) -> bool:
-        """Does it come from the operator's settings?"""
+        """Return whether it comes from the operator's settings."""
         return self.bots is None
 
 
 class Sent(NamedTuple):
-    """A message that was answered, after `seconds`; without an `arrival` it was a ping."""
+    """A message with a response after `seconds`; without an `arrival` it was a ping."""
 
     row_id: int
     arrival: int | None
@@ -81,12 +81,14 @@ class Sent(NamedTuple):
 
 
 def start_thread(work: Callable[[], None]) -> None:
-    """Run `work` in a thread that an ending process need not wait for."""
+    """Run `work` in a thread that doesn't delay the process's exit."""
     threading.Thread(target=work, name="hook", daemon=True).start()
 
 
 class Outbox:
-    """Delivers to all hooks of an instance. `read_events` shows what arrived as the API does."""
+    """Delivers to all hooks of an instance. `read_events` returns arrivals as the API shows
+    them.
+    """
 
     def __init__(
         self,
@@ -98,28 +100,28 @@ class Outbox:
         self.config, self._read_events, self._send = config, read_events, send
         self._start = start
         self._speakers = apprising.Speakers(config.base_url)
-        # The addresses of APPRISE_URLS by what the database knows of them; None: not looked at yet.
+        # The addresses of APPRISE_URLS by their names in the database; None: not read yet.
         self._urls: Mapping[str, str] | None = None
         self._stopping = threading.Event()
         self._answers: queue.SimpleQueue[Sent] = queue.SimpleQueue()
         self._targets: dict[int, Target] = {}
-        # What is known here, and what of it was stored.
+        # Current progress, and what of it is stored.
         self._progress: dict[int, Progress] = {}
         self._stored: dict[int, Progress] = {}
         self._busy: set[int] = set()
-        # Until when each receiver that took long to answer is in the slow lane.
+        # When each slow receiver leaves the slow lane.
         self._slow_until: dict[int, float] = {}
-        # When each was sent something last: who waited longest is next.
+        # When each was last sent something: the longest waiting is next.
         self._sent_at: dict[int, float] = {}
         self._host_free_at: dict[str, float] = {}
-        # The database when hooks were read, and when events were.
+        # The database's version when hooks were read, and when events were.
         self._version: object = None
         self._seen: object = None
-        # The database when nothing more was found for a hook.
+        # The database's version when a hook had nothing more to send.
         self._looked: dict[int, object] = {}
 
     def stop(self) -> None:
-        """End the pass that runs, soon."""
+        """End the current pass soon."""
         self._stopping.set()
 
     def run_tick(self, now: int) -> tuple[str | None, str | None]:
@@ -140,18 +142,20 @@ class Outbox:
         return None, orjson.dumps(self._count()).decode()
 
     def synchronize(self) -> None:
-        """Store how far the hooks are, and read which there are."""
+        """Store the hooks' progress, and reread the hooks."""
         self._store()
         self._load()
 
     def deliver(self) -> None:
-        """Note what was answered, and send each hook its next message where it is its turn."""
+        """Record responses, and send each hook its next message if it is due."""
         self._take_answers()
         self._seen = database.data_version() if self._targets else None
         self._dispatch(time.time_ns() // 1_000_000)
 
     def _wait(self) -> None:
-        """Wait for an answer, or until anybody commits, but not for long: a hook's pause ends."""
+        """Wait for a response, or until any process commits, but not for long: a hook's pause may
+        end.
+        """
         end = time.monotonic() + POLL_SECONDS
         while time.monotonic() < end and not self._stopping.is_set():
             with contextlib.suppress(queue.Empty):
@@ -168,7 +172,7 @@ class Outbox:
         self._version = version
         self._looked.clear()
         urls = self._urls or {}
-        # Those of other settings are not ours to send.
+        # Hooks of other settings aren't ours to send.
         rows = [row for row in Hook.select() if row.kind != hooks.APPRISE or row.url in urls]
         bots: dict[int | None, set[str]] = {}
         for bot in Bot.select(Bot.owner, Bot.uid).where(
@@ -189,8 +193,8 @@ class Outbox:
             self._slow_until.pop(gone, None)
 
     def _merge(self, row_id: int, stored: Progress) -> None:
-        """Take over what somebody else wrote; it is a ping that was asked for, a new hook, or one
-        that the operator switched off or on.
+        """Apply changes by others: a requested ping, a new hook, or one that the operator switched
+        off or on.
         """
         known = self._progress.get(row_id)
         if known is None or OFF in (known.state, stored.state) or self._stored[row_id] == known:
@@ -199,7 +203,7 @@ class Outbox:
             self._progress[row_id] = known._replace(ping=True, due_at=stored.due_at)
 
     def _store(self, everything: bool = False) -> None:
-        """Store how far the hooks are; `everything`: also what was merely passed over."""
+        """Store the hooks' progress; `everything`: including skipped events."""
         changed = {
             row_id: progress
             for row_id, progress in self._progress.items()
@@ -219,9 +223,9 @@ class Outbox:
 
     # ---- messages --------------------------------------------------------------------------------
     def _dispatch(self, now: int) -> None:
-        """Send each hook its next message, where it is its turn.
+        """Send each hook its next message if it is due.
 
-        Many share a host, which gets a message a second: the one sent to last comes last.
+        Many share a host, which gets one message a second: the hook sent to last waits longest.
         """
         read: dict[int, list[Event]] = {}
         slow_places = MAX_SLOW - sum(map(self._is_slow, self._busy))
@@ -238,7 +242,9 @@ class Outbox:
                 slow_places -= is_slow
 
     def _is_off(self, row_id: int) -> bool:
-        """Was the hook switched off or removed since hooks were read, up to a second ago?"""
+        """Return whether the hook was switched off or removed since hooks were read, up to a second
+        ago.
+        """
         state = Hook.select(Hook.state).where(Hook.id == row_id).scalar()
         if state in (None, OFF):
             self._progress[row_id] = self._progress[row_id]._replace(state=OFF)
@@ -259,11 +265,11 @@ class Outbox:
         return time.monotonic() < self._slow_until.get(row_id, 0.0)
 
     def _find_next(self, target: Target, read: dict[int, list[Event]]) -> Event | None:
-        """The next event that concerns a hook; what does not is passed over. `read`: the events
-        after an arrival, for hooks that are equally far.
+        """Return the next event that concerns a hook, skipping others. `read`: the events after an
+        arrival, for hooks with the same progress.
         """
         if self._seen is not None and self._looked.get(target.row_id) == self._seen:
-            # Nobody has written since.
+            # Nothing has been written since.
             return None
         for size in (FEW, *[BATCH] * MAX_BATCHES):
             progress = self._progress[target.row_id]
@@ -280,7 +286,7 @@ class Outbox:
 
     def _send_soon(self, target: Target, event: Event | None, now: int) -> None:
         message = write_message(target.receiver, event, now, self.config.base_url)
-        # Where the operator's own settings lead is the operator's decision.
+        # The operator decides where the hooks in the settings lead.
         private = self.config.hooks_private == "on" or target.is_operators
         is_apprise = target.receiver.kind == hooks.APPRISE
         post = self._speakers.send if is_apprise else self._send
@@ -290,7 +296,7 @@ class Outbox:
         arrival = event.arrival if event else None
 
         def send() -> None:
-            # A fault of ours ends the thread, and must not keep the hook waiting for ever.
+            # A bug ends the thread, but must not make the hook wait forever.
             answer = client.Answer(None, "could not be sent")
             try:
                 answer = post(message, private)
@@ -310,7 +316,7 @@ class Outbox:
         progress = self._progress.get(sent.row_id)
         if progress is None or progress.state == OFF:
             return
-        # The operator's are few, and wait for nobody's.
+        # The operator's hooks are few, and don't queue.
         if sent.seconds >= SLOW_SECONDS and not self._targets[sent.row_id].is_operators:
             self._slow_until[sent.row_id] = time.monotonic() + SLOW_LANE_SECONDS
         now = time.time_ns() // 1_000_000
@@ -334,8 +340,8 @@ class Outbox:
 
 
 def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
-    """Make hooks of what the settings name; return the addresses of APPRISE_URLS by what the
-    database knows of them. `now` in ms.
+    """Store a hook for each one in the settings; return the addresses of APPRISE_URLS by their
+    names in the database. `now`: ms.
     """
     secret = key_files.secret_key(config) if config.apprise_urls else ""
     urls = {apprising.name_url(url, secret): url for url in config.apprise_urls}
@@ -352,7 +358,7 @@ def _read_target(
     """
     events, named = hooks.read_list(row.events), hooks.read_list(row.bots)
     if events is None or named is None:
-        log.error("hook %s is told nothing: what it is for is damaged", row.uid)
+        log.error("hook %s is paused: its events or bots can't be read", row.uid)
         return None
     chosen = set(named)
     bots = None if row.owner_id is None else frozenset(chosen & own if chosen else own)
@@ -371,14 +377,16 @@ def _read_progress(row: Hook) -> Progress:
 
 
 def is_news(progress: Progress, stored: Progress, far: int) -> bool:
-    """Is this worth a write: anything but a position that moved by less than `far` arrivals?"""
+    """Return whether this is worth a write: anything but a position that moved by less than `far`
+    arrivals.
+    """
     moved = progress.delivered - stored.delivered
     return moved >= far or progress._replace(delivered=0) != stored._replace(delivered=0)
 
 
 def choose(target: Target, event: Event) -> Event | None:
-    """Return the event as a hook is to be told of it, or None. Of trades only those since it was
-    made: an older history may still be arriving.
+    """Return the event as this hook should receive it, or None. Only trades since the hook's
+    creation count: an older history may still be arriving.
     """
     if event.shown is None:
         return None
@@ -396,10 +404,10 @@ def choose(target: Target, event: Event) -> Event | None:
 
 
 def host_of(target: Target) -> str:
-    """Return the host and port of a hook, the same however its address writes them."""
+    """Return a hook's host and port, normalized."""
     parts = urlsplit(target.receiver.url)
     if parts.scheme not in DEFAULT_PORTS:
-        # An address of APPRISE_URLS may have anything where a port would be.
+        # An address of APPRISE_URLS may have anything in place of a port.
         return parts.netloc.lower()
     host = (parts.hostname or "").rstrip(".")
     return f"{host}:{parts.port or DEFAULT_PORTS[parts.scheme]}"

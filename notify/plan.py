@@ -1,17 +1,17 @@
-"""What becomes of a hook after an answer: delivered, tried again, paused. Pure; times in ms."""
+"""A hook's state after a response: delivered, retried, paused. Pure; times in ms."""
 
 from typing import NamedTuple
 
 SECOND_MS, DAY_MS = 1_000, 86_400_000
-# Waits after one failure, two, and so on; the last one is kept.
+# Waits after one failure, two, and so on. The last one is repeated.
 WAITS_SECONDS = (5, 15, 60, 300, 900, 3600)
-# The longest that a receiver may ask to be left alone: after that a hook that fails is paused.
+# The longest wait that a receiver may ask for: after that a failing hook is paused.
 MAX_WAIT_SECONDS = 86_400
 GONE = 410
 
 
 class Progress(NamedTuple):
-    """How far a hook is. `delivered`: the arrival up to which it was told everything."""
+    """A hook's progress. `delivered`: the last arrival that it has handled."""
 
     state: str
     delivered: int
@@ -24,17 +24,17 @@ class Progress(NamedTuple):
 
 
 def is_due(progress: Progress, now: int) -> bool:
-    """Tell whether a hook may be sent something.
+    """Return whether the hook may be sent something.
 
-    One that works waits for nothing, and a wait longer than any was begun by a clock that ran
-    ahead and was set back since.
+    A working hook doesn't wait. A wait longer than the maximum was set by a fast clock that was
+    corrected since.
     """
     wait_ms = progress.due_at - now
     return not progress.failures or not 0 < wait_ms <= MAX_WAIT_SECONDS * SECOND_MS
 
 
 def after_success(progress: Progress, now: int, arrival: int | None) -> Progress:
-    """Note an accepted message; without an `arrival` it was a ping."""
+    """Record an accepted message; without an `arrival` it was a ping."""
     return progress._replace(
         state="active",
         delivered=progress.delivered if arrival is None else arrival,
@@ -55,11 +55,11 @@ def after_failure(
     wait_seconds: int = 0,
     is_ping: bool = False,
 ) -> Progress:
-    """Note a refused message: it is tried again later, and no more after a day, or at once where
-    the receiver says that it is gone. `wait_seconds`: it asked to be left alone for so long.
+    """Record a rejected message. It is retried later, for at most a day, or not at all if the
+    receiver says that it is gone. `wait_seconds`: the wait it asked for.
 
-    A ping that fails is not repeated: who asked for it sees why. One that was asked for while a
-    message was under way is still to come.
+    A failed ping isn't repeated: the requester sees why. A ping requested while a message was in
+    flight is still sent.
     """
     since = now if progress.failing_since is None else progress.failing_since
     noted = progress._replace(failures=progress.failures + 1, failing_since=since, last_error=error)

@@ -472,12 +472,11 @@ def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator
     for use in uses:
         if use.owners_at_limit:
             yield look(
-                f"{use.owners_at_limit} of the accounts are at their quota {use.setting}"
-                f" ({use.limit})",
-                f"they are told so; raise {use.setting}, or act for them on the command line,"
+                f"owners at their quota {use.setting} ({use.limit}): {use.owners_at_limit}",
+                f"they see an error; raise {use.setting}, or act for them on the command line,"
                 " which has no quota",
             )
     yield fine(
-        "most used by one account: "
+        "most used by one owner: "
         + ", ".join(f"{use.used} of {use.limit} ({use.setting})" for use in uses)
     )

@@ -1,5 +1,5 @@
-"""A WebSocket endpoint of a Solana node for tests: it tells what it is told to tell, and misbehaves
-on demand. Verbs instead of mocks.
+"""A Solana node's WebSocket endpoint for tests. It sends what a test tells it to, and misbehaves on
+demand.
 """
 
 import base64

@@ -1,10 +1,10 @@
-"""Run a program under a filter of system calls, as systemd's SystemCallFilter does: refused ones
-fail with EPERM.
+"""Run a program under a system call filter, like systemd's SystemCallFilter: rejected calls fail
+with EPERM.
 
     python tests/confined.py deny sched_setaffinity,setpriority PROGRAM ARGUMENT...
     python tests/confined.py allow read,write,... PROGRAM ARGUMENT...
 
-Needs Linux and libseccomp 2 (every Debian has it: apt does).
+Needs Linux and libseccomp 2 (part of every Debian, because apt uses it).
 """
 
 import ctypes

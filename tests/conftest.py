@@ -1,4 +1,4 @@
-"""What tests share: an empty migrated database, recorded receipts and the recorded history."""
+"""Shared fixtures: an empty migrated database, recorded receipts and the recorded history."""
 
 import contextlib
 import functools

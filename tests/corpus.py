@@ -1,4 +1,4 @@
-"""The recorded data of tests/data: real receipts with the right answers, and a history that a real
+"""The recorded data in tests/data: real receipts with correct answers, and a history that a real
 runtime executed.
 """
 

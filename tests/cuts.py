@@ -1,9 +1,8 @@
-"""What is done on a disk whose power may be cut (disk.py), and what must be true afterwards.
+"""Scenarios on a disk with simulated power cuts (disk.py), and what must hold afterwards.
 
-A scenario prepares a folder, runs in it while a Recorder sees each write, and tells what somebody
-was told: an answer 201, a page that was read, a backup's name. `judge` looks at what a cut left:
-the doctor finds nothing, all that was told is there once, and the same run goes on from there to
-its end.
+A scenario prepares a folder, runs in it while a Recorder sees each write, and reports what was
+acknowledged: a 201 response, a page, a backup's name. `judge` checks the remains of a cut: the
+doctor finds nothing, everything acknowledged is there once, and the same run continues to its end.
 """
 
 import atexit

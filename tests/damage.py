@@ -1,4 +1,4 @@
-"""Receipts with any value at any place."""
+"""Receipts with arbitrary values in any place."""
 
 from hypothesis import strategies as st
 from story import account_of, address

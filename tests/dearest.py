@@ -1,8 +1,7 @@
-"""Every GET of the application with the dearest arguments there are: what a worst answer costs.
+"""Every GET route with the most expensive arguments: the cost of the worst response.
 
-The routes come from the application itself, so a new one is asked as well; what a route reads of
-its query stands in `list_queries`. Whoever asks is the creator of the busiest bot, the operator and
-the holder of a read key in one.
+The routes come from the application, so new ones are included; `list_queries` has their parameters.
+The caller is at once the owner of the busiest bot, the operator and a read key's holder.
 """
 
 import itertools

@@ -1,8 +1,8 @@
-"""Every POST of the application with the dearest there is to send, and every tool of agents with
-its dearest arguments.
+"""Every POST route with the most expensive body, and every agent tool with its most expensive
+arguments.
 
-The table in test_matrix.py has the fields of each form. A POST missing there, or a tool missing in
-TOOLS, is a KeyError here.
+The table in test_matrix.py has each form's fields. A POST missing there, or a tool missing in
+TOOLS, raises KeyError here.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
-"""A disk that remembers what was written, synced and renamed in a folder, in order, and what a
-power cut may have left of it at any moment.
+"""A disk that records writes, syncs and renames in a folder, in order, and computes what a power
+cut at any moment may leave.
 
-`with Recorder(folder) as tape:` records what this process does there. SQLite is seen by a VFS,
-everything else by the functions of `os`: before each of them files are compared with what is known
-of them, so no write is missed, however it was made. `tape.cut(step, keep, dice)` is the folder
-after a cut. Kept for certain is only what was synced: a file's bytes by a sync of the file, its
-name by a sync of its folder.
+`with Recorder(folder) as tape:` records this process's writes there. It sees SQLite through a VFS,
+and everything else through the functions of `os`: before each call it compares files with their
+recorded state, so it can't miss a write. `tape.cut(step, keep, dice)` is the folder after a cut.
+Only synced data is certain to survive: a file's bytes after a sync of the file, its name after a
+sync of its folder.
 """
 
 import functools

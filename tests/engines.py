@@ -1,4 +1,4 @@
-"""Which tests depend on the database engine: those that a run on PostgreSQL selects."""
+"""The tests that depend on the database engine, which a PostgreSQL run selects."""
 
 import ast
 import functools

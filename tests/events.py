@@ -1,6 +1,4 @@
-"""Reading server-sent events, after the parsing rules of the HTML standard (9.2.6), as far as this
-interface needs them.
-"""
+"""Parse server-sent events by the HTML standard's rules (9.2.6), as far as this API needs them."""
 
 import http.client
 import json

@@ -1,8 +1,8 @@
-"""Databases and counters for tests, empty and apart from each other: SQLite in a folder of their
-own or, with TEST_DATABASE_URL, an empty database of that server for each folder; counters in a
-file of that folder or, with TEST_REDIS_URL, in a database of that Redis.
+"""Separate empty databases and counters for tests: SQLite in a folder or, with TEST_DATABASE_URL,
+an empty database on that server for each folder; counters in a file in that folder or, with
+TEST_REDIS_URL, in a Redis database.
 
-`tests/with-engines COMMAND` runs a command beside servers that are thrown away afterwards.
+`tests/with-engines COMMAND` runs a command with temporary servers.
 """
 
 import atexit

@@ -1,5 +1,5 @@
-"""A running server with one bot, as users run it, for what talks to it from outside: guides,
-examples, the MCP server.
+"""A running server with one bot, for tests of its outside clients: guides, examples, the MCP
+server.
 """
 
 import json

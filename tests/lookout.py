@@ -1,5 +1,5 @@
-"""The observer under test, over fake nodes and an empty database, with a clock that only the test
-moves. Everything the tests compare comes from the database.
+"""The observer with fake nodes and an empty database, and a clock that only the test moves. Tests
+compare only what is in the database.
 """
 
 import ground

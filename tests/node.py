@@ -1,8 +1,7 @@
 """Solana nodes for tests.
 
-`FakeNode` answers in this process over receipts that were recorded or made up (tests/story.py), and
-lies on demand: verbs instead of mocks. `ReplayNode` runs tests/replay/replay.py, which misbehaves
-on the wire.
+`FakeNode` runs in this process with recorded or made-up receipts (tests/story.py), and lies on
+demand. `ReplayNode` runs tests/replay/replay.py, which misbehaves on the wire.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Ledgers in stablecoins as the ledger store writes them, for tests of who shows them."""
+"""Ledgers in stablecoins as the ledger store writes them, for tests of what readers see."""
 
 import orjson
 from service import NOW, add_total

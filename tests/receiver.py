@@ -1,4 +1,4 @@
-"""A receiver of webhooks on this machine, with verbs for how it behaves."""
+"""A local webhook receiver whose behavior tests control."""
 
 import http.server
 import threading

@@ -1,4 +1,4 @@
-"""A Redis of the tests' own, on loopback, with a password that must never be seen."""
+"""A separate Redis for tests, on loopback, with a password that must never appear."""
 
 import shutil
 import signal

@@ -1,5 +1,5 @@
-"""One transaction, told by verbs: who holds what, which call moves what; `receipt()` is its
-finalized receipt. Lamports are conserved, and nobody spends what he does not have.
+"""One transaction, built step by step: who holds what, which call moves what. `receipt()` is its
+finalized receipt. Lamports are conserved, and no one can spend more than they have.
 
     scene = Scene(ada=10**9, curve=10**9).holds("ada", "CAT", 1_000)
     with scene.call(PUMP, "ada", "curve"):

@@ -1,5 +1,5 @@
-"""The whole application over an empty database, with verbs. Requests go through WSGI, everything
-else through the same functions the command line uses.
+"""The whole application with an empty database. Requests go through WSGI, everything else through
+the functions that the command line uses.
 """
 
 import hashlib

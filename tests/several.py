@@ -1,4 +1,4 @@
-"""Two wallets of one bot, made-up lives of them, and what is stored of those."""
+"""Two wallets of one bot with made-up histories, and their stored data."""
 
 import random
 

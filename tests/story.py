@@ -1,12 +1,12 @@
-"""A made-up chain for tests: verbs that append transactions whose receipts have the real
-shape and conserve lamports.
+"""A made-up chain for tests: methods that append transactions with realistic receipts that conserve
+lamports.
 
     story = Story()
     story.fund("ada", 10_000_000)
     story.buy("ada", "CAT", 1_000, 250_000)
     story.chain()                       # a node.Chain
 
-People, mints and accounts are called by words; `address(word)` is what stands in the receipts.
+People, mints and accounts are named by words; `address(word)` is their address in receipts.
 """
 
 import hashlib

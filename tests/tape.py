@@ -1,5 +1,5 @@
-"""For tests of paper mode: a market whose snapshots the test writes down round by round, and
-traders that do as they are told.
+"""For tests of paper mode: a market whose snapshots the test writes round by round, and traders
+with scripted decisions.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Made-up entries for ledgers: their balances join, and each is booked at once.
+"""Made-up entries for ledgers: their balances match, and each is booked at once.
 
     Teller().buy("A", 10, 100).sell("A", 4, 60)
 

@@ -1,4 +1,4 @@
-"""Settings: defaults, what is refused, and that a refusal names the setting and never its value."""
+"""Settings: defaults and invalid values. An error names the setting but never its value."""
 
 import errno
 import re

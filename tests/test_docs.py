@@ -1,5 +1,5 @@
-"""The book is true: every route, code and setting is in it, its links lead somewhere, its worked
-example comes out.
+"""The docs are correct: all routes, codes and settings are in them, links work, and the worked
+example's numbers are right.
 """
 
 import re

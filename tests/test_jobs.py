@@ -1,5 +1,5 @@
-"""The jobs of a process: one leads, another takes over, faults are told and outlived, and no clock
-stops them.
+"""A process's jobs: one process leads, another takes over, errors are reported and survived, and
+clock changes don't stop them.
 """
 
 import json

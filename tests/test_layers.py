@@ -1,4 +1,4 @@
-"""Arrows point down: who may import whom, read from the source. docs/architecture.md draws the same
+"""Allowed imports between packages, read from the source. docs/architecture.md has the same
 table.
 """
 

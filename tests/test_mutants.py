@@ -1,4 +1,4 @@
-"""What `python -m bench mutants` names is in the source."""
+"""The source lines in `python -m bench mutants` exist."""
 
 from pathlib import Path
 

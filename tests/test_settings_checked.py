@@ -1,4 +1,4 @@
-"""`doctor` names settings that cannot do what they are meant for, or are unsafe."""
+"""`doctor` reports settings that have no effect or are unsafe."""
 
 import pytest
 

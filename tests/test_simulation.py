@@ -1,5 +1,5 @@
-"""Forty seeds of the simulation (tests/simulation); `python -m bench seeds` plays thousands.
-And the faults that were mended: each is found again where its mend is taken out.
+"""Forty seeds of the simulation (tests/simulation); `python -m bench seeds` runs thousands. Also
+fixed bugs: the simulation finds each one again without its fix.
 """
 
 import ground

@@ -1,6 +1,4 @@
-"""Nothing of the pages is left over: each class of the stylesheet is written somewhere, each
-template is rendered, each macro is called.
-"""
+"""Nothing of the pages is unused: every stylesheet class, template and macro."""
 
 import ast
 import re

@@ -1,5 +1,5 @@
-"""The dearest answer of any route costs the same however much there is: counted in steps of
-SQLite's machine and in pages read, which no clock and no busy machine changes.
+"""The most expensive response of each route costs the same with any amount of data, counted in
+SQLite's steps and pages read, which don't depend on the machine's load.
 """
 
 import re

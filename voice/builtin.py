@@ -44,11 +44,11 @@ from voice.words import (
     Clauses,
 )
 
-# Posts whose clauses are not repeated.
+# Clauses from this many posts aren't repeated.
 RECENT_POSTS = 20
-# A catchphrase is in no more than one of this many posts.
+# A catchphrase appears in at most one of this many posts.
 CATCHPHRASE_POSTS = 10
-# The clauses of an event; of what has a result, its sign names them.
+# The clauses of an event. For results, the sign selects them.
 EVENTS = {
     "buy": "buy",
     "sell": "sell",
@@ -69,7 +69,7 @@ Seed = bytes | str | int
 
 
 class Picker:
-    """Choices from a seed, the same on every machine and in every version of Python."""
+    """Seeded choices, the same on every machine and Python version."""
 
     def __init__(self, seed: Seed) -> None:
         self.seed = seed if isinstance(seed, bytes) else str(seed).encode()
@@ -86,8 +86,8 @@ class Picker:
 
 
 def write(persona: Persona, facts: Facts, seed: Seed, recent: Sequence[str] = ()) -> str:
-    """Write a post: what happened, then perhaps a clause that is in none of the `recent` posts
-    (newest last; the last RECENT_POSTS count).
+    """Write a post: the fact, then perhaps a clause that isn't in any of the `recent` posts (newest
+    last; only the last RECENT_POSTS count).
     """
     picker, recent = Picker(seed), recent[-RECENT_POSTS:]
     parts = _tell_fact(picker, facts)
@@ -98,19 +98,19 @@ def write(persona: Persona, facts: Facts, seed: Seed, recent: Sequence[str] = ()
 
 # ---- the fact ------------------------------------------------------------------------------------
 def _tell_fact(picker: Picker, facts: Facts) -> list[str]:
-    """Say what happened, and what came of it where that is known."""
+    """State what happened, and its result if known."""
     shown = {name: _show(name, value) for name, value in facts.items() if value is not None}
     forms = [form for form in SPEECH[_speech_key(facts)] if _can_say(form, shown)]
-    # The last form needs the fewest facts, and is for where the others cannot be said.
+    # The last form needs the fewest facts. It is used only if no other fits.
     said = picker.one(forms[:-1] or forms).format(**shown)
-    # The figure that triggered a decision says more than the name of its rule.
+    # The figure that triggered a decision is more informative than its rule's name.
     why = shown["detail"] if "stopPct" in shown else REASONS.get(facts.get("reason", ""))
     said += f", {why}" if why else ""
     return [_end(said), *_tell_plan(picker, shown), *_tell_result(picker, facts)]
 
 
 def _tell_plan(picker: Picker, shown: Mapping[str, str]) -> list[str]:
-    """Tell where the stop of a purchase is, and what share of the account it took."""
+    """State a purchase's stop and its share of the account."""
     can = "stopPct" in shown and "sharePct" in shown
     return [_end(picker.one(PLANS).format(**shown))] if can else []
 
@@ -119,7 +119,7 @@ def _show(name: str, value: Any) -> str:
     if name in NAMES:
         return quote_name(value)
     text = round_numbers(str(value))
-    # Of a sentence that follows a colon.
+    # For a sentence after a colon.
     return text[:1].lower() + text[1:] if name == "text" else text
 
 
@@ -142,7 +142,7 @@ def _end(sentence: str) -> str:
 
 
 def _tell_result(picker: Picker, facts: Facts) -> list[str]:
-    """Tell the result of what has one, with its share where both have the same sign."""
+    """State a result, with its share if both have the same sign."""
     sign = _find_sign(facts)
     if sign is None:
         return []
@@ -176,7 +176,7 @@ def _name_sign(number: str) -> str:
 def _pick_clause(
     picker: Picker, persona: Persona, facts: Facts, recent: Sequence[str]
 ) -> list[str]:
-    """Pick a clause that fits; none where all were said lately, and now and then none at all."""
+    """Pick a suitable clause; none if all were used recently, and sometimes none at random."""
     phrases = _list_catchphrases(persona)
     lately = recent[1 - CATCHPHRASE_POSTS :]
     said_lately = any(phrase in post for post in lately for phrase in phrases)
@@ -190,9 +190,7 @@ def _pick_clause(
 
 
 def find_clauses(persona: Persona) -> Clauses:
-    """Return the clauses of the persona's tone; a tone that the owner made up always gets the same
-    ones.
-    """
+    """Return the clauses of the persona's tone. A custom tone always gets the same ones."""
     tone = (persona.get("tone") or DEFAULT_TONE).strip().lower()
     return TONES.get(tone) or TONES[Picker(tone).one(sorted(TONES))]
 
@@ -211,7 +209,7 @@ def _pick_emoji(picker: Picker, persona: Persona) -> list[str]:
 
 
 def default_persona(seed: Seed) -> dict[str, Any]:
-    """Make a persona for a bot whose owner chose none."""
+    """Make a persona for a bot whose owner didn't choose one."""
     picker = Picker(seed)
     return {
         "tone": picker.one(sorted(TONES)),

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-# What a post is made of: a `kind`, and display texts by name.
+# The facts of a post: a `kind`, and display texts by name.
 Facts = Mapping[str, Any]
 
-# Hostile text: repeated as it is, but its numbers don't count as facts.
+# Untrusted text: repeated unchanged, but its numbers don't count as facts.
 NAMES = ("symbol", "fromSymbol")
 MAX_NAME = 24
-# Names that can appear in a sentence without being read as part of it.
+# Names that are safe to repeat in a sentence without quotes.
 TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
 FOUR_DIGITS = Context(prec=4, rounding=ROUND_HALF_UP)
 MIN_GROUPED = 1000
@@ -34,7 +34,7 @@ COUNTS = {
     "hundred": Decimal(100),
     "thousand": Decimal(1000),
 }
-# Number words that name no exact figure.
+# Number words that don't state an exact figure.
 VAGUE_WORDS = (
     "half double doubled doubling twice thrice triple tripled quarter dozen dozens hundreds"
     " thousands million millions billion billions trillion trillions tenfold hundredfold"
@@ -54,7 +54,7 @@ def shorten_name(text: str) -> str:
 
 
 def quote_name(text: str) -> str:
-    """Return a token's name for a sentence: in quotation marks where it is no plain word, so that
+    """Return a token's name for a sentence: in quotation marks if it isn't a plain word, so that
     nothing in it reads as a fact.
     """
     name = shorten_name(text)
@@ -63,21 +63,23 @@ def quote_name(text: str) -> str:
 
 
 def round_number(digits: str) -> str:
-    """Return decimal digits without a sign in four significant ones: `1234567.8` is `1,235,000`."""
+    """Round an unsigned decimal number to four significant digits: `1234567.8` becomes
+    `1,235,000`.
+    """
     short = FOUR_DIGITS.plus(Decimal(digits.replace(",", "")))
     shown = f"{short:,f}" if short >= MIN_GROUPED else f"{short:f}"
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
 def round_numbers(text: str) -> str:
-    """Return a text with its numbers in four significant digits and its minus signs as such."""
+    """Round the numbers in a text to four significant digits and use true minus signs."""
     rounded = NUMBER.sub(lambda match: round_number(match[0]), text)
     return re.sub(r"(?<![\w.])-(?=\d)", "−", rounded)
 
 
 def find_foreign_numbers(text: str, facts: Facts) -> list[str]:
-    """List the numbers of a text, in figures or words, that are in none of its facts. Names among
-    the facts may be repeated but lend no number.
+    """List the numbers in a text, as figures or words, that aren't in its facts. Names among the
+    facts may be repeated, but their numbers don't count.
 
     Signs are not compared, thousands may be grouped, and a fact may be rounded to four significant
     digits. Figures attached to letters (3x, 5k, 1e9) are always foreign.
@@ -98,7 +100,6 @@ def find_foreign_numbers(text: str, facts: Facts) -> list[str]:
 
 
 def _without_names(text: str, facts: Facts) -> str:
-    """Return the text without the names among its facts."""
     for name in NAMES:
         if facts.get(name):
             shown = re.escape(unicodedata.normalize("NFKC", shorten_name(facts[name])))
@@ -127,29 +128,29 @@ BUYING = r"\b(b(?:uy(?:s|ing)?|ought)|picked up|opened|entered|entry|added|long)
 SELLING = r"\b(s(?:ell(?:s|ing)?|old)|closed|exit(?:ed)?|trimmed|out of|wrote off|let go)\b"
 GAINS = r"\b((?<!picked )up|gain\w*|profit\w*|w[io]ns?|winner|green|earned|made)\b"
 LOSSES = r"\b(down|loss(?:es)?|lost|los(?:es|ing|er)|red|minus)\b"
-# What no post may say of a trade.
+# Statements that posts may not make about a trade.
 PROMISES = re.compile(
     r"\b(guarantee\w*|risk.?free|safe(?:ly|st)?|can'?t lose|cannot lose|sure thing|certain(?:ly)?"
     r"|easy money|free money|to the moon|moon(?:ing|s)?|don'?t miss|buy (?:now|it|this|in)"
     r"|sell (?:now|it|this)|(?:you|everyone) should|must (?:buy|sell|own)|will (?:rise|fall|pump"
     r"|moon|double|win|go (?:up|down))|going to (?:rise|fall|pump|moon|double|win))\b"
 )
-# Where one statement ends and another begins.
+# Boundaries between statements.
 CLAUSE = re.compile(r"[;:!?\n—–]|[.,](?!\d)|\b(?:and|but|after|then|while)\b")
-# A number with a sign of its own.
+# A number with its own sign.
 SIGNED = re.compile(r"([+−-])\s?(\d[\d,]*(?:\.\d+)?)")
 PURCHASES, SALES = ("buy", "fill bought"), ("sell", "fill reduced", "close")
 
 
 def find_promise(text: str) -> str | None:
-    """Return why a text in lower case is advice or a promise, or None."""
+    """Return why a lowercase text is advice or a promise, or None."""
     found = PROMISES.search(text)
     return f"advice or a promise: {found[0]}" if found else None
 
 
 def find_false_direction(text: str, facts: Facts) -> str | None:
-    """Return what a lower-case text gets backwards, or None: a purchase as a sale, a loss as a
-    gain, or a number of something else next to the word for a gain or a loss.
+    """Return what a lowercase text gets backwards, or None: a purchase as a sale, a loss as a gain,
+    or an unrelated number next to the word for a gain or a loss.
     """
     kind = facts["kind"]
     event = kind if kind in (*PURCHASES, *SALES) else f"{kind} {facts.get('what')}"

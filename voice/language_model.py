@@ -1,6 +1,6 @@
 """Let an optional language model write posts: an OpenAI-compatible endpoint, given facts as data.
 
-What it writes is checked; where it cannot be posted, the built-in words are.
+The text is checked. If it can't be posted, the built-in text is used.
 """
 
 import json
@@ -16,14 +16,14 @@ from voice.builtin import Persona
 from voice.facts import Facts, find_false_direction, find_foreign_numbers, find_promise
 
 LIMITS = Limits(connect_seconds=3, read_seconds=5, answer_seconds=8, max_bytes=64_000)
-# Characters of a post.
+# Maximum characters in a post.
 MAX_LENGTH = 600
 # Unicode categories of control, invisible and private characters.
 UNWANTED_CATEGORIES = ("Cc", "Cf", "Co", "Cs")
 LINK_MARKS = ("http", "www.", "://", "@", "t.me", "discord")
-# A dot within a word, as in evil.example: messengers make a link of it.
+# A dot within a word, as in evil.example: messengers turn it into a link.
 DOMAIN = re.compile(r"[^\W_][.\u3002][^\W\d_]{2}")
-# What the label of a post of paper mode never says.
+# The word of a label that a paper mode post must not use.
 VERIFIED = re.compile(r"\bverified\b")
 SIMULATION_WORDS = ("simulat", "paper", "virtual")
 RULES = (
@@ -38,25 +38,23 @@ RULES = (
 
 @dataclass(frozen=True)
 class Text:
-    """The text of a post, and what wrote it."""
-
     text: str
     # built-in | model
     writer: str
 
 
 class Writer:
-    """The writer of one tick. The model writes until `deadline` (monotonic seconds), or until its
+    """The writer for one tick. It uses the model until `deadline` (monotonic seconds), or until the
     endpoint fails once.
     """
 
     def __init__(self, config: Config, deadline: float) -> None:
         self.config, self.deadline = config, deadline
-        # Why the endpoint is not asked any more, in words.
+        # Why the endpoint is no longer used, as text.
         self.problem: str | None = None
 
     def write(self, persona: Persona, facts: Facts, built_in: str) -> Text:
-        """Return the model's text where it can be posted, else `built_in`."""
+        """Return the model's text if it can be posted, else `built_in`."""
         if not self.config.llm_base_url or self.problem or time.monotonic() > self.deadline:
             return Text(built_in, "built-in")
         try:
@@ -70,7 +68,7 @@ class Writer:
 
 
 def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
-    """Ask the model for a post; return its trimmed text. Raises FetchError."""
+    """Request a post from the model and return its trimmed text. Raises FetchError."""
     told = json.dumps({"persona": persona, "facts": facts}, ensure_ascii=False)
     request = {
         "model": config.llm_model,
@@ -93,11 +91,11 @@ def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
 
 
 def check_text(text: str, facts: Facts) -> str | None:
-    """Return why a text of the model is not posted, or None.
+    """Return why a model's text can't be posted, or None.
 
-    Reasons are: empty or too long, control or invisible characters, a link, the word that labels
-    what the chain confirms, no word that it is simulated, a foreign number, advice or a promise, a
-    wrong sign or direction.
+    Reasons: empty or too long, control or invisible characters, a link, the word "verified", no
+    word that says it is simulated, a foreign number, advice or a promise, a wrong sign or
+    direction.
     """
     if not 1 <= len(text) <= MAX_LENGTH:
         return "its length"

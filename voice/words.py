@@ -2,7 +2,7 @@
 are in `voice/clauses.toml`.
 
 `voice.builtin` combines them. Posts are seeded by the order of these lists, so changing a list
-changes later posts; posts that are already written keep their words.
+changes later posts, but not existing ones.
 """
 
 import tomllib
@@ -17,8 +17,9 @@ TONES: dict[str, Clauses] = tomllib.loads(
 )
 
 
-# Sentences by kind of fact, or by kind and `what`, without their full stop. A write-off is a close
-# without proceeds. A sentence whose facts are all known is chosen; the last one needs the fewest.
+# Sentences by kind of fact, or by kind and `what`, without a period. A write-off is a close without
+# proceeds. Any sentence whose facts are all known may be picked; the last one needs the fewest and
+# is the fallback.
 SPEECH = {
     "buy": (
         "Bought {amount} {symbol} for {paid} {currency}",
@@ -151,19 +152,19 @@ SPEECH = {
         "My paper record is under review",
     ),
 }
-# Sentences about a result, by its sign. The share follows where it is known.
+# Sentences about a result, by its sign. The share follows if it is known.
 RESULTS = {
     "gain": ("Up {result} {currency}", "A gain of {result} {currency}"),
     "loss": ("Down {result} {currency}", "A loss of {result} {currency}"),
     "even": ("Flat", "Even to the last digit"),
 }
-# What a purchase risks, where that is known.
+# A purchase's risk, if known.
 PLANS = (
     "Stop {stopPct}% under the entry, {sharePct}% of the account",
     "{sharePct}% of the account, with a stop {stopPct}% lower",
     "The stop is {stopPct}% below, the size {sharePct}% of the account",
 )
-# Why a trader entered or left, as the end of a sentence. None says that it turned out well.
+# Why a trader entered or left, as the end of a sentence. They don't claim that it turned out well.
 REASONS = {
     "momentum": "on momentum",
     "mean_reversion": "far below its mean",
@@ -181,7 +182,7 @@ REASONS = {
     "price_gone": "with no price left to sell at",
     "liquidity_gone": "with its liquidity gone",
 }
-# What default personas say now and then.
+# Lines that default personas say occasionally.
 CATCHPHRASES = (
     "Measure first, speak later.",
     "The tape never sleeps.",

@@ -1,4 +1,4 @@
-"""MCP Inspector, used as a command: it lists the tools of /mcp and of `app.py mcp`, and calls some.
+"""Run MCP Inspector as a command: list the tools of /mcp and of `app.py mcp`, and call some.
 
 `inspector.py INSPECTOR PYTHON APP`
 """
@@ -17,14 +17,14 @@ OVER = {
 
 
 def ask(target, method, *words):
-    """Return what the Inspector printed; None where it ended with a failure."""
+    """Return the Inspector's output, or None if it failed."""
     words = ["--cli", *target, "--connect-timeout", "60000", "--method", method, *words]
     done = subprocess.run([INSPECTOR, *words], stdout=subprocess.PIPE, timeout=120)
     return None if done.returncode else json.loads(done.stdout)
 
 
 def use(target, tool, **arguments):
-    """Return what a tool answered."""
+    """Return a tool's result."""
     given = [
         word for name, value in arguments.items() for word in ("--tool-arg", f"{name}={value}")
     ]

@@ -1,4 +1,4 @@
-"""newsboat, a feed reader of terminals, subscribes to everybody and to one bot, and looks twice."""
+"""Subscribe to all posts and to one bot with the feed reader newsboat, and refresh twice."""
 
 import json
 import os

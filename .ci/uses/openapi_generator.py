@@ -1,4 +1,4 @@
-"""What a program does with the client that openapi-generator generated for Python."""
+"""Use the Python client that openapi-generator generated."""
 
 import datetime
 import os

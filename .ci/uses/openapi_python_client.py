@@ -1,4 +1,4 @@
-"""What a program does with the client that openapi-python-client generated, on typed values."""
+"""Use the client that openapi-python-client generated, on typed values."""
 
 import datetime
 import os

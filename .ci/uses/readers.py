@@ -1,5 +1,6 @@
-"""Readers that others wrote: event streams by httpx-sse and sseclient-py, feeds by feedparser and
-feedparser-rs, which knows JSON Feed."""
+"""Third-party readers: event streams with httpx-sse and sseclient-py, feeds with feedparser and
+feedparser-rs, which supports JSON Feed.
+"""
 
 import json
 import os
@@ -24,9 +25,7 @@ def publish(name):
 
 
 def hear(name, events):
-    """Read until the post that is published meanwhile has come: every event is one of ours, as
-    JSON.
-    """
+    """Read until the post published during the read arrives. Every event must be ours, as JSON."""
     for number, event in enumerate(events):
         assert event.event in KINDS and isinstance(json.loads(event.data), dict), event
         if number == 0:

@@ -1,4 +1,4 @@
-"""A receiver of webhooks that checks them with the library of Standard Webhooks.
+"""A webhook receiver that verifies messages with the Standard Webhooks library.
 
 `webhooks.py PYTHON APP`: adds a hook with the command line, publishes, and waits for the event.
 """
@@ -20,10 +20,9 @@ client = httpx.Client(base_url=f"{URL}/api/v1/", headers={"Authorization": f"Bea
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Takes everything; what it is worth is decided below."""
+    """Accept all messages. They are verified below."""
 
     def do_POST(self):
-        """Keep a message, and thank for it."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         received.put((body, {name.lower(): value for name, value in self.headers.items()}))
         self.send_response(204)

@@ -1,13 +1,12 @@
-"""How fast it is beside what the machine can do and what a user would pick instead: a table of
-ratios, measured side by side in one run.
+"""Performance compared to the machine's limits and to alternatives: a table of ratios, measured
+side by side in one run.
 
     python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3]
         [--only reads,posts,observing,growth,start,memory,idle]
 
-FOLDER of --rivals is a virtual environment with bench/requirements.txt; without it the rows about
-FastAPI and Datasette are left out. --data keeps the seeded databases for the next run. Servers that
-are compared take turns, three each, and the middle ratio is shown; every check of ours (host, key,
-allowance, log) is on.
+--rivals is a virtual environment with bench/requirements.txt; without it the rows about FastAPI and
+Datasette are skipped. --data keeps the seeded databases for the next run. Compared servers take
+turns, three each, and the median ratio is shown. All our checks (host, key, allowance, log) are on.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-"""What the parts measure on: seeded databases, wallets of a recorded history, somebody else's
-commits.
+"""Shared by the measurements: seeded databases, wallets of a recorded history, and another
+process's commits.
 """
 
 import json
@@ -20,12 +20,12 @@ from chain.stored.standings import refresh_standings
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 SMALL = 10_000
 VENUE = servers.VENUE
-# As serving.py has it.
+# As in serving.py.
 THREADS = config.Config().threads
 
 
 class Seeded:
-    """A folder with so many trades and as many posts, of so many bots, and keys for it."""
+    """A folder with this many trades and posts of this many bots, and keys for it."""
 
     def __init__(self, parent, count, bots=WALLETS):
         name = f"seed-{count}" if bots == WALLETS else f"seed-{count}-{bots}"
@@ -74,7 +74,7 @@ class Seeded:
         )
 
     def refresh(self):
-        """Work out what windows moved on from, as the observer does with each pass."""
+        """Recompute expired windows, as the observer does in each pass."""
         database = storage.connect(self.settings)
         with database.connection_context():
             refresh_standings(time.time_ns() // 1_000_000)
@@ -85,14 +85,14 @@ class Seeded:
 
 
 def copy_folder(source, target):
-    """Copy a folder with its database by another process: a process that closes a file gives up all
-    its locks on it (fcntl(2)), and a Meddler's connection would take itself for the last one.
+    """Copy a folder with its database in another process. A process that closes a file loses all
+    its locks on it (fcntl(2)), and a Meddler's connection would think it was the last one.
     """
     subprocess.run(["cp", "-r", source, target], check=True)
 
 
 class Meddler:
-    """Somebody else's commits, so that nothing kept is still right. It waits for no disk."""
+    """Commits from outside, so that caches are always stale. It doesn't wait for the disk."""
 
     def __init__(self, file):
         self.connection = apsw.Connection(str(file))
@@ -100,7 +100,7 @@ class Meddler:
         self.connection.execute("PRAGMA synchronous = OFF").fetchall()
 
     def before(self, request):
-        """The same request for ever, a commit before each."""
+        """Yield the same request forever, with a commit before each."""
         while True:
             self.connection.execute(MEDDLING)
             yield request
@@ -110,7 +110,7 @@ def attach_wallets(folder):
     settings = config.load({"DATA_DIR": str(folder), "REGISTRATION": "open"}, dotenv=None)
     database = storage.connect(settings)
     with database.connection_context():
-        # The node knows nothing of the seeded ones.
+        # The node doesn't know the seeded wallets.
         models.Attachment.update(detached_at=time.time_ns() // 1_000_000).execute()
         for address in servers.list_history_wallets():
             influencers.create_bot(
@@ -120,7 +120,7 @@ def attach_wallets(folder):
 
 
 def clock(work):
-    """(what `work` returns, seconds, processor seconds)."""
+    """Return (result of `work`, seconds, processor seconds)."""
     began, cpu = time.perf_counter(), time.process_time()
     done = work()
     return done, time.perf_counter() - began, time.process_time() - cpu

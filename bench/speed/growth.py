@@ -14,8 +14,8 @@ from chain.stored.trades import mark_differing_trades
 
 
 def measure_growth(given):
-    """Every list and page with nothing kept, one after another, in a small and a large instance in
-    turns.
+    """Measure all lists and pages uncached, one after another, alternating between a small and a
+    large instance.
     """
     small, large = Seeded(given.data, SMALL), Seeded(given.data, given.large)
     what = f"{given.large:,} against {SMALL:,}, p50"
@@ -25,7 +25,7 @@ def measure_growth(given):
 
 
 def compare_sizes(given, small, large, names, what, most):
-    """What was missed of these lists and pages, asked for in turns with nothing kept."""
+    """Return missed targets for these lists and pages, requested alternately and uncached."""
     missed = []
     with servers.candor(small.folder) as one, servers.candor(large.folder) as other:
         for name in names:
@@ -40,7 +40,7 @@ def compare_sizes(given, small, large, names, what, most):
 
 
 def measure_path(given, seeded, server, name):
-    """Median ms of an answer with somebody else's commit before each."""
+    """Return the median ms of a response with an outside commit before each."""
     seeded.refresh()
     request = seeded.request({**seeded.paths, **seeded.pages}[name])
     requests = Meddler(seeded.file).before(request)
@@ -50,8 +50,8 @@ def measure_path(given, seeded, server, name):
 
 
 def measure_rebuild(seeded):
-    """Of the first wallet, from its stored entries, as `app.py rebuild` does it but for reading the
-    receipts' originals, which seeding leaves out.
+    """Measure the first wallet's rebuild from its stored entries, like `app.py rebuild` but without
+    reading original receipts, which seeding omits.
     """
     database = storage.connect(seeded.settings)
     with database.connection_context():
@@ -68,7 +68,7 @@ def measure_rebuild(seeded):
 
 
 def derive_again(wallet):
-    """(how many trades differ from what their digests say, the Ledger)."""
+    """Return (number of trades that differ from their digests, the Ledger)."""
     ledgers = LedgerStore()
     marked, ledger = mark_differing_trades(wallet.id), ledgers.apply(wallet)
     ledgers.publish(wallet, None, time.time_ns() // 1_000_000)

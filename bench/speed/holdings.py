@@ -1,5 +1,5 @@
-"""A node that knows seeded wallets: what each account holds, and the last transaction. With one
-that does not, every wallet shows gaps, with a reason for each token.
+"""A node that knows seeded wallets: their accounts' balances, and the last transaction. With a node
+that doesn't, every wallet shows gaps, with a reason for each token.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from node import Chain, FakeNode, Row
 
 
 class SeededNode(FakeNode):
-    """A FakeNode whose clock is that of this machine."""
+    """A FakeNode that uses this machine's clock."""
 
     def _getBlockTime(self, slot):
         return int(time.time())
@@ -26,7 +26,7 @@ class SeededNode(FakeNode):
 
 @contextlib.contextmanager
 def seeded_node(settings):
-    """The address of a node for the wallets of these settings."""
+    """Yield the address of a node for these settings' wallets."""
     node = SeededNode(read_chain(settings))
 
     def answer(body):
@@ -39,7 +39,7 @@ def seeded_node(settings):
 
 
 def read_chain(settings):
-    """A Chain with one transaction of each wallet: its last, which names all its accounts."""
+    """Read a Chain with one transaction per wallet: its last, which names all its accounts."""
     database = storage.connect(settings)
     with database.connection_context():
         rows = [read_last(wallet) for wallet in models.Wallet.select().order_by(models.Wallet.id)]
@@ -48,9 +48,7 @@ def read_chain(settings):
 
 
 def read_last(wallet):
-    """The Row of a wallet's last entry, of which each seeded one has some, with what every account
-    holds after it.
-    """
+    """Return the Row of a wallet's last entry, with the balances of all its accounts after it."""
     held = {}
     for entry in list_entries(wallet.id):
         held.update((balance.address, balance) for balance in entry.balances)

@@ -1,4 +1,4 @@
-"""Observing a recorded history beside a plain script that fetches, parses and inserts it."""
+"""Observe a recorded history, compared to a plain script that fetches, parses and inserts it."""
 
 import sqlite3
 import statistics
@@ -24,13 +24,13 @@ sys.path.append(str(servers.ROOT / "tests"))
 
 from node import ReplayNode
 
-# As the observer asks for a transaction.
+# The observer's parameters for a transaction request.
 GIVEN = {"encoding": "jsonParsed", "commitment": "finalized", "maxSupportedTransactionVersion": 1}
 
 
 class Observed(NamedTuple):
-    """A turn of measure_observing: receipts, seconds and processor seconds of ours and of the plain
-    script, bytes of the database, and of an empty one.
+    """One turn of measure_observing: receipts, seconds and processor seconds for us and for the
+    plain script, and bytes of the database and of an empty one.
     """
 
     count: int
@@ -43,8 +43,8 @@ class Observed(NamedTuple):
 
 
 def measure_observing(given):
-    """All wallets of the history: observed from nothing, against the same receipts fetched, parsed
-    and inserted one by one.
+    """Observe all wallets of the history from scratch, compared to fetching, parsing and inserting
+    the same receipts one by one.
     """
     with tempfile.TemporaryDirectory() as folder, ReplayNode(folder) as node:
         turns = [observe_history(node.url, Path(folder) / str(turn)) for turn in range(ROUNDS)]
@@ -76,7 +76,9 @@ def measure_observing(given):
 
 
 def observe_history(url, folder):
-    """One turn: the replay node's wallets observed, then the same transactions by the script."""
+    """Run one turn: observe the replay node's wallets, then run the script on the same
+    transactions.
+    """
     from observer import Observer, observe_once
 
     settings = config.load(
@@ -105,13 +107,13 @@ def observe_history(url, folder):
 
 
 def measure_size(database, settings):
-    """Bytes of the file, with all that its log holds."""
+    """Return the file's bytes, including its WAL."""
     database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     return settings.database_path.stat().st_size
 
 
 def fetch_all(url, signatures, file):
-    """Fetch, parse and store each by itself, over one connection."""
+    """Fetch, parse and store each separately, over one connection."""
     line, store = HTTPConnection(urlsplit(url).netloc), open_store(file)
     for number, signature in enumerate(signatures):
         asked = {

@@ -1,4 +1,4 @@
-"""Durable posts over HTTP beside raw inserts of the same rows over HTTP."""
+"""Durable posts over HTTP, compared to raw inserts of the same rows over HTTP."""
 
 import itertools
 import json
@@ -15,8 +15,8 @@ WRITERS = 8
 
 
 def measure_posts(given):
-    """Durable posts over HTTP beside raw inserts of the same rows over HTTP: sqlite3, FULL, a
-    transaction each.
+    """Measure durable posts over HTTP, compared to raw inserts of the same rows over HTTP: sqlite3,
+    FULL, one transaction each.
     """
     seeded, numbers = Seeded(given.data, SMALL), itertools.count()
     run = f"{time.time_ns()}"

@@ -1,4 +1,4 @@
-"""The process: its start, its memory, an idle minute."""
+"""The process: startup, memory, and an idle minute."""
 
 import contextlib
 import itertools
@@ -26,7 +26,7 @@ sys.path.append(str(servers.ROOT / "tests"))
 from bellnode import BellNode
 from node import ReplayNode
 
-# Nobody answers there (RFC 5737).
+# This address never responds (RFC 5737).
 NOWHERE = "https://192.0.2.1/hook"
 IMPORT = """
 import contextlib, importlib, sys
@@ -44,14 +44,14 @@ import jobs, gunicorn.app.wsgiapp, gunicorn.workers.gthread
 files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
 print(json.dumps([name for name, file in files.items() if "site-packages" in file]))
 """
-# From the first poll on until everything is known of all wallets.
+# From the first poll until all wallets are synced.
 SETTLE_SECONDS, IDLE_SECONDS = 100, 60
 
 
 # ---- the start -----------------------------------------------------------------------------------
 def measure_start(given):
-    """From exec to the first answer, beside a bare Flask under the same server, and beside
-    importing the same libraries and nothing else.
+    """Measure the time from exec to the first response, compared to a bare Flask under the same
+    server, and to only importing the same libraries.
     """
     seeded = Seeded(given.data, given.large)
     libraries, took = list_libraries(seeded), []
@@ -73,7 +73,7 @@ def measure_start(given):
 
 
 def list_libraries(seeded):
-    """The names of the modules of others that a server imports."""
+    """List the third-party modules that a server imports."""
     asked = [sys.executable, "-c", IMPORTED, str(seeded.folder)]
     done = subprocess.run(asked, cwd=servers.ROOT, capture_output=True, check=True)
     return json.loads(done.stdout)
@@ -81,11 +81,11 @@ def list_libraries(seeded):
 
 # ---- memory --------------------------------------------------------------------------------------
 def measure_memory(given):
-    """All lists and pages in bursts, while 50 wallets are observed, rung for, and told to a hook;
-    an hour's requests and more in some minutes.
+    """Measure memory while requesting all lists and pages in bursts, with 50 wallets observed,
+    subscribed to and sent to a hook: more than an hour's requests in a few minutes.
     """
     seeded = Seeded(given.data, given.large)
-    # No program is added: seeded wallets would be read again, from transactions that are not there.
+    # No added programs: seeded wallets would be reread from missing transactions.
     add_hook(seeded.settings)
     paths = itertools.cycle([*seeded.paths.values(), *seeded.pages.values()])
     seconds, asked = 20 * given.seconds, 0
@@ -117,13 +117,15 @@ def add_hook(settings):
 
 @contextlib.contextmanager
 def observing(folder, url, **settings):
-    """A server that observes the wallets of an instance through the node at `url` and a bell."""
+    """Run a server that observes an instance's wallets through the node at `url`, with
+    subscriptions.
+    """
     with (
         BellNode() as bell,
         servers.candor(
             folder,
             OBSERVER_INTERVAL_SECONDS="15",
-            # So that everything is known soon; an idle minute asks as seldom at any pace.
+            # So that all wallets sync soon. An idle minute has equally few requests at any rate.
             RPC_REQUESTS_PER_SECOND="2000",
             SOLANA_RPC_URLS=url,
             SOLANA_WS_URLS=bell.url,
@@ -135,8 +137,8 @@ def observing(folder, url, **settings):
 
 # ---- idleness ------------------------------------------------------------------------------------
 def measure_idle(given):
-    """A minute in which nothing happens to 50 wallets whose history is known: those of the recorded
-    history, and others that never did anything.
+    """Measure an idle minute with 50 synced wallets: those of the recorded history, and others
+    without any activity.
     """
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "data"
@@ -160,7 +162,7 @@ def measure_idle(given):
 
 
 def attach_sleeping(settings):
-    """Add bots of wallets that never did anything, up to 50."""
+    """Add bots with wallets that never had activity, up to 50."""
     database, now = storage.connect(settings), time.time_ns() // 1_000_000
     with database.connection_context():
         for number in range(WALLETS - models.Wallet.select().count()):

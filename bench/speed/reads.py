@@ -1,4 +1,4 @@
-"""The feed, warm and just invalidated, beside a bare Flask, FastAPI and Datasette."""
+"""The feed, cached and just invalidated, compared to a bare Flask, FastAPI and Datasette."""
 
 import itertools
 from urllib.parse import quote_plus

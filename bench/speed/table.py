@@ -1,4 +1,4 @@
-"""The table's rows, and what decides a row's ratio: rounds in turns, the middle one."""
+"""The table's rows, and how a row's ratio is computed: alternating rounds, median."""
 
 import statistics
 
@@ -8,7 +8,7 @@ ROUNDS, CLIENTS = 3, 16
 
 
 def tell(what, measured, ratio=None, least=None, most=None):
-    """Print a row; [what] where the target is missed, else []."""
+    """Print a row. Return [what] if it misses the target, else []."""
     target = (
         f"at least {least}" if least is not None else f"at most {most}" if most is not None else ""
     )
@@ -25,7 +25,9 @@ def tell(what, measured, ratio=None, least=None, most=None):
 
 
 def race(measures, seconds):
-    """{name: [Heard, ...]} of `measures`, {name: (port, requests of a client)}, in turns."""
+    """Return {name: [Heard, ...]} of `measures`, {name: (port, requests of a client)},
+    alternating.
+    """
     heard = {name: [] for name in measures}
     for _ in range(ROUNDS):
         for name, (port, make) in measures.items():
@@ -36,7 +38,7 @@ def race(measures, seconds):
 
 
 def compare(heard, name, other):
-    """The middle ratio of their rates."""
+    """Return the median ratio of their rates."""
     return statistics.median(
         one.rate / two.rate for one, two in zip(heard[name], heard[other], strict=False)
     )

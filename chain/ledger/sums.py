@@ -162,7 +162,7 @@ HOURS_A_DAY = 24
 
 
 def find_drawdown(changes: Iterable[int]) -> int:
-    """The deepest fall of a sum that begins at 0, from its highest."""
+    """Return the deepest fall from a peak of a sum that begins at 0."""
     realized = high = drawdown = 0
     for change in changes:
         realized += change
@@ -183,7 +183,7 @@ class Fall:
     drawdown: int = 0
 
     def follow(self, realized: int, hour: int) -> tuple[int, int]:
-        """Take the sum so far in an hour, which never falls; return (highest, deepest fall)."""
+        """Update with the sum in an hour (hours never decrease); return (peak, deepest fall)."""
         if hour != self.hour:
             self.high, self.drawdown = self._measure()
             self.hour = hour

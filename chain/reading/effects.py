@@ -34,15 +34,14 @@ class Balance(NamedTuple):
 
 @dataclass(frozen=True)
 class Effect:
-    """What one receipt did to one wallet, in lamports and raw units (docs/results.md).
+    """A receipt's effect on one wallet, in lamports and raw units (docs/results.md).
 
     `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes;
     `sol` is L + S + R less `sponsored`, the rent that others put into own accounts. `fee` is 0
     unless the wallet paid it. `tokens`: ((mint, raw change, decimals), ...), non-zero, sorted by
-    mint, wrapped SOL left out. `own`: the wallet and its token accounts. `sponsors`: ((who or
-    None where the lamports lay there before, lamports), ...) of `sponsored`. `unowned`: token
-    accounts whose owner the receipt does not tell and nothing lets infer. `inferred`: some owner is
-    missing (2021).
+    mint, without wrapped SOL. `own`: the wallet and its token accounts. `sponsors`: ((who, or None
+    if the lamports were there before, lamports), ...) of `sponsored`. `unowned`: token accounts
+    whose owner is neither in the receipt nor inferable. `inferred`: some owner is missing (2021).
     """
 
     wallet: str

@@ -74,7 +74,9 @@ class PoolReading(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Can a pool have such sides and such a fee? Events of a lying node can say anything."""
+        """Return whether a pool can have such sides and such a fee. Events of a lying node can say
+        anything.
+        """
         return 0 <= self.fee_bps <= ONE and all(
             min(one) >= 0 and max(one.sol, one.payable) < MAX_LAMPORTS and max(one) < U64
             for one in (self.before, self.after)
@@ -102,7 +104,7 @@ def find_fee(amount: int, bps: int) -> int:
 
 
 class _Hop(NamedTuple):
-    """One call of a pool's program: what it sent around, and the events it recorded."""
+    """One call of a pool's program: its transfers and its recorded events."""
 
     program: str
     sends: tuple[tuple[str, str, int], ...]
@@ -114,7 +116,7 @@ class _Hop(NamedTuple):
 
 
 class _Fill(NamedTuple):
-    """What one call did to a pool. `lamports`, `raw`: exchanged by its formula, without fees."""
+    """One call's effect on a pool. `lamports`, `raw`: exchanged by its formula, without fees."""
 
     reading: PoolReading
     is_buy: bool
@@ -124,7 +126,9 @@ class _Fill(NamedTuple):
 
     @property
     def error_bps(self) -> int:
-        """By how much the formula misses the fill, either way; one unit is rounding."""
+        """Return by how much the formula misses the fill, in either direction. One unit is
+        rounding.
+        """
         sol, raw = self.reading.before[:2]
         if self.is_buy:
             expected, real = self.lamports * raw // max(1, sol + self.lamports), self.raw
@@ -175,7 +179,7 @@ def _join(fills: Sequence[_Fill], wallet: bytes) -> PoolReading | str:
 
 
 def _withholds(receipt: Receipt, mint: str) -> bool:
-    """Did transfers keep a part of this token?"""
+    """Return whether transfers withheld a part of this token."""
     change = sum(
         sign * side.amount
         for sides in receipt.tokens.values()
@@ -189,8 +193,8 @@ def _withholds(receipt: Receipt, mint: str) -> bool:
 
 # ---- calls of pools ------------------------------------------------------------------------------
 def _list_hops(body: Instruction, programs: Programs) -> Iterator[_Hop]:
-    """The innermost calls of known swap programs that sent something. Without call heights, a send
-    belongs to the last known program before it.
+    """List the innermost calls of known swap programs that sent something. Without call heights, a
+    send belongs to the last known program before it.
     """
     if not body.nested:
         yield from _list_flat(body, programs)
@@ -226,7 +230,9 @@ def _make_hop(inside: Sequence[Instruction]) -> Iterator[_Hop]:
 
 
 def _find_key(hop: _Hop) -> str | bytes | None:
-    """What tells pools apart: the address of the curve's mint, of the pool, or of both vaults."""
+    """Return what identifies the pool: the address of the curve's mint, of the pool, or of both
+    vaults.
+    """
     if hop.program in (PUMP, LAUNCHLAB):
         return hop.find_event(TRADE_EVENT)[16:48]
     if hop.program == PUMPSWAP:
@@ -246,7 +252,7 @@ def _find_answer(hop: _Hop) -> tuple[str, str, int]:
 def _read_fills(
     receipt: Receipt, mint: str, hops: Iterable[_Hop], programs: Programs
 ) -> list[_Fill] | str:
-    """What each call did to the pool, in order, or the reason why one can't be read."""
+    """Return each call's effect on the pool, in order, or the reason why one can't be read."""
     fills, moved = list[_Fill](), defaultdict[str, int](int)
     for hop in hops:
         venue = programs.name(hop.program)
@@ -353,7 +359,7 @@ def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill 
 
 
 def _is_priced_in_sol(receipt: Receipt, pool: str, mint: str, vault: int) -> bool:
-    """Is wrapped SOL the side of the pool that the event calls its quote?"""
+    """Return whether wrapped SOL is the quote side of the pool in the event."""
     begun = [sides[0] for sides in receipt.tokens.values() if sides[0]]
     held = [one for one in begun if one.owner == pool]
     quotes = [one for one in held if one.mint == WRAPPED_SOL and one.amount == vault]
@@ -394,7 +400,7 @@ class _Vault(NamedTuple):
 def _read_product(
     receipt: Receipt, hop: _Hop, mint: str, venue: str, moved: defaultdict[str, int]
 ) -> _Fill | str:
-    """`moved`: what earlier calls of this transaction did to vaults."""
+    """`moved`: earlier calls' effects on vaults in this transaction."""
     vaults = _read_vaults(receipt, hop, moved)
     if vaults is None:
         return "vault_not_told"

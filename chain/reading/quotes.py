@@ -43,17 +43,17 @@ QUOTES = (
         "https://docs.worldlibertyfinancial.com/usd1/smart-contracts",
     ),
 )
-# The currencies of this process: `use_quotes` replaces what the operator added. MONEYS is by the
-# ledger's key for a currency; SOL's is empty.
+# This process's currencies. `use_quotes` replaces the operator's. MONEYS is by the ledger's key for
+# a currency; SOL's is empty.
 MINTS = {quote.mint for quote in QUOTES}
 MONEY = MINTS | {WRAPPED_SOL}
 MONEYS = {"": Quote(WRAPPED_SOL, "SOL", 9, ""), **{quote.mint: quote for quote in QUOTES}}
 
 
 def use_quotes(added: Iterable[Quote]) -> None:
-    """Make these stablecoins money in this process, next to SOL and the built-in ones.
+    """Use these stablecoins as money in this process, in addition to SOL and the built-in ones.
 
-    A process calls it once, at its start: what was read with other currencies must be read again.
+    Call it once, at the start: entries read with other currencies must be reread.
     """
     known = {quote.mint: quote for quote in (*QUOTES, *added)}
     for gone in MINTS - known.keys():
@@ -67,7 +67,7 @@ def use_quotes(added: Iterable[Quote]) -> None:
 
 @contextlib.contextmanager
 def using_quotes(added: Iterable[Quote]) -> Iterator[None]:
-    """Use other currencies for a while, as an audit of another instance does."""
+    """Use other currencies temporarily, as an audit of another instance does."""
     before = list_added()
     use_quotes(added)
     try:
@@ -77,7 +77,7 @@ def using_quotes(added: Iterable[Quote]) -> Iterator[None]:
 
 
 def list_added() -> tuple[Quote, ...]:
-    """List what the operator added, by mint."""
+    """List the operator's currencies by mint."""
     built_in = {"", *(quote.mint for quote in QUOTES)}
     return tuple(sorted(quote for mint, quote in MONEYS.items() if mint not in built_in))
 

@@ -188,11 +188,11 @@ class Past(NamedTuple):
 
 
 def find_past(holders: Sequence[Holder], bot: int | str) -> Past | None:
-    """The owner of a wallet's trades before those of this bot, its last holder; None if all belong
-    to this bot.
+    """Return the owner of a wallet's trades before those of this bot, its last holder; None if all
+    belong to this bot.
 
     A bot that only claims a wallet after another one held it gets the trades since its first claim.
-    Earlier trades stay, until another proof, with the bot that proved the wallet, or with its first
+    Earlier trades belong, until another proof, to the bot that proved the wallet, or to its first
     holder if no bot did.
     """
     proofs = [place for place, one in enumerate(holders) if one.ownership == "proven"]
@@ -216,7 +216,7 @@ def is_own_trade(
 
 
 class Source(NamedTuple):
-    """The sums to read for an attachment. `view`, `which`: SQL over `attachment a`."""
+    """How to read an attachment's sums. `view`, `which`: SQL over `attachment a`."""
 
     view: str
     which: str

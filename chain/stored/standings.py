@@ -222,11 +222,11 @@ def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
 
 class Holding(NamedTuple):
     """An attachment of a bot: numbers, and times in ms. A bot that never had a wallet has one
-    without `id`. `is_known`: was its record worked out?
+    without `id`. `is_known`: whether its record has been computed.
 
-    `is_present`: held now, or until the bot was retired; then `coverage` (JSON) is known. `holder`:
-    own, earlier (another bot merely claims the wallet now), or None if the wallet's past is
-    another's.
+    `is_present`: held now, or until the bot retired; then `coverage` (JSON) is known. `holder`:
+    own, earlier (another bot only claims the wallet now), or None if the wallet's past belongs to
+    another bot.
     """
 
     bot: int
@@ -299,10 +299,10 @@ class _Reader:
         return {number: hour for number, hour in self._rows(sql) if hour is not None}
 
     def find_sums(self, one: Holding) -> Sums:
-        """Return what an attachment did in the window.
+        """Return an attachment's totals in the window.
 
-        For a retired bot whose proven wallet another bot claims now: before the hour it was retired
-        in. Holdings of a disconnected wallet count as moved out in that hour.
+        For a retired bot whose proven wallet another bot now claims: before the hour it retired in.
+        Holdings of a disconnected wallet count as moved out in that hour.
         """
         assert one.id is not None
         last, before = (sums.get(one.id, NOTHING) for sums in (self.last, self.before))

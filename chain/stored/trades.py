@@ -265,9 +265,10 @@ def renew_traders(wallet_id: int) -> None:
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
-    """[(mint, side or None, slot, place), ...] of a trade row: its changes, those beside it, last
-    its own mint. Only what passed through the venue of a trade of explained value was bought or
-    sold: no residues, nor what a round trip sold back, nor the stablecoin that was paid.
+    """Return [(mint, side or None, slot, place), ...] of a trade row: its changes, those outside
+    its venue, and last its own mint. Only what passed through the venue of a trade with an
+    explained value counts as bought or sold: no residues, nothing that a round trip sold back, and
+    no stablecoin payment.
     """
     whole, beside = orjson.loads(row["token_changes"]), orjson.loads(row["beside_tokens"])
     own, slot, place = row["mint"], row["slot"], row["place"]

@@ -1,5 +1,5 @@
-"""Add compiled modules to a file that shiv made, which leaves them out: its first start would
-compile for seconds. `add_compiled.py SITE_PACKAGES FILE.pyz`
+"""Add compiled modules to a file made by shiv, which omits them, so that the first start doesn't
+spend seconds compiling. `add_compiled.py SITE_PACKAGES FILE.pyz`
 """
 
 import compileall
@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 site, file = Path(sys.argv[1]), sys.argv[2]
-# By no time and no path of this machine: the same sources give the same bytes.
+# Independent of this machine's time and paths: the same sources give the same bytes.
 compileall.compile_dir(
     site,
     quiet=1,

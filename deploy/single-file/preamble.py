@@ -1,5 +1,5 @@
-"""Refuse a Python or a machine that dist/candor.pyz was not built for: the packages in it are
-compiled for one. Shiv runs this before anything else; `build` fills in the two words.
+"""Reject a Python version or machine other than the one dist/candor.pyz was built for, because it
+contains compiled packages. Shiv runs this first; `build` fills in the two words.
 """
 
 import platform

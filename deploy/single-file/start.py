@@ -1,4 +1,6 @@
-"""Where dist/candor begins: the command line, as an import, so that `app` is a module in it too."""
+"""The entry point of dist/candor: the command line, imported so that `app` is a module there,
+too.
+"""
 
 import sys
 

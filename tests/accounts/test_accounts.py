@@ -1,4 +1,4 @@
-"""Owners, bots and wallets: who holds what, and what a wallet field refuses."""
+"""Owners, bots and wallets: who has what, and what a wallet field rejects."""
 
 import functools
 import hashlib

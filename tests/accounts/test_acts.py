@@ -1,4 +1,4 @@
-"""What the operator does: each act is done once, and its line says who did it, when and why."""
+"""Operator actions: each happens once, and its log line says who did it, when and why."""
 
 import pytest
 from service import NOW, address

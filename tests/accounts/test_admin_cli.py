@@ -1,4 +1,4 @@
-"""The operator's commands: the link, the sessions, and the list of what was done."""
+"""The operator's commands: the sign-in link, sessions, and the list of actions."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Several wallets of one bot, each proven: added, removed, and nobody else's."""
+"""Several proven wallets of one bot: added and removed, without affecting other bots' wallets."""
 
 import threading
 

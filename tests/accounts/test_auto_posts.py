@@ -1,5 +1,5 @@
-"""A bot telling its own trades: only those that arrived after its owner asked for it, once
-each, in words whose numbers are facts.
+"""Automatic posts about a bot's trades: only trades that arrived after the owner turned them on,
+once each, and with numbers from the facts only.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""Several wallets of one bot: each has its own ledger, the bot's numbers are their sums, and what
-they exchange in one transaction has no price.
+"""Several wallets of one bot: each has its own ledger, the bot's numbers are their sums, and
+exchanges between them in one transaction aren't priced.
 """
 
 import random

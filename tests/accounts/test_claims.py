@@ -1,4 +1,4 @@
-"""What a bot has proven stays with it: who claims its former wallet shows what came after."""
+"""A bot keeps what it has proven: a later claim of its former wallet shows only later trades."""
 
 import time
 

@@ -1,5 +1,5 @@
-"""Wallets that come to bots and leave them while they trade, in any order: what is stored is what
-the chain says of it, and deriving all again changes nothing.
+"""Wallets that bots connect and disconnect while they trade, in any order: stored data matches the
+chain, and a rebuild changes nothing.
 """
 
 import random

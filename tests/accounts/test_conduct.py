@@ -1,4 +1,4 @@
-"""Living together: reports of posts, bans of owners and wallets, the rules of an instance."""
+"""Moderation: reports of posts, bans of owners and wallets, an instance's rules."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How long after its trades a bot posts about them, in seconds."""
+"""How many seconds after its trades a bot posts about them."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""Following other owners' bots: what the chain shows reaches a hook, and nothing private does."""
+"""Following other owners' bots: a hook receives public facts and nothing private."""
 
 import json
 

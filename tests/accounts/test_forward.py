@@ -1,4 +1,4 @@
-"""The forward record as it is stored: what a wallet did since a bot attached it."""
+"""The stored forward record: what a wallet did since a bot attached it."""
 
 import random
 

@@ -1,8 +1,8 @@
-"""What a bot sends to a Discord webhook becomes a post; the key in its address opens nothing else.
+"""Discord webhook messages become posts; the key in the address can't do anything else.
 
-The payloads have the shapes that four public programs for Solana send: fortuneofweb3/ks-sidecar
-(fields with a masked link), xatxay/solana-wallet-tracker (the link is the title's),
-Stonks-Luma-Liberty/GuiltySpark (a moment among the fields), and one that sends words alone.
+The payloads have the shapes that four public Solana programs send: fortuneofweb3/ks-sidecar (fields
+with a masked link), xatxay/solana-wallet-tracker (the title has the link),
+Stonks-Luma-Liberty/GuiltySpark (a time in the fields), and one that sends only text.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""Key texts, what a key opens and for how long, and that only twenty work at a time."""
+"""API keys: their format, permissions and lifetime, and the limit of twenty active ones."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""The last poll at a wallet that was given up: a loss of its last second counts like any other."""
+"""The last poll of a disconnected wallet: a loss in its last second counts like any other."""
 
 import pytest
 from lookout import BEGIN, watch

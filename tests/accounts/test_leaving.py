@@ -1,4 +1,4 @@
-"""Leaving: the archive of an account, and its deletion."""
+"""Leaving: the owner's archive, and deletion."""
 
 import csv
 import io

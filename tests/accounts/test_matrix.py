@@ -1,6 +1,4 @@
-"""Who may do what: every route, asked by everybody. The table names each route; a new one has to be
-put into it.
-"""
+"""Permissions: every route, requested by every kind of caller. Add new routes to the table."""
 
 import pytest
 from service import NOW, address, make_season

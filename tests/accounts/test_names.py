@@ -1,4 +1,4 @@
-"""Names: what one may hold, and which two nobody could tell apart."""
+"""Names: allowed characters, and names too similar to tell apart."""
 
 # Letters that look like others are what this file is about.
 

@@ -1,4 +1,4 @@
-"""Hooks and inbox keys on the tab Manage bot: who may, what is shown once, what is never shown."""
+"""Hooks and inbox keys on the tab Manage bot: permissions, what is shown once, what never is."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Posts of paper traders, which readers report and the operator hides as those of bots."""
+"""Posts of paper traders can be reported and hidden like those of bots."""
 
 import csv
 import io

@@ -1,5 +1,5 @@
-"""POST /api/v1/posts: one event is one post for ever, every refusal stores nothing, and only what
-was observed verifies.
+"""POST /api/v1/posts: one event is always one post, a rejected post stores nothing, and only
+observed trades verify a post.
 """
 
 import threading

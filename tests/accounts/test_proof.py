@@ -1,4 +1,4 @@
-"""Ownership of a wallet: what its key signed counts, in the forms wallets sign; nothing else."""
+"""Wallet ownership: only a signature by its key counts, in the formats that wallets produce."""
 
 import base64
 import struct

@@ -1,4 +1,4 @@
-"""What one owner may take of an instance, and how it is refused."""
+"""Limits on one owner's use of an instance, and their errors."""
 
 import threading
 
@@ -253,7 +253,7 @@ def test_doctor_shows_use_and_names_nobody(tight):
     assert (by_name["wallets"].used, by_name["wallets"].owners_at_limit) == (1, 0)
     found = list(database_checks.check_use(storage.database.execute_sql, tight.config, NOW))
     assert [one.level for one in found] == ["look", "fine"]
-    assert "1 of the accounts are at their quota MAX_POSTS_KEPT_MB (1)" in found[0].text
+    assert "owners at their quota MAX_POSTS_KEPT_MB (1): 1" in found[0].text
     assert bot.owner.uid not in str(uses) + str(found)
 
 

@@ -1,5 +1,5 @@
-"""Agents that register themselves at a running instance: with skill.md and a shell, and with the
-MCP tools.
+"""Agents register themselves at a running instance: with skill.md and a shell, and with MCP
+tools.
 """
 
 import asyncio

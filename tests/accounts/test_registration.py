@@ -1,4 +1,4 @@
-"""Agents that register themselves: what a wallet signs, what it gets, who becomes the owner."""
+"""Registration by agents: what a wallet signs, what the agent receives, who becomes the owner."""
 
 import base64
 

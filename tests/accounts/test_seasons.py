@@ -1,4 +1,4 @@
-"""Seasons: terms, who takes part, standings, freezing, and what an audit says of them."""
+"""Seasons: terms, participants, standings, freezing, and audits."""
 
 import orjson
 import pytest

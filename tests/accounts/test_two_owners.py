@@ -1,6 +1,6 @@
-"""No reader sees what belongs to another one: every GET route, asked in turns by two owners, a
+"""Readers never see each other's private data: every GET route, requested in turn by two owners, a
 program with each owner's key, and a reader without a session. Nothing is written between requests,
-so a cache that ignores the reader would answer with another's page.
+so a cache that ignores the reader would return another reader's page.
 """
 
 import re

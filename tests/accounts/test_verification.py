@@ -1,4 +1,4 @@
-"""What observation says of a post, and when it is asked again."""
+"""How observation judges a post, and when a judgment is repeated."""
 
 import orjson
 import pytest

@@ -1,5 +1,5 @@
-"""What a post is verified for, told alike by the service, by `doctor --deep` and by an audit: of
-one wallet, and of two of one bot.
+"""What verifies a post, with equal results from the service, `doctor --deep` and an audit, for one
+wallet and for two of one bot.
 """
 
 import ground

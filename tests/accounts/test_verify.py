@@ -1,4 +1,4 @@
-"""When a post's signature stands for a trade: each kind, flag and mint (docs/verified.md)."""
+"""When a post's signature counts as a trade: each kind, flag and mint (docs/verified.md)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`app.py mcp`, asked by the official client over stdin and stdout, beside a running server."""
+"""`app.py mcp` with the official client over stdin and stdout, next to a running server."""
 
 import asyncio
 import json

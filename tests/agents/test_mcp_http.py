@@ -1,4 +1,4 @@
-"""POST /mcp, asked by the official client over HTTP and by hand."""
+"""POST /mcp with the official client over HTTP, and with handwritten requests."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Amounts as text: nothing is rounded, nothing is a float."""
+"""Amounts as text: never rounded, never floats."""
 
 from chain.amounts import exact, show_lamports, sol
 

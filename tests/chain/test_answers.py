@@ -1,4 +1,4 @@
-"""What nodes answer, from JSON to plain values; anything else is refused in words."""
+"""Nodes' responses, from JSON to plain values; invalid ones are rejected with a reason."""
 
 import base64
 

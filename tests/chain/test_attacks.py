@@ -1,5 +1,5 @@
-"""Histories made to deceive, by somebody who has read the accounting rules, and next to each one an
-honest twin that keeps its result: see attacks.txt, and histories.py for how to read it.
+"""Deceptive histories by someone who knows the accounting rules, each next to an honest twin that
+keeps its result. See attacks.txt, and histories.py for its format.
 """
 
 import re

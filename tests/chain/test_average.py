@@ -1,4 +1,4 @@
-"""The average cost beside first in, first out: small ledgers by hand, and what must always hold."""
+"""Average cost next to first in, first out: small ledgers by hand, and invariants."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The chain of balances: what was there before the first transaction, and gaps between them."""
+"""The chain of balances: holdings before the first transaction, and gaps between transactions."""
 
 from teller import FEE, RENT, USDC, Teller, rebuild, show
 

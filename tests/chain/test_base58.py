@@ -1,4 +1,4 @@
-"""Base58: the vectors of the Internet draft and of Bitcoin, round trips, and what is refused."""
+"""Base58: vectors of the Internet draft and of Bitcoin, round trips, and invalid input."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Order inside a slot, the closing check, and what may be said of how whole a history is."""
+"""Order within a slot, the closing check, and claims about how complete a history is."""
 
 import itertools
 import random

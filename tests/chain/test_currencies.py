@@ -1,4 +1,4 @@
-"""DATA_DIR/currencies.csv: a stablecoin that an operator adds is money like USDC."""
+"""DATA_DIR/currencies.csv: a stablecoin that an operator adds works like USDC."""
 
 import ground
 import pytest

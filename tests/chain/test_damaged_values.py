@@ -1,6 +1,5 @@
-"""JSON text that cannot be read, in any column of any table, as after a fault of a disk: it shows
-as null with a reason, or its row is left out. Every answer is still an answer, and what is told of
-everybody else stays the same.
+"""Unreadable JSON text, in any column of any table, as after a disk fault: it shows as null with a
+reason, or its row is left out. Every request still gets a response, and other data is unaffected.
 """
 
 import time

@@ -1,7 +1,7 @@
-"""Histories made to deceive by somebody who has read the rules: what comes in hides behind what a
-pool lost to others, behind what was paid back, behind an address that was paid for before.
+"""Deceptive histories by someone who knows the rules: income hidden behind others' losses to a
+pool, behind repayments, or behind an address that was paid earlier.
 
-Ada sells 1 CAT for 200,000 lamports, or 195,000 after the fee; all else is no proceeds of hers.
+Ada sells 1 CAT for 200,000 lamports, or 195,000 after the fee. Nothing else is proceeds.
 """
 
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""What one transaction did to a wallet, or to two of one owner: every field worked out by hand."""
+"""One transaction's effect on a wallet, or on two of one owner: every field computed by hand."""
 
 from dataclasses import asdict
 

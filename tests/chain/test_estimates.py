@@ -1,4 +1,4 @@
-"""What open positions may be worth, in lamports: an estimate with its age and source."""
+"""Estimated values of open positions, in lamports, with age and source."""
 
 import re
 

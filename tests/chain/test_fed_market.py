@@ -1,8 +1,8 @@
-"""Trades whose pool another wallet fills up, or whose price another wallet helps to pay, in the
-same transaction; and honest ones that look like them.
+"""Trades in which another wallet fills the pool or helps to pay the price, in the same transaction;
+and honest trades that look alike.
 
 Ada sells 100 CAT for 50 SOL or 50 USDC, or buys 100 CAT for 2 SOL. Her friend has 100 SOL; a puppet
-is an account of a program that nobody knows.
+is an account of an unknown program.
 """
 
 from contextlib import nullcontext

@@ -1,5 +1,5 @@
-"""A loan that is taken and repaid in the same transaction is a cost of the trade, no second kind;
-loans that hide a gift, a deposit or a debt stay what cannot be told.
+"""A loan taken and repaid in one transaction is a cost of the trade, not a second kind. Loans that
+hide a gift, a deposit or a debt stay unexplained.
 
 Ada borrows 10, buys 100 CAT with 10, sells them for 12 elsewhere, and repays 10 and a fee.
 """

@@ -1,5 +1,5 @@
-"""Ordinary and odd histories, written from the accounting rules alone: see ordinary.txt, and
-histories.py for how to read it.
+"""Ordinary and odd histories, written from the accounting rules only. See ordinary.txt, and
+histories.py for its format.
 """
 
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""`doctor --deep`: whatever is changed behind the books' back, in tables or in the bytes of the
-file, is named.
-"""
+"""`doctor --deep` reports every change made directly in tables or in the file's bytes."""
 
 import contextlib
 import random

@@ -1,4 +1,4 @@
-"""What native instructions move: a node's decoding and the bytes give the same Operation."""
+"""What native instructions move: a node's decoding and raw bytes give the same Operation."""
 
 import struct
 

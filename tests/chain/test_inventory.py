@@ -1,6 +1,6 @@
-"""What a wallet holds, piece by piece: lots and slices, escrows, what swaps carry over, and the
-average cost beside. `(10, 100, "x")` is ten units that cost 100 lamports and came by x; each test
-tells its arithmetic.
+"""A wallet's holdings in detail: lots and slices, escrows, costs carried over by swaps, and average
+cost. `(10, 100, "x")` is ten units that cost 100 lamports and arrived in x. Each test shows its
+arithmetic.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Kinds of transactions: every row of truth.csv, and each rule on receipts made up for it."""
+"""Kinds of transactions: every row of truth.csv, and each rule on made-up receipts."""
 
 import csv
 import json

@@ -1,5 +1,5 @@
-"""The ledger of a wallet: orders, what each transaction made, recorded wallets, and what must be
-true in every money and every view.
+"""A wallet's ledger: orders, each transaction's result, recorded wallets, and invariants for every
+currency and view.
 """
 
 import math

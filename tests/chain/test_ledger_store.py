@@ -1,5 +1,5 @@
-"""From stored entries to rows: whatever order receipts came in, and however often they were booked,
-the same bytes stand there.
+"""From stored entries to rows: the stored bytes don't depend on the order of arrival or on how
+often receipts are booked.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Lots and slices of them: what a part of a lot costs, and who knows it."""
+"""Lots and slices: the cost of a part of a lot, and since when it is known."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""Mint accounts: the recorded ones as their bytes say, and hand-made ones for what was not
-recorded.
-"""
+"""Mint accounts: recorded ones, and handmade ones for cases that weren't recorded."""
 
 import base64
 import csv

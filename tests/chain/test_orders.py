@@ -1,9 +1,9 @@
-"""Orders that a keeper fills through a pool, which have results, and fills out of a pocket, which
-have none.
+"""Orders that a keeper fills through a pool, which have results, and fills from the keeper's own
+funds, which don't.
 
 Ada bought 1,000 CAT for 10 SOL (and the fee). Her order sells 400 of them, which cost 4 SOL (and
-2,000 lamports), for 5 SOL; or it spends 4 SOL for 400 CAT. What the pool pays more, the keeper
-keeps.
+2,000 lamports), for 5 SOL; or it spends 4 SOL for 400 CAT. The keeper keeps anything more that the
+pool pays.
 """
 
 import pytest

@@ -1,4 +1,6 @@
-"""What two wallets of one bot exchange in one transaction has no price; what they do alike has."""
+"""Exchanges between two wallets of one bot in one transaction aren't priced; parallel trades
+are.
+"""
 
 import pytest
 

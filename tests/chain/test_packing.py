@@ -1,4 +1,4 @@
-"""Transactions and entries are packed with a checksum and come back as they were."""
+"""Transactions and entries are packed with a checksum and unpacked unchanged."""
 
 import threading
 import zlib

@@ -1,7 +1,7 @@
 """Money that a wallet leaves on an order book and gets back next to a trade; honest trades there.
 
-Ada bought 100 CAT for 1 SOL (and the fee): 1 CAT cost 10,000,050 lamports. A CAT is worth 200,000
-lamports on the market.
+Ada bought 100 CAT for 1 SOL (and the fee): 1 CAT cost 10,000,050 lamports. The market price of a
+CAT is 200,000 lamports.
 """
 
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""The program table: what is in it, and what an operator adds to it."""
+"""The program table: its contents, and an operator's additions."""
 
 import csv
 import datetime

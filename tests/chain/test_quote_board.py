@@ -1,4 +1,4 @@
-"""The leaderboard in a stablecoin: the rules of the one in SOL, over other ledgers."""
+"""The leaderboard in a stablecoin: the same rules as in SOL, on other ledgers."""
 
 import html
 import random

@@ -1,5 +1,5 @@
-"""What wallets did in stablecoins, as it is stored: whatever order transactions came in the same
-rows, no row in SOL another one, and whatever is changed behind the books' back named and mended.
+"""Stored stablecoin trades: the order of arrival doesn't change the rows, rows in SOL are
+unaffected, and direct changes are reported and repaired.
 """
 
 import random

@@ -1,5 +1,5 @@
-"""Receipts: both encodings of real ones give the numbers of truth.csv; whatever is not whole is
-refused.
+"""Receipts: both encodings of real ones give the numbers in truth.csv; incomplete ones are
+rejected.
 """
 
 import copy

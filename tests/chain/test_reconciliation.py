@@ -1,5 +1,5 @@
-"""Books that close to the lamport: what became of a wallet's money, item by item, against small
-ledgers worked out by hand, an oracle written apart, the recorded history and every real receipt.
+"""Books that balance to the lamport: where a wallet's money went, item by item, checked against
+small handmade ledgers, an independent oracle, the recorded history and every real receipt.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""Asking nodes: pace, preference, rests, deadlines, and every way an answer can be none. A server
-on loopback says what the test tells it to.
+"""Requests to nodes: pace, preference, pauses, deadlines, and every kind of unusable response. A
+loopback server sends what the test tells it to.
 """
 
 import base64

@@ -1,6 +1,6 @@
-"""What a transaction makes: a sale takes the oldest lots, a swap carries their cost, and what is no
-trade has no result. Each test tells its arithmetic: `10@100` is ten units that cost 100 lamports
-together, `@?` a cost that nobody observed.
+"""A transaction's result: a sale uses the oldest lots, a swap carries their cost, and non-trades
+have no result. Each test shows its arithmetic: `10@100` is ten units that cost 100 lamports in
+total, `@?` an unknown cost.
 """
 
 import pytest

@@ -1,7 +1,8 @@
-"""Ledgers in stablecoins: the rules of docs/results.md with another money, small ledgers worked out
-by hand, an oracle written apart, real receipts and the recorded history.
+"""Ledgers in stablecoins: the rules of docs/results.md with another currency, small handmade
+ledgers, an independent oracle, real receipts and the recorded history.
 
-`Q` is the money here, `K` another stablecoin. `10@100` is ten units that cost 100 raw units of Q.
+`Q` is the currency here, `K` another stablecoin. `10@100` is ten units that cost 100 raw units of
+Q.
 """
 
 import json

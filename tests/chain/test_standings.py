@@ -1,5 +1,5 @@
-"""Standings: stored or worked out by who reads, the board is the same; what they are made of makes
-them forgotten.
+"""Standings: the board is the same whether stored or computed by the reader, and changes invalidate
+it.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
-"""Killed, locked out, without disk, with two workers: in the end the ledger is the same, byte for
-byte.
+"""Killed, locked out, without disk space, with two workers: in the end the ledger is identical,
+byte for byte.
 """
 
 import contextlib

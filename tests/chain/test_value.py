@@ -1,8 +1,8 @@
-"""Value that came from a market, and value that only stands beside one: histories made to deceive,
-each valid by the rules of the chain, and honest ones that look like them.
+"""Value that came from a market, and value that only arrived at the same time: deceptive histories,
+each valid by the chain's rules, and honest ones that look alike.
 
-Amounts of every case are worked out in its comments. `FEE` is 5,000 lamports, a token account's
-rent 2,039,280; ada is the wallet.
+Comments show each case's arithmetic. `FEE` is 5,000 lamports, a token account's rent 2,039,280; ada
+is the wallet.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What is stored of a trade's value and of where the money went: columns and running totals."""
+"""The stored value of trades and where the money went: columns and running totals."""
 
 import json
 import random

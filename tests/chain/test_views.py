@@ -1,4 +1,4 @@
-"""Views of a ledger: what a wallet did since a bot attached it, apart from what it did before."""
+"""Views of a ledger: a wallet's record since a bot attached it, apart from its earlier record."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace

@@ -1,6 +1,4 @@
-"""What the fake node answers has the types of the wire, as another library declares them
-(solders).
-"""
+"""The fake node's responses have the wire types that another library (solders) declares."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""Positions, the worst case and the signs: small ledgers worked out by hand, the histories made to
-deceive with their honest twins, and an oracle that reads the whole history at once.
+"""Positions, the worst case and warning signs: small handmade ledgers, deceptive histories with
+honest twins, and an oracle that reads the whole history at once.
 """
 
 from collections import Counter

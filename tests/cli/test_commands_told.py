@@ -1,4 +1,4 @@
-"""The command line of the book is that of the parser: every command and option, both ways."""
+"""The documented command line matches the parser: every command and option, both ways."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""Where the program was started does not matter: a checkout, an installation, a single file."""
+"""The start directory doesn't matter: for a checkout, an installation or a single file."""
 
 import contextlib
 import os

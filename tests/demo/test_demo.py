@@ -1,6 +1,4 @@
-"""The demonstration: what was recorded adds up, it is played as of now, and everything in it says
-what it is.
-"""
+"""The demo: its recording is consistent, it plays as of now, and everything is marked as a demo."""
 
 import fcntl
 import json

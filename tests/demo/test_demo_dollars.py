@@ -1,4 +1,4 @@
-"""The bot of the demonstration that pays and is paid in USDC: what it earned is seen in USDC."""
+"""The demo's USDC bot: its results are shown in USDC."""
 
 import re
 

@@ -1,5 +1,5 @@
-"""What deploy/ ships for Prometheus and Grafana: rules that fire when they should, panels over
-metrics that there are.
+"""deploy/'s Prometheus and Grafana files: rules fire when they should, and panels use existing
+metrics.
 """
 
 import json

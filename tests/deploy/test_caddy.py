@@ -1,5 +1,5 @@
-"""deploy/Caddyfile, in front of a real server: at the root of a host and below a path, which Caddy
-passes on or strips. It is asked what nginx is asked, and must say the same.
+"""deploy/Caddyfile in front of a real server: at a host's root and below a path, which Caddy passes
+on or strips. The same requests as for nginx must get the same responses.
 """
 
 import os

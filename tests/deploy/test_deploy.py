@@ -1,5 +1,5 @@
-"""What deploy/ ships, each by its own tool: the compose file by podman-compose, Litestream's
-settings by Litestream, which copies a running server's database and brings it back.
+"""deploy/'s files, each with its own tool: the compose file with podman-compose, Litestream's
+settings with Litestream, which copies a running server's database and restores it.
 """
 
 import json

@@ -1,6 +1,4 @@
-"""What stands before the program: `make`, which sets up .venv, and the Dockerfile. No network is
-asked.
-"""
+"""Setup before the program runs: `make`, which sets up .venv, and the Dockerfile. No network."""
 
 import hashlib
 import io
@@ -88,7 +86,7 @@ def clone(tmp_path: Path, environment: Path) -> Clone:
 def test_a_first_run_that_fails_spoils_no_later_one(clone: Clone) -> None:
     for _ in range(2):
         failed = clone.make("run")
-        assert failed.returncode != 0 and "could not be installed" in failed.stderr
+        assert failed.returncode != 0 and "Couldn't install the packages" in failed.stderr
         assert "it runs" not in failed.stdout
     clone.publish()
     done = clone.make("run")

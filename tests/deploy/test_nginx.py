@@ -1,4 +1,4 @@
-"""deploy/nginx.conf, in front of a real server: at the root of a host and below a path, which nginx
+"""deploy/nginx.conf in front of a real server: at a host's root and below a path, which nginx
 passes on or strips.
 """
 

@@ -1,4 +1,6 @@
-"""Tables and evidence: few at once for an address and in all, counted by what they read."""
+"""Tables and evidence: limits on concurrent requests per address and in total, by what they
+read.
+"""
 
 import pytest
 from service import Service, address

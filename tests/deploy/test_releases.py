@@ -1,4 +1,4 @@
-"""What makes a release: the tag, its notes, and workflows that can do no more than they must."""
+"""Releases: the tag, its notes, and workflows with minimal permissions."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""An audit names whatever was changed, and accuses nobody for what the auditor's node lacks."""
+"""An audit reports every change, and no false differences when the auditor's node lacks data."""
 
 import copy
 import hashlib

@@ -1,4 +1,4 @@
-"""What the command `audit` refuses before it begins."""
+"""Arguments that the command `audit` rejects before it starts."""
 
 import pytest
 

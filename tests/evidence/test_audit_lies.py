@@ -1,6 +1,6 @@
-"""An operator edits the tables that pages are made of: the audit names each lie by its field.
+"""An operator edits the tables behind the pages: the audit reports each lie by its field.
 
-docs/check.md lists the same lies, and those that no audit can see.
+docs/check.md lists the same lies, and those that audits can't see.
 """
 
 import re

@@ -1,6 +1,4 @@
-"""An audit compares posts with the log: what was changed by hand is named, and what nobody can
-know accuses nobody.
-"""
+"""An audit compares posts with the log: it reports manual changes, and no false differences."""
 
 import shutil
 from types import SimpleNamespace

@@ -1,5 +1,5 @@
-"""A wallet whose stored coverage cannot be read, as after a fault of a disk: that is its own
-trouble, which the doctor names and the next poll, or `rebuild`, mends.
+"""A wallet with unreadable coverage, as after a disk fault: only that wallet is affected, the
+doctor reports it, and the next poll or `rebuild` repairs it.
 """
 
 import html

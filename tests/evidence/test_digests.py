@@ -1,4 +1,4 @@
-"""Digests of evidence in the log: one for each wallet, where it changed."""
+"""Digests of evidence in the log: one for each wallet whose evidence changed."""
 
 import json
 

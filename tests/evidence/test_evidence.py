@@ -1,4 +1,4 @@
-"""Documents of evidence: what is claimed of a bot, complete, paged, named by digests."""
+"""Evidence documents: all claims about a bot, paged and named by digests."""
 
 import hashlib
 import random

@@ -1,6 +1,7 @@
-"""A node misbehaves on the wire: the ledger is the fault-free one, and an audit accuses nobody.
+"""A node misbehaves on the wire: the ledger equals the one without faults, and an audit reports no
+differences.
 
-The default run takes samples of one wallet. With `--full`: each of the 33 faults alone and all
+The default run samples one wallet. With `--full`: each of the 33 faults separately and all
 together, three seeds, three wallets.
 """
 

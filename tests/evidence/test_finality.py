@@ -1,5 +1,5 @@
-"""Finality takes as long as it takes: 13 s, 150 ms, or ten minutes of standing still and then a
-jump. What is said stays true, and doctor tells which chain it is.
+"""Finality times vary: 13 s, 150 ms, or a ten-minute stall and then a jump. All statements stay
+true, and doctor reports which chain it is.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Nodes that lie: forged transactions are refused, or caught by the chain of balances."""
+"""Nodes that lie: forged transactions are rejected, or caught by the chain of balances."""
 
 import pytest
 from node import Chain, FakeNode

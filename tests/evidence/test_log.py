@@ -1,4 +1,4 @@
-"""The log: each write's leaf, and what strangers can fetch of it."""
+"""The log: each write's leaf, and what anyone can fetch of it."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""`doctor --deep` names what was changed behind the log's back: posts, wallets, leaves."""
+"""`doctor --deep` reports changes that differ from the log: posts, wallets, leaves."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""When a bot is said to have held which wallets is as it was logged, or it is named."""
+"""The times at which bots had wallets match the log, or are reported."""
 
 import pytest
 from auditing import ask_service, audit_log, show_early

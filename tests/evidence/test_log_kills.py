@@ -1,5 +1,5 @@
 """Two processes post at once and are killed with -9 at any moment: log and tables agree afterwards,
-and nothing that was acknowledged is missing.
+and no acknowledged post is missing.
 """
 
 import json

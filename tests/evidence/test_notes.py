@@ -1,4 +1,4 @@
-"""Signed notes: held against the published vectors of C2SP signed-note and Go's sumdb/note."""
+"""Signed notes, checked against the published vectors of C2SP signed-note and Go's sumdb/note."""
 
 import base64
 

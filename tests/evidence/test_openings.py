@@ -1,4 +1,4 @@
-"""Which logs are opened when: the first one, and others after a lost key or a restore."""
+"""When logs are opened: the first one, and others after a lost key or a restore."""
 
 import json
 

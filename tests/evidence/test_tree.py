@@ -1,5 +1,5 @@
-"""The Merkle tree: held against the published vectors of RFC 6962's reference implementation, and
-against pymerkle, which was written by others.
+"""The Merkle tree, checked against the published vectors of RFC 6962's reference implementation and
+against the independent pymerkle.
 """
 
 import pymerkle

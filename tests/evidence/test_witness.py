@@ -1,5 +1,5 @@
-"""The witness: what continues is cosigned; a fork, a rollback, a cut tile and an edited leaf are
-told; nonsense and silence accuse nobody.
+"""The witness cosigns consistent checkpoints; it reports a fork, a rollback, a truncated tile and
+an edited leaf; nonsense and silence don't raise an alarm.
 """
 
 import http.server

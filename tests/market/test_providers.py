@@ -1,4 +1,4 @@
-"""What DexScreener and GeckoTerminal say, read exactly; and what they do wrong, told in words."""
+"""Responses of DexScreener and GeckoTerminal, parsed exactly; invalid ones are described."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The market as a table: what prices did, which row comes first, which is left out."""
+"""The market as a table: price changes, sorting and filters."""
 
 import html
 import re

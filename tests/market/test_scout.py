@@ -1,5 +1,5 @@
-"""The scout over a market of its own: what it finds, keeps, marks, forgets, and what providers
-cannot do to it.
+"""The scout with its own market: what it finds, keeps, marks and deletes, and what providers can't
+do to it.
 """
 
 import json

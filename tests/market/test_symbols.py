@@ -1,4 +1,4 @@
-"""Symbols of tokens: a stranger's token never passes for a well-known one, wherever it is shown."""
+"""Token symbols: no other token can pass for a well-known one, wherever it is shown."""
 
 import orjson
 import pytest

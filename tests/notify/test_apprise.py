@@ -1,4 +1,4 @@
-"""APPRISE_URLS: what the operator's settings send, by the outbox of the hooks."""
+"""APPRISE_URLS: the messages of the operator's settings, sent by the hooks' outbox."""
 
 import importlib.util
 import json

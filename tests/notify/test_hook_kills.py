@@ -1,5 +1,5 @@
-"""A server killed with -9 while it delivers: each event that was accepted reaches the receiver, in
-order, and one that is sent again has the id it had.
+"""A server killed with -9 while it delivers: each accepted event reaches the receiver, in order,
+and a resent one keeps its ID.
 """
 
 import http.client

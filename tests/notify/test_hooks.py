@@ -1,4 +1,4 @@
-"""What goes out: who is told, of what, in which order, and what a receiver can do about it."""
+"""Hooks: who receives which events in which order, and how receivers can influence it."""
 
 import base64
 import functools

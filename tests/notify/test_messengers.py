@@ -1,5 +1,5 @@
-"""Each messenger as its own service behaves and misbehaves, played by a receiver on this machine:
-what it is sent, and what its answers do.
+"""Each messenger, simulated by a local receiver with its real behavior and misbehavior: the
+messages it gets, and the effects of its responses.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""getTransactionsForAddress, which some providers offer, makes a backfill faster, no more: lists
-of signatures say what to fetch, and what its answers lack is fetched one by one.
+"""getTransactionsForAddress, which some providers offer, only makes a backfill faster: lists of
+signatures decide what to fetch, and transactions missing from its responses are fetched one by one.
 """
 
 import copy

@@ -1,4 +1,6 @@
-"""What a node withheld or forgot: the gap is named, nothing false is shown, and it is repaired."""
+"""Transactions that a node withheld or lost: the gap is reported, nothing false is shown, and it is
+repaired later.
+"""
 
 import orjson
 import pytest

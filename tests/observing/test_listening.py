@@ -1,4 +1,4 @@
-"""Listening over a real socket of loopback, to a node that misbehaves."""
+"""Subscriptions over a real loopback socket, to a misbehaving node."""
 
 import contextlib
 import json

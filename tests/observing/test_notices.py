@@ -1,4 +1,4 @@
-"""What nodes send over a WebSocket, from JSON to plain values; anything else is refused."""
+"""Nodes' WebSocket messages, from JSON to plain values; invalid ones are rejected."""
 
 import pytest
 

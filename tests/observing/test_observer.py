@@ -1,5 +1,5 @@
-"""Observing: over a chain made up for the test and over the recorded one, as it grows, with
-restarts, clocks that jump and others at work beside it.
+"""Observing a made-up chain and the recorded one, as they grow, with restarts, clock jumps and
+other writers.
 """
 
 import random

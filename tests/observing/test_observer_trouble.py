@@ -1,4 +1,4 @@
-"""Trouble of one wallet harms no other, is shown, and is tried again."""
+"""A problem with one wallet doesn't affect others, is shown, and is retried."""
 
 import functools
 

@@ -1,5 +1,5 @@
-"""Quiet wallets, of which all is known: a poll reads and writes next to nothing for them, until
-nodes show something new, something waits, or somebody makes them due.
+"""Idle, synced wallets: a poll reads and writes almost nothing for them until nodes show something
+new, something is pending, or someone makes them due.
 """
 
 import orjson

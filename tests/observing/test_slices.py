@@ -1,5 +1,5 @@
-"""What a long backfill costs: the next slice is found by an index however much waits, and a tenth
-of the time goes into showing what is done.
+"""The cost of a long backfill: an index finds the next slice however much is pending, and
+publishing uses a tenth of the time.
 """
 
 import pytest

@@ -1,5 +1,5 @@
-"""Subscriptions: what is subscribed to, and that a notice makes a wallet due and nothing else. Over
-chains made up for the test, with a clock that only the test moves.
+"""Subscriptions: which there are, and that a notice only makes a wallet due. Uses made-up chains,
+and a clock that only the test moves.
 """
 
 import itertools

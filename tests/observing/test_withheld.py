@@ -1,7 +1,7 @@
-"""A node withholds one transaction of a recorded history: coverage names it, no wrong result is
-shown, and once the node lists it, the ledger is the whole one.
+"""A node withholds one transaction of a recorded history: coverage reports it, no wrong result is
+shown, and the ledger is complete once the node lists it.
 
-The default run takes a sample; `--full` withholds each transaction of three wallets once.
+The default run uses a sample; `--full` withholds each transaction of three wallets once.
 """
 
 import ground

@@ -1,5 +1,5 @@
-"""Files of DATA_DIR that this user, or the server's, cannot read or write: that is told as what it
-is, with no advice to restore a backup, and no command traces.
+"""Files in DATA_DIR that this user, or the server's, can't read or write: the message says so,
+doesn't suggest restoring a backup, and no command prints a stack trace.
 """
 
 import contextlib

@@ -1,4 +1,6 @@
-"""Trades and lots as CSV: what the interface tells, and nothing that a spreadsheet would run."""
+"""Trades and lots as CSV: the same data as the API, without anything that a spreadsheet would
+execute.
+"""
 
 import csv
 import io

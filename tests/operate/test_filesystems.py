@@ -1,4 +1,4 @@
-"""A DATA_DIR on a network filesystem is warned of, at the start and by the doctor."""
+"""The startup and the doctor warn about a DATA_DIR on a network filesystem."""
 
 from argparse import Namespace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Backups, restoring, migrations with a copy, and the doctor's sentences."""
+"""Backups, restoring, migrations with a copy, and the doctor's findings."""
 
 import argparse
 import contextlib

@@ -1,4 +1,4 @@
-"""From one file to PostgreSQL: all rows, the same ledger, and nothing half."""
+"""From a file to PostgreSQL: all rows, the same ledger, and all or nothing."""
 
 import ground
 import orjson

@@ -1,4 +1,4 @@
-"""Figures and pictures of a paper account, from equity at what its pools would pay."""
+"""A paper account's figures and charts, from equity at what its pools would pay."""
 
 import re
 from dataclasses import replace

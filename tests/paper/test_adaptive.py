@@ -1,4 +1,4 @@
-"""What closes bring about for a trader, as its diary tells it: lessons and pauses, in full."""
+"""A trader's reactions to its closes, as its diary shows them: lessons and pauses, in full."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,6 +1,6 @@
-"""Markets that a number draws: jumps, drained pools, other pairs and fees, restarts, days off.
+"""Random markets from a seed: jumps, drained pools, other pairs and fees, restarts, days off.
 
-Whatever happens, every lamport is accounted for, and a rebuild finds nothing to change.
+In all of them, every lamport is accounted for, and a rebuild finds no differences.
 """
 
 import random

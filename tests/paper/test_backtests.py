@@ -1,4 +1,4 @@
-"""Backtests: the recording that is played, what comes of it, and what looks ahead."""
+"""Backtests: the recording they replay, their results, and the look-ahead check."""
 
 import csv
 import io

@@ -1,6 +1,4 @@
-"""What is counted over closes: pauses, lessons, the comparison. Numbers are worked out beside each
-test.
-"""
+"""Statistics over closes: pauses, lessons, the comparison. Each test shows its arithmetic."""
 
 import math
 import random

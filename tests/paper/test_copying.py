@@ -1,5 +1,5 @@
-"""What a follower right behind a bot would have got: fills against exact fractions, a curve worked
-out by hand, and replays of made-up histories.
+"""What a follower right behind a bot would have received: fills against exact fractions, a handmade
+curve, and replays of made-up histories.
 """
 
 from fractions import Fraction

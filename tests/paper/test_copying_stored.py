@@ -1,5 +1,5 @@
-"""Followers as the job stores them and as readers see them. The chain is made up: its entries get
-the pools that their purchases and sales would have left.
+"""Followers as the job stores them and readers see them. The chain is made up: its entries have the
+pools that their purchases and sales would have left.
 """
 
 from contextlib import nullcontext

@@ -1,5 +1,5 @@
-"""The engine: what a round does with orders and positions. Each rule of the fill model that spans
-rounds is held here.
+"""The engine: what a round does with orders and positions. Tests each rule of the fill model that
+spans rounds.
 """
 
 from dataclasses import replace

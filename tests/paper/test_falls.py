@@ -1,5 +1,5 @@
-"""A price that falls beyond the bound: what a second provider says of it, what is stored, and what
-it does to who holds the token.
+"""A price that falls below the limit: a second provider's response, what is stored, and the effects
+on holders of the token.
 """
 
 import json

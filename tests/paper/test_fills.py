@@ -1,6 +1,4 @@
-"""The fill model amm-cp/3. The oracle beside it is written with fractions and shares no code with
-it.
-"""
+"""The fill model amm-cp/3, compared to an oracle that uses fractions and shares no code with it."""
 
 import hashlib
 from dataclasses import replace

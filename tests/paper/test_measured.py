@@ -1,4 +1,4 @@
-"""What the fill model says against what real swaps got."""
+"""The fill model, compared to what real swaps received."""
 
 import json
 from dataclasses import replace

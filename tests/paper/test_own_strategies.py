@@ -1,4 +1,6 @@
-"""Strategies of the operator's own: a file decides as a family does, and fails alone."""
+"""The operator's own strategies: a file decides like a family does, and fails without affecting
+others.
+"""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
-"""The job over tables: what a tick reads, stores, says; what a restart, an operator and a rebuild
-make of it.
+"""The job and its tables: what a tick reads, stores and posts, and the effects of a restart, an
+operator and a rebuild.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
-"""What an account, a position and its close are worth, to the lamport; and what is remembered of
-them. All by hand, without a market.
+"""The value of an account, a position and its close, to the lamport, and what is stored about them.
+All by hand, without a market.
 """
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""The strategy families: when they enter, when they leave, what they refuse. Prices are thousandths
-of a SOL, a snapshot a minute.
+"""The strategy families: when they enter, when they leave, what they refuse. Prices are in
+thousandths of a SOL, with one snapshot a minute.
 """
 
 from dataclasses import fields, replace

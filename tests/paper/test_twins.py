@@ -1,4 +1,4 @@
-"""The controls: three accounts that enter at random, to compare a trader with."""
+"""The controls: three accounts with random entries, for comparison with a trader."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
-"""Who uses the instance: a bot that posts and repeats itself, and readers that follow.
+"""The instance's users: a bot that posts and repeats itself, and readers that follow.
 
-They outlive every process of it, and know what they were told.
+They outlive all its processes, and remember what was acknowledged.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""A market for paper mode, and the trader that lives on it."""
+"""A market for paper mode, and a trader in it."""
 
 import orjson
 

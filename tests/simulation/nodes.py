@@ -1,4 +1,4 @@
-"""The nodes of a world: they lag, lie, forget, fail and are slow, until they are healed."""
+"""A world's nodes: they lag, lie, forget, fail and are slow, until they are healed."""
 
 from node import FakeNode
 

@@ -1,4 +1,4 @@
-"""Play a seed; where it fails, find the shortest prefix of its steps that does, then the fewest."""
+"""Run a seed. If it fails, find the shortest failing prefix of its steps, then the fewest steps."""
 
 import random
 from typing import NamedTuple

@@ -1,5 +1,5 @@
-"""What is done to an instance, drawn from a seed before anything happens: a prefix of the steps, or
-some of them, can be played again.
+"""The steps of a run, drawn from a seed before it starts, so that a prefix or a subset can be
+replayed.
 """
 
 from typing import Any, NamedTuple

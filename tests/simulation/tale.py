@@ -1,7 +1,7 @@
-"""What happened on the chain, and what it means: a ledger worked out from the tale itself.
+"""What happened on the chain, and its meaning: a ledger computed from the story itself.
 
-It shares nothing with chain/: it never sees a receipt. Its rules are those of docs/results.md,
-first in, first out.
+It is independent of chain/ and never sees a receipt. Its rules are those of docs/results.md, first
+in, first out.
 """
 
 from collections import defaultdict, deque

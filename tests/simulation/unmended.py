@@ -1,6 +1,6 @@
-"""Faults that were mended, made again: the simulation must find each (tests/test_simulation.py).
+"""Fixed bugs, reintroduced: the simulation must find each (tests/test_simulation.py).
 
-Each function takes pytest's monkeypatch and takes one mend out.
+Each function receives pytest's monkeypatch and removes one fix.
 """
 
 from accounts import verification

@@ -1,7 +1,7 @@
-"""An instance of Candor and all that surrounds it, in one thread, and how each step is carried out.
+"""An instance of Candor and its surroundings, in one thread, and how to perform each step.
 
-Whoever is a thread or a process of its own in reality has a connection of its own here. A step that
-a kill ends is followed by a new process over what the disk held.
+Everything that is a separate thread or process in reality has its own connection here. After a step
+that ends with a kill, a new process starts with what is on the disk.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Processes of Python that this one starts: their limits, what they inherit, and their end."""
+"""Python processes that this one starts: their limits, what they inherit, and their end."""
 
 import contextlib
 import json

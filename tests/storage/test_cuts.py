@@ -1,5 +1,5 @@
-"""Power cuts: the disk that is cut finds what programs forget, and the product forgets nothing. All
-of it, ten thousand times: `python -m bench cuts`.
+"""Power cuts: the simulated disk finds data that programs forgot to sync, and Candor loses nothing.
+For ten thousand cuts: `python -m bench cuts`.
 """
 
 import contextlib

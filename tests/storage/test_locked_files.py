@@ -1,5 +1,5 @@
-"""Files that another program locks or takes away while the server runs: what is answered, and how
-soon.
+"""Files that another program locks or removes while the server runs: its responses, and how fast
+they are.
 """
 
 import contextlib

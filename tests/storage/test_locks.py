@@ -1,4 +1,4 @@
-"""The lock that says which process runs the jobs."""
+"""The lock that decides which process runs the jobs."""
 
 import os
 import signal

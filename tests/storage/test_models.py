@@ -1,5 +1,5 @@
-"""The schema: migrations make what the models say, tables are strict, the database is set up to
-lose nothing.
+"""The schema: migrations match the models, tables are strict, and the database settings prevent
+data loss.
 """
 
 import ground

@@ -1,5 +1,5 @@
 """One database for several machines: one writer, locks that end with their session, jobs in one
-place, wallets shared out, and getting better again.
+place, shared wallets, and recovery.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-"""Counting in Redis: exact over machines, busy and never unlimited while it is away, well again by
-itself, its password nowhere.
+"""Counting in Redis: exact across machines, busy (never unlimited) while Redis is down, automatic
+recovery, and no trace of its password.
 """
 
 import json

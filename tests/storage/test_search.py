@@ -1,4 +1,4 @@
-"""Search: what a name, ticker, address, signature or words lead to, on the page and in the API."""
+"""Search results for a name, ticker, address, signature or words, on the page and in the API."""
 
 import ground
 import pytest

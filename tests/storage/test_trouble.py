@@ -1,6 +1,4 @@
-"""A full disk, a database that somebody keeps locked: what is served, what health says, what the
-log holds.
-"""
+"""A full disk, and a database that stays locked: responses, health and the log."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What was done stands beside what was said, wherever a post is shown."""
+"""What was done is next to what was said, wherever a post is shown."""
 
 import re
 from datetime import UTC, datetime

@@ -1,6 +1,4 @@
-"""The operator's pages: who gets in and for how long, what they show, what they do, and the list of
-what was done.
-"""
+"""The operator's pages: access, contents, actions, and the list of actions."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""Which request is answered next: addresses take turns, writers leave threads to readers."""
+"""Which request is served next: addresses take turns, and writers leave threads to readers."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The pages of backtests: who may play what, how much, and what they show."""
+"""The backtest pages: who may run what, how much, and what they show."""
 
 import csv
 import fcntl

@@ -1,4 +1,6 @@
-"""The forward leaderboard: picked luck takes no rank, dropped losses stay, claims stand apart."""
+"""The forward leaderboard: cherry-picked luck isn't ranked, abandoned losses stay, claims are
+separate.
+"""
 
 import re
 import time

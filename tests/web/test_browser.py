@@ -1,7 +1,7 @@
-"""The pages in a real Chromium: the newcomer's way, keyboard, no script, narrow and dark,
-accessibility, and that nothing leaves this host.
+"""The pages in a real Chromium: a newcomer's steps, keyboard, no script, narrow and dark,
+accessibility, and no requests to other hosts.
 
-Skipped, saying so, where Debian's chromium is not installed.
+Skipped with a message if Debian's chromium isn't installed.
 """
 
 import io

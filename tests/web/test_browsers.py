@@ -1,4 +1,4 @@
-"""What browsers and search engines ask every host for."""
+"""Files that browsers and search engines request from every host."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Lists are cached and never stale; a cached answer is counted and logged like a new one."""
+"""Lists are cached and never stale; a cached response is counted and logged like a new one."""
 
 import logging
 import threading

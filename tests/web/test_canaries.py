@@ -1,8 +1,8 @@
-"""Secrets pasted into every place a caller can reach, and those of the settings: afterwards no log,
-file, backup, page or error holds one.
+"""Secrets pasted into every place a caller can reach, and secrets in settings: no log, file,
+backup, page or error contains one.
 
-What is shown once by intent (a key, a recovery code, the text to sign) is the answer to its own
-request and is the only answer not searched.
+Values shown once on purpose (a key, a recovery code, the text to sign) are only in the response to
+their own request, which is the only response not searched.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""What other sites show: the card a link unfolds to, and the page that may be framed."""
+"""On other sites: a link's preview card, and the page that may be framed."""
 
 from html.parser import HTMLParser
 

@@ -1,5 +1,5 @@
-"""Numbers to coordinates: nothing is lost on the way, what is higher stands higher, and no loss is
-drawn as a gain.
+"""From numbers to coordinates: nothing is lost, higher values are higher, and losses aren't drawn
+as gains.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Claim links: a human becomes the owner of a bot that an agent registered."""
+"""Claim links: a person becomes the owner of a bot that an agent registered."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""No client holds a thread by sending, reading or saying nothing, and no address holds all
+"""No client can occupy a thread by sending, reading or idling, and no address can occupy all
 connections.
 """
 

@@ -1,5 +1,5 @@
-"""The examples, run as their users run them: one file, the standard library, against a running
-server, and against one that fails.
+"""The examples, run as users run them: one file, the standard library, against a running server,
+and against one that fails.
 """
 
 import ast

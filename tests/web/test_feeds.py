@@ -1,5 +1,5 @@
-"""Atom and JSON Feed: held to RFC 4287 and JSON Feed 1.1 by validators written here from those
-documents; labels, hostile text, conditional requests.
+"""Atom and JSON Feed, checked against RFC 4287 and JSON Feed 1.1 by validators written here from
+those documents; labels, hostile text, conditional requests.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Numbers as a reader meets them: few digits in sight, the exact value beside them."""
+"""Number formatting: few visible digits, with the exact value next to them."""
 
 import pytest
 

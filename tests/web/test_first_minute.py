@@ -1,4 +1,4 @@
-"""What somebody sees at the first start: what it does, where it serves, what is next."""
+"""What users see at the first start: what it does, its address, the next steps."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The door: who gets in where, what every answer carries, and what never leaves."""
+"""Admission: who gets in where, what every response contains, and what it never does."""
 
 import contextlib
 import json

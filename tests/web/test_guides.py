@@ -1,5 +1,5 @@
-"""skill.md and llms.txt: what they show works as it stands, they name this instance and hold
-nobody's words.
+"""skill.md and llms.txt: their examples work unchanged, they name this instance and contain no
+untrusted text.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Freed memory is given back to the system (jobs.give_back_memory), or never allocated."""
+"""Freed memory is returned to the system (jobs.give_back_memory), or never allocated."""
 
 import platform
 import subprocess

@@ -1,4 +1,4 @@
-"""Every wallet of a bot is counted, found and shown, not only the one that leads."""
+"""Every wallet of a bot is counted, found and shown, not only the primary one."""
 
 import csv
 import io

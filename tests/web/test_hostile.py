@@ -1,5 +1,5 @@
-"""Text made to harm, in every column and field that any page shows: it stays text. Once read by a
-parser, payload by payload, and once run by Chromium.
+"""Hostile text in every column and field that any page shows: it stays text. Checked by a parser,
+payload by payload, and by running it in Chromium.
 """
 
 import json

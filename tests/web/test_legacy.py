@@ -1,4 +1,4 @@
-"""The public interface of paper mode, through HTTP: shapes, labels, manners."""
+"""The public interface of paper mode over HTTP: shapes, labels, headers."""
 
 import time
 from collections import Counter

@@ -1,5 +1,6 @@
-"""Lengths before contents: what is far too long is refused before anything looks into it, and what
-is looked into costs little, whatever it says. Work is counted, not timed."""
+"""Lengths are checked first: overlong input is rejected unread, and reading the rest is cheap
+whatever it contains. Work is counted, not timed.
+"""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Trades by kind and by token: whole lists, page by page, without looking at all there is."""
+"""Trades by kind and by token: complete lists, page by page, without a full scan."""
 
 import re
 

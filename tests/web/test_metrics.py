@@ -1,4 +1,4 @@
-"""/metrics: off unless asked for, and then true in Prometheus' text format."""
+"""/metrics: off by default, and correct Prometheus text when on."""
 
 import os
 import re

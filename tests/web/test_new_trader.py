@@ -1,4 +1,4 @@
-"""Making a paper trader in the studio."""
+"""Creating a paper trader on the owner's pages."""
 
 import re
 

@@ -1,5 +1,5 @@
-"""Requests made up from the document itself: no answer is a fault of ours, and none is outside of
-what the document says.
+"""Requests generated from the OpenAPI document: no response is a server error, and all match the
+document.
 """
 
 import ground

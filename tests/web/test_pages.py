@@ -1,6 +1,4 @@
-"""The pages everybody reads, through the application: what stands on them, what never does, and how
-they page.
-"""
+"""Public pages, through the application: their contents, what they never show, and paging."""
 
 import html
 import re

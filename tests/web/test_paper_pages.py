@@ -1,4 +1,4 @@
-"""The pages of paper mode: the table of traders, what is said without prices, signs."""
+"""Paper mode's pages: the table of traders, the message when there are no prices, signs."""
 
 import re
 

@@ -1,5 +1,5 @@
 """An instance below a path (BASE_URL=https://host/candor): every link, redirect, form and address
-it gives stays below it.
+stays below it.
 """
 
 import html

@@ -1,4 +1,4 @@
-"""What a profile says of its figures, and of a history that is still loading."""
+"""A profile's text about its figures and about a history that is still loading."""
 
 import re
 

@@ -1,5 +1,5 @@
-"""A post about a sale for a stablecoin has the sale's result beside its words, wherever it is
-shown, and shows another at once.
+"""A post about a sale for a stablecoin shows the sale's result next to its words, wherever it is
+shown, and updates at once.
 """
 
 import re

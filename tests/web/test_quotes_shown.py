@@ -1,4 +1,4 @@
-"""Results in stablecoins as the interface, the pages, the tables and an agent are shown them."""
+"""Results in stablecoins in the API, pages, tables and agents' responses."""
 
 import re
 

@@ -1,5 +1,5 @@
-"""The allowance: exact over threads, processes and restarts; a refused request uses nothing up;
-headers a client can plan by.
+"""The allowance: exact across threads, processes and restarts; rejected requests don't use it;
+clients can plan by its headers.
 """
 
 import multiprocessing

@@ -1,6 +1,4 @@
-"""What reading costs: no question of a stranger walks a table, and the same answer is not made
-twice.
-"""
+"""The cost of reading: no public request scans a table, and the same response isn't made twice."""
 
 import itertools
 import re

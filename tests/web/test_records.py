@@ -1,4 +1,4 @@
-"""The forward record and the owner's counts, as the interface shows them, in lamports."""
+"""The forward record and the owner's counts in the API, in lamports."""
 
 import pytest
 from service import NOW, address

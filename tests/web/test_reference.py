@@ -1,4 +1,4 @@
-"""/docs: nothing of the interface is missing in it, and what it shows works when it is pasted."""
+"""/docs: the whole API is in it, and its examples work when pasted."""
 
 import html
 import json

@@ -1,4 +1,4 @@
-"""The risk of bots as the interface and the pages show it, in lamports and seconds."""
+"""Bots' risk in the API and on pages, in lamports and seconds."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Every statement of the interface gives the columns that the type of its rows names."""
+"""The columns of every API statement match its row type."""
 
 import sys
 import time

@@ -1,5 +1,5 @@
-"""docs/samples.md has an answer to every request, as /openapi.json describes it: tests/samples.py
-writes the page again.
+"""docs/samples.md has a response for every request, as /openapi.json describes it. tests/samples.py
+regenerates the page.
 """
 
 import json

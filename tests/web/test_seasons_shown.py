@@ -1,4 +1,4 @@
-"""Seasons as owners, the operator, readers and programs meet them."""
+"""Seasons as owners, the operator, readers and programs see them."""
 
 import pytest
 from service import NOW

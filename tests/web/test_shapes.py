@@ -1,4 +1,4 @@
-"""What the document says of answers is what is answered, both ways, over the demonstration."""
+"""Responses match the OpenAPI document in both directions, checked on the demo."""
 
 import re
 import time

@@ -1,5 +1,5 @@
-"""The public interface in any order, over the world of the simulation: hypothesis draws requests
-and forms, and what must hold is what must hold for every seed.
+"""The public API in any order, in the simulation's world: hypothesis draws requests and forms, and
+the invariants of every seed must hold.
 """
 
 import ground

@@ -1,4 +1,4 @@
-"""Small answers, answers a client has already, compressed ones, and what a query may name."""
+"""Small responses: 304s, compression, and the `fields` of a query."""
 
 import gzip
 

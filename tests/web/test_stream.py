@@ -1,5 +1,5 @@
-"""GET /api/v1/stream and since=: whatever arrives reaches every follower once, in one order,
-however often the line is cut.
+"""GET /api/v1/stream and since=: every arrival reaches every follower once, in one order, however
+often the connection breaks.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-"""What creators do, form by form: who may, what is shown once, what is kept when something is
-refused, what is stored.
+"""The owner's pages, form by form: permissions, what is shown once, what a rejected form keeps,
+what is stored.
 """
 
 import html

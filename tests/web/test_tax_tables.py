@@ -1,5 +1,5 @@
-"""Trades in the files of tax tools, worked out by hand. The columns are those that Koinly's
-universal template and rotki's generic trades import name.
+"""Trades in tax tools' formats, computed by hand. The columns are those of Koinly's universal
+template and rotki's generic trades import.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Limits that the book tells are those of the code: a bound that moves takes its sentence along."""
+"""Limits in the docs match the code."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Spam: unknown tokens that arrived without a purchase are folded away on the page of holdings, and
-stay in the API.
+"""Spam: unknown tokens that arrived without a purchase are collapsed on the holdings page, and stay
+in the API.
 """
 
 import re

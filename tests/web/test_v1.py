@@ -1,4 +1,4 @@
-"""/api/v1 as its readers see it: pages, filters, shapes, the leaderboard."""
+"""/api/v1 as its clients see it: pages, filters, shapes, the leaderboard."""
 
 import base64
 import itertools

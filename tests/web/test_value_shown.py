@@ -1,5 +1,4 @@
-"""What readers see of where value came from and where money went: interface, board, health,
-pages."""
+"""Where value came from and where money went, as readers see it: API, board, health, pages."""
 
 import html
 import re

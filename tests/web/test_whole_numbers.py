@@ -1,4 +1,4 @@
-"""Whole numbers of any length and spelling, in every parameter, path, form and body: a refusal that
+"""Whole numbers of any length and spelling, in every parameter, path, form and body: an error that
 names the field, never a 500.
 """
 

@@ -1,4 +1,4 @@
-"""What pages say: sentences and figures as a reader meets them."""
+"""The text of pages: sentences and numbers as readers see them."""
 
 import pytest
 

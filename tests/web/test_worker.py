@@ -1,5 +1,5 @@
-"""A real server and clients that mean harm: malformed bytes, dripping bodies, idle connections, a
-crowd.
+"""A real server and hostile clients: malformed bytes, slow bodies, idle connections, many
+connections.
 """
 
 import http.client

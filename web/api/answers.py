@@ -1,4 +1,4 @@
-"""JSON answers of /api/v1 as bytes: their ETags, compressed on request, and cut to `fields`."""
+"""JSON responses of /api/v1 as bytes: ETags, optional compression, and the `fields` filter."""
 
 import hashlib
 import re
@@ -23,13 +23,13 @@ Json = dict[str, Any]
 
 
 class Body:
-    """A JSON object without its last brace. What ends it may differ from answer to answer (`asOf`),
-    so the ETag and the compressed bytes are of the rest, and made once.
+    """A JSON object without its closing brace. The tail may differ between responses (`asOf`), so
+    the ETag and the compressed bytes cover only the rest and are made once.
     """
 
     def __init__(self, shown: Mapping[str, Any]) -> None:
         written = orjson.dumps(shown)
-        # orjson's bytes hold a block of up to ten times their length until they are freed.
+        # Until freed, orjson's bytes hold a block up to ten times their length.
         self.raw = bytes(memoryview(written)[:-1])
         self.tag = f'W/"{hashlib.blake2b(self.raw, digest_size=12).hexdigest()}"'
         self._packed: bytes | None = None
@@ -37,7 +37,7 @@ class Body:
     def pack(self, end: bytes) -> bytes:
         if self._packed is None:
             deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-            # A full flush ends on a byte, and what follows refers to nothing before it.
+            # A full flush ends on a byte boundary, and what follows doesn't refer back past it.
             self._packed = deflate.compress(self.raw) + deflate.flush(zlib.Z_FULL_FLUSH)
         rest = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         checksum = zlib.crc32(end, zlib.crc32(self.raw))
@@ -54,11 +54,11 @@ class Body:
 
 
 def answer(body: Body, end: bytes = b"}") -> Response:
-    """Answer with an object, compressed if the client accepts it, or with 304."""
+    """Respond with an object, compressed if the client accepts that, or with 304."""
     headers = {**FRESH, "ETag": body.tag}
     if body.tag in request.headers.get("If-None-Match", ""):
         return Response(status=304, headers=headers)
-    # A demonstration marks the object first.
+    # Demo mode marks the object first.
     if len(body.raw) < MIN_PACKED_BYTES or find_app().settings.demonstration or not accepts_gzip():
         return JsonResponse(body.raw + end, 200, headers)
     return JsonResponse(body.pack(end), 200, {**headers, "Content-Encoding": "gzip"})
@@ -70,7 +70,6 @@ def accepts_gzip() -> bool:
 
 
 def pack_response(response: Response) -> Response:
-    """Compress a JSON route's own response."""
     is_packed = "Content-Encoding" in response.headers or response.is_streamed
     if is_packed or response.mimetype != "application/json" or not accepts_gzip():
         return response
@@ -84,8 +83,8 @@ def pack_response(response: Response) -> Response:
 
 # ---- fields= -------------------------------------------------------------------------------------
 def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
-    """Return the names in `fields`, in the shape's order, or None without it. Raises Problem for an
-    unknown name.
+    """Return the names in `fields` in the shape's order, or None if it's missing. Raises Problem
+    for an unknown name.
     """
     if text is None:
         return None
@@ -108,16 +107,16 @@ def _keep(shown: Mapping[str, Any], fields: Collection[str]) -> Json:
     return {name: shown[name] for name in fields if name in shown}
 
 
-# ---- answers of the routes without a key ---------------------------------------------------------
-# Members that only change with the clock. Quotes inside text are escaped, so no text matches.
+# ---- responses of the routes without a key -------------------------------------------------------
+# Members that change only with the clock. Quotes inside text are escaped, so text never matches.
 PASSING = re.compile(
     rb'"(?:asOf|markAgeSeconds|ageSeconds|lagSeconds|heartbeatAt)":(?:"[^"]*"|[^",{}\[\]]+)'
 )
 
 
 def respond(shown: dict[str, Any], status: int = 200) -> AnyResponse:
-    """Return JSON, or 304. The ETag ignores members that only change with the clock; it is weak,
-    because `asOf` differs between equal ones.
+    """Return JSON, or 304. The ETag ignores members that change only with the clock. It is weak,
+    because `asOf` differs between equal responses.
     """
     body = orjson.dumps(shown)
     return finish(body, hashlib.blake2b(PASSING.sub(b"", body), digest_size=16), status)

@@ -1,4 +1,4 @@
-"""What a query may say, as values; Problem 400 names the argument that cannot be accepted."""
+"""Query parameters as values. A bad value raises Problem 400 and names the parameter."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ Word = TypeVar("Word", bound=str)
 
 
 def read_address(args: Args, name: str) -> str | None:
-    """Return a base58 address of the query, or None where it is not given."""
+    """Return the base58 address from the query, or None if it's missing."""
     text = args.get(name)
     if text is not None and not is_base58(text, 32):
         raise refuse(name, "must be base58 of 32 bytes")
@@ -20,8 +20,8 @@ def read_address(args: Args, name: str) -> str | None:
 
 
 def read_bot(args: Args) -> str | None:
-    """Return the bot's id of the query, or None where it is not given. An empty one is a mistake of
-    the caller's, who would otherwise take the trades of all for those of one.
+    """Return the bot ID from the query, or None if it's missing. An empty ID is an error: otherwise
+    the caller would mistake everyone's trades for those of one bot.
     """
     text = args.get("botId")
     if text == "":
@@ -30,7 +30,7 @@ def read_bot(args: Args) -> str | None:
 
 
 def read_choice(args: Args, name: str, allowed: Collection[Word], default: Word) -> Word:
-    """Return one of the allowed words; Problem where the query has another one."""
+    """Return the query's choice from an allowed set. Raises Problem for any other value."""
     text: Any = args.get(name, default)
     if text not in allowed:
         raise refuse(name, f"must be one of: {', '.join(allowed)}")
@@ -47,7 +47,6 @@ def read_whole(args: Args, name: str, least: int, most: int, default: int | None
 
 
 def refuse(name: str, message: str) -> Problem:
-    """Return the Problem of one parameter of the query: 400."""
     return Problem(
         "invalid_parameter", f"{name} {message}", errors=[{"field": name, "message": message}]
     )

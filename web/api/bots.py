@@ -1,5 +1,5 @@
-"""Bots: their shapes, and how rows become them. A list has each bot's results; what is heavy is on
-the detail only, and a list of its own.
+"""Bots: their shapes, and how rows become them. List items include results; heavy members are on
+the detail only, or in a list of their own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ from web.api.wallets import (
 )
 from web.server.application import find_app
 
-# Trades, posts and tokens of a detail, and its latest days.
+# Limits on a detail's trades, posts, tokens and latest days.
 LATEST, LATEST_DAYS = 20, 90
 
 
@@ -198,8 +198,8 @@ class BotDetail(Bot):
 
 # ---- bots ----------------------------------------------------------------------------------------
 class RecordRow(NamedTuple):
-    """The attachments of a bot together: when the first began (ms), how many were derived, and the
-    tokens in which its record holds something.
+    """A bot's attachments combined: when the first began (ms), how many were derived, and the
+    tokens it holds.
     """
 
     bot_id: int
@@ -313,7 +313,7 @@ def _show_wallet(row: BotRow) -> Wallet | None:
 
 
 def _find_last_trade(row: BotRow) -> int | None:
-    """When the bot's wallet last traded, in ms; None where that was before its claim began."""
+    """Return when the bot's wallet last traded, in ms; None if that was before its claim began."""
     if row.since is not None and (row.last_trade_at or 0) < row.since:
         return None
     return row.last_trade_at
@@ -328,7 +328,7 @@ def find_row(uid: str) -> BotRow:
 
 
 def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -> BotDetail:
-    """Make the BotDetail; Problem for an unknown id. `now`: ms."""
+    """Make the BotDetail. Raises Problem for an unknown ID. `now`: ms."""
     row = find_row(uid)
     bot = show_bots([row])[0]
     positions = list_positions(row, now)
@@ -369,7 +369,7 @@ def show_profile(row: BotRow, bot: Bot) -> Any:
 
 
 def list_positions(row: BotRow, now: int) -> list[Position] | None:
-    """List open positions with the symbols that the market knows and what they may be worth."""
+    """List open positions with their symbols and estimated values."""
     positions = find_positions(row)
     if positions is None:
         return None
@@ -381,7 +381,7 @@ def list_positions(row: BotRow, now: int) -> list[Position] | None:
 
 
 def list_days(uid: str, money: str) -> list[DayResult]:
-    """List what a bot did by the day in a money of the ledger, newest first."""
+    """List a bot's daily results in a ledger currency, newest first."""
     symbol, decimals = MONEYS[money].symbol, MONEYS[money].decimals
     return [
         {
@@ -400,7 +400,7 @@ def list_days(uid: str, money: str) -> list[DayResult]:
 
 # ---- its owner -----------------------------------------------------------------------------------
 class OwnerRow(NamedTuple):
-    """What an owner did with all its bots; `realized` in lamports, in all spans."""
+    """An owner's results over all its bots; `realized` in lamports, over all spans."""
 
     owner_id: int
     bots: int
@@ -410,8 +410,8 @@ class OwnerRow(NamedTuple):
     realized: int
 
 
-# Each owner once, however many of its bots are asked for: each wallet that they held, and each bot
-# that held none.
+# Each owner once, even if several of its bots are requested: every wallet the owner's bots held,
+# and every bot that never held one.
 OWNERS = """
 WITH asked AS (
     SELECT id, owner_id, retired_at FROM bot
@@ -428,8 +428,6 @@ GROUP BY h.owner_id
 
 
 class OwnedRow(NamedTuple):
-    """Whose a bot is."""
-
     bot_id: int
     owner_id: int
 
@@ -448,7 +446,7 @@ def show_owners(bot_ids: Sequence[int]) -> Mapping[int, Owner]:
 
 
 def _show_owner(row: OwnerRow) -> Owner:
-    """The sum is left out where it would be one wallet's own result."""
+    """Return an Owner. The sum is omitted if it would reveal a single wallet's result."""
     alone = row.bots < 2 and row.tried < 2
     realized = None if alone else show_lamports(round_to_two_digits(int(row.realized)))
     return {
@@ -469,7 +467,7 @@ def round_to_two_digits(lamports: int) -> int:
 
 # ---- its pace ------------------------------------------------------------------------------------
 class PaceRow(NamedTuple):
-    """What chain.stored.tables.DelayTotal has of a bot: trades, and seconds."""
+    """A bot's trade count and seconds from chain.stored.tables.DelayTotal."""
 
     posted: int
     within_minute: int

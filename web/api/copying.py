@@ -100,7 +100,7 @@ TOTALS = f"SELECT bot_id AS bot, {', '.join(TotalRow._fields[1:])} FROM copy_tot
 
 
 def find_sizes(bot_ids: Sequence[int]) -> dict[int, CopySize]:
-    """Return {bot number: its CopySize with 1 SOL}."""
+    """Return {bot number: its CopySize for 1 SOL}."""
     sql = f"{TOTALS}size = ? AND bot_id IN ({write_marks(bot_ids)})"
     rows = select(TotalRow, sql, (SHOWN_SIZE, *bot_ids))
     return {row.bot: _show_size(row) for row in rows}

@@ -1,4 +1,4 @@
-"""GET /openapi.json: the interface, described for programs."""
+"""GET /openapi.json: the OpenAPI description."""
 
 import orjson
 from flask import Blueprint, Response, request
@@ -11,7 +11,7 @@ blueprint = Blueprint("openapi", __name__)
 
 @blueprint.get("/openapi.json")
 def show_document() -> AnyResponse:
-    # The shapes of all answers are for whoever asks for them: a twentieth of a start.
+    # Importing all shapes is 5% of startup, so it waits until a request needs them.
     from web.api import openapi
 
     config = find_app().settings

@@ -1,4 +1,6 @@
-"""What open positions may be worth: estimates by the scout's last price, no part of any result."""
+"""Estimated values of open positions, from the scout's last price. They are not part of any
+result.
+"""
 
 from collections.abc import Collection, Sequence
 from decimal import Decimal, InvalidOperation
@@ -17,8 +19,8 @@ MIN_EXPONENT, MAX_EXPONENT = -30, 12
 
 
 class PriceRow(NamedTuple):
-    """The last quote of a token: `price_sol` exact text, `quoted_at` ms; `absurd`: why it is hard
-    to believe.
+    """The last quote of a token. `price_sol`: exact text; `quoted_at`: ms; `absurd`: why the price
+    is implausible.
     """
 
     mint: str
@@ -32,7 +34,7 @@ PRICES = "SELECT mint, price_sol, source, quoted_at, absurd FROM token WHERE min
 
 
 def add_estimates(positions: Sequence[Json], now: int) -> list[Json]:
-    """Return positions with displayed amounts, `estimate` and `estimateReason`. `now` in ms."""
+    """Return positions with displayed amounts, `estimate` and `estimateReason`. `now`: ms."""
     prices, current = find_prices([one["mint"] for one in positions]), market.find_current(now)
     scales = read_scales()
     return [
@@ -66,8 +68,9 @@ def find_prices(mints: Collection[str]) -> dict[str, PriceRow]:
 def show_estimate(
     position: Json, row: PriceRow | None, current: int, multiplier: Fraction | None
 ) -> Json:
-    """Make the Estimate of a position, or the reason why there is none. A quote from before
-    `current` (ms) is stale. Prices are of what is displayed, `multiplier` times the raw units.
+    """Make the Estimate of a position, or the reason for not having one. A quote from before
+    `current` (ms) is stale. Prices are per displayed amount, which is `multiplier` times the raw
+    units.
     """
     if multiplier is None:
         return {"estimate": None, "estimateReason": "multiplier_unknown"}
@@ -89,12 +92,12 @@ def show_estimate(
 
 
 def find_value(raw: int, decimals: int, price: Fraction) -> int:
-    """Return what an amount of a token is worth at a price in SOL: whole lamports, rounded down."""
+    """Return the value of an amount at a price in SOL, in whole lamports rounded down."""
     return raw * price.numerator * LAMPORTS // (int(10**decimals) * price.denominator)
 
 
 def parse_price(text: str | None) -> Fraction | None:
-    """Return a price above zero, exactly; None for what cannot be one."""
+    """Return a positive price exactly, or None if the text isn't one."""
     try:
         price = Decimal(text or "")
     except InvalidOperation:

@@ -1,5 +1,5 @@
-"""GET /api/health: whether this instance serves, and how its background jobs are. Public; 503 when
-the database can't be read, or DATA_DIR is gone or read-only.
+"""GET /api/health: whether this instance is serving, and the state of its background jobs. Public;
+503 if the database can't be read, or DATA_DIR is missing or read-only.
 """
 
 import time
@@ -36,7 +36,7 @@ from web.api.shapes import (
 from web.server.application import find_app
 
 blueprint = Blueprint("health", __name__)
-# Troubles that only the operator can fix.
+# Problems that only the operator can fix.
 DOWN = ("gone", "read_only")
 # A heartbeat is late after four intervals, but never before two minutes.
 STALE_INTERVALS, STALE_MS = 4, 120_000
@@ -205,8 +205,8 @@ class LagRow(NamedTuple):
 
 
 class DifferenceRow(NamedTuple):
-    """A wallet whose books don't balance although they must, by how many lamports and raw units of
-    stablecoins (by mint).
+    """A wallet whose books don't balance, and by how many lamports and raw units of stablecoins (by
+    mint).
     """
 
     address: str
@@ -295,8 +295,8 @@ def show_database(trouble: str | None, *, ok: bool, journal: str | None) -> dict
 
 
 def check_health(config: Config, now: int) -> dict[str, Any]:
-    """Make the Health object. `degraded` if an enabled job is silent or had a problem in its last
-    pass.
+    """Make the Health object. `degraded` if an enabled job is silent or its last pass had a
+    problem.
     """
     jobs = {row.name: row for row in select(JobRow, JOBS)}
     observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
@@ -355,8 +355,8 @@ def _is_unwell(job: dict[str, Any]) -> bool:
 
 
 def _show_backlog(now: int) -> dict[str, Any]:
-    """Show the observed wallets and the backlog: the wallet polled longest ago (null if one was
-    never polled), and transactions from which nothing could be derived.
+    """Show the observed wallets and the backlog: the least recently polled wallet (null if one was
+    never polled), and transactions that couldn't be derived.
     """
     lagging = select(LagRow, LAGGING, (IS_PROGRAM, MAX_WALLETS))
     return {
@@ -371,7 +371,8 @@ def _show_backlog(now: int) -> dict[str, Any]:
             }
             for row in lagging
         ],
-        # The next poll rebuilds it. If it stays, the wallet has not been polled for long.
+        # The next poll rebuilds it. If the note stays, the wallet hasn't been polled for a long
+        # time.
         "damagedCoverage": [
             row.address for row in lagging if read_coverage(row.coverage) is UNREADABLE
         ],
@@ -381,7 +382,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
 
 
 def _list_notes(sql: str, *names: str) -> list[dict[str, Any]]:
-    """List notes of wallets. `names`: the members that the columns after the address have."""
+    """List notes on wallets. `names`: the members after the address, one per column."""
     found = database.execute_sql(sql, (MAX_WALLETS,)).fetchall()
     return [dict(zip(("wallet", *names), row, strict=True)) for row in found]
 
@@ -398,7 +399,9 @@ def _show_trouble(error: str | None) -> dict[str, Any]:
 
 
 def _show_differences() -> dict[str, Any]:
-    """Show wallets whose books don't balance: a bug, so the instance's state doesn't change."""
+    """Show wallets whose books don't balance. That is a bug, so it doesn't change the instance's
+    state.
+    """
     return {
         "differences": [
             {
@@ -417,7 +420,7 @@ def _show_differences() -> dict[str, Any]:
 
 
 def _show_requests(row: JobRow | None) -> dict[str, Any]:
-    """Show the last pass's notes about nodes: requests per minute, paused endpoints, and what it is
+    """Show the last pass's notes on nodes: requests per minute, paused endpoints, and what it is
     waiting for.
     """
     details = read_details(row and row.details)
@@ -428,8 +431,8 @@ def _show_requests(row: JobRow | None) -> dict[str, Any]:
 
 
 def _show_bell(row: JobRow | None, observer: str, now: int) -> dict[str, Any]:
-    """Show whether subscriptions work: how many wallets they cover, and the last notice. Without
-    them polls find everything, which isn't a fault.
+    """Show whether subscriptions work: how many wallets they cover, and the last notice. Polls find
+    everything without them, so their absence isn't a fault.
     """
     details = read_details(row and row.details)
     heartbeat_at = row.heartbeat_at if row else None

@@ -1,5 +1,5 @@
-"""Realized PnL at chosen times and by the day, for curves: however many trades there are, each
-point is one look into running totals.
+"""Realized PnL at chosen times and by day, for curves. Each point is one look-up in running totals,
+however many trades there are.
 """
 
 import heapq
@@ -27,8 +27,8 @@ WHERE b.uid IN ({{bots}}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
 def sample_realized(
     source: Source, money: str, bots: Sequence[str], times: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return {bot: what it had realized by the full hour before each of these Unix seconds}, in
-    order, in raw units of the money. `bots`: public ids.
+    """Return {bot: its realized PnL at the full hour before each of these Unix seconds}, in order,
+    in raw units of the currency. `bots`: public IDs.
     """
     found: dict[str, list[int]] = {}
     if not bots or not times:
@@ -52,7 +52,6 @@ AND t.slot >= ? ORDER BY t.slot, t.place, t.id LIMIT 1
 
 
 def find_times(address: str, first_slot: int, last_slot: int) -> tuple[int | None, int | None]:
-    """Return the Unix seconds of a wallet's transactions around these slots, None where unknown."""
     before = select_value(TIME_BEFORE, (address, first_slot))
     return before, select_value(TIME_AFTER, (address, last_slot))
 
@@ -69,7 +68,7 @@ class SaleRow(NamedTuple):
     cost: int | None
 
 
-# The newest transactions alone: a wallet may have a million.
+# Only the newest transactions: a wallet may have a million.
 SALES = """
 SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t
@@ -84,19 +83,19 @@ MAX_READ = 1_000
 
 
 def list_sales(bot: str) -> list[SaleRow]:
-    """Return purchases and sales among the newest MAX_READ transactions of each wallet that a bot
-    holds now, newest first.
+    """List purchases and sales among the newest MAX_READ transactions of each wallet that a bot
+    currently holds, newest first.
     """
     wallets = select(int, HELD, (bot,))
     found = [select(SaleRow, SALES, (number, MAX_READ)) for number in wallets]
-    # Each list has its order already, by more than the second.
+    # Within a second, each list is already in order.
     return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
 
 
 # ---- days ----------------------------------------------------------------------------------------
 class DayTotals(NamedTuple):
-    """What a bot's wallets did on a day: raw units of a money, and counts. `day`: days since 1970;
-    `total`: realized up to its end; `sells`: with a result.
+    """One day of a bot's wallets: raw units of a currency, and counts. `day`: days since 1970;
+    `total`: realized by the end of the day; `sells`: those with a result.
     """
 
     day: int
@@ -112,7 +111,7 @@ class DayTotals(NamedTuple):
 
 
 class HourRow(NamedTuple):
-    """The running totals of an attachment at the end of an hour, which is counted from 1970."""
+    """The running totals of an attachment at the end of an hour (hours since 1970)."""
 
     attachment: int
     hour: int
@@ -131,7 +130,7 @@ WHERE b.uid = ? AND {OF_RESULTS.which} ORDER BY a.id, t.hour
 
 
 def list_days(bot: str, money: str) -> list[DayTotals]:
-    """Return the days on which the wallets that a bot holds now traded in a money, in order."""
+    """List the days on which a bot's current wallets traded in a currency, in order."""
     # The last hour of each day.
     ends = {(row.attachment, row.hour // 24): row for row in select(HourRow, HOURS, (money, bot))}
     changes: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 4)

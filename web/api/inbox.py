@@ -1,7 +1,7 @@
 """POST /api/v1/inbox/discord/<key>: a bot that only knows a Discord webhook posts here unchanged.
 
-Its inbox key is the one key that may stand in an address: it is good for nothing else. No address
-is ever logged here (web.server.gate logs routes).
+The inbox key is the only key allowed in an address. It's good for nothing else. Addresses are never
+logged here (web.server.gate logs routes).
 """
 
 from typing import Any
@@ -22,11 +22,11 @@ blueprint = Blueprint("inbox", __name__, url_prefix="/api/v1/inbox")
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 FORM_FIELDS = ("content", "nonce")
-# What Discord answers where an address names no webhook.
+# Discord's response when an address isn't a webhook.
 UNKNOWN_WEBHOOK = {"message": "Unknown Webhook", "code": 10015}
-# Refusals of the key in the address.
+# Rejections of the key in the address.
 KEY_REFUSALS = ("missing_key", "invalid_key", "insufficient_scope")
-# Clients of Discord send no other words for yes: Python's, JSON's, a number.
+# The values that Discord clients send for true: Python's, JSON's, and a number.
 YES = ("true", "True", "1")
 
 
@@ -39,7 +39,7 @@ def check_inbox_key() -> None:
 
 @blueprint.errorhandler(Problem)
 def answer_refusal(problem: Problem) -> Response:
-    """Answer as Discord does what clients of Discord act on: an address without a webhook, and
+    """Return the errors that Discord clients act on the way Discord does: an unknown webhook, and
     too many requests. Everything else is a problem document.
     """
     if problem.code in KEY_REFUSALS:
@@ -52,15 +52,15 @@ def answer_refusal(problem: Problem) -> Response:
         "global": False,
         "window": problem.more["window"],
     }
-    # Clients of Discord wait only where the answer came by way of a proxy: without this they give
-    # the message up.
+    # Discord clients only wait if the response came through a proxy. Without this header they drop
+    # the message.
     return JsonResponse(orjson.dumps(shown), 429, {**problem.headers, "Via": "1.1 candor"})
 
 
 @blueprint.post("/discord/<key>")
 def take_message(key: str) -> Response:
-    """Store a Discord message as a post: 204, or with `?wait=true` 200 and Discord's message
-    object, which has the Post as `post`.
+    """Store a Discord message as a post. Returns 204, or with `?wait=true` 200 and Discord's
+    message object with the Post as `post`.
     """
     app, context, caller = find_app(), gate.find_context(), gate.find_caller()
     if caller.bot_id is None:
@@ -88,7 +88,7 @@ def make_message(value: dict[str, Any], uid: str, key_uid: str) -> dict[str, Any
 
 
 def read_message() -> dict[str, Any]:
-    """Return the message: the body as JSON or, of a form, its part `payload_json` or `content`."""
+    """Return the message: a JSON body or, from a form, its part `payload_json` or `content`."""
     if request.mimetype == "application/json":
         return parse_json(request.get_data())
     if request.mimetype not in FORMS:

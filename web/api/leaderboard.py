@@ -1,4 +1,4 @@
-"""Who earned, traded or moved the most: ranking rules for observed activity."""
+"""Ranking rules for observed activity."""
 
 import itertools
 from collections.abc import Sequence
@@ -127,7 +127,9 @@ class Leaderboard(Page):
 
 
 class Board(NamedTuple):
-    """The requested board. `ownership`: of its wallets, None for all; `currency`: its symbol."""
+    """The requested board. `ownership`: of the wallets to include, None for all; `currency`: its
+    symbol.
+    """
 
     record: Record = RECORDS[0]
     sort: Sort = SORTS[0]
@@ -150,7 +152,7 @@ class Entry:
 
     row: CompetitorRow
     totals: Sums | None
-    # why it has no rank
+    # why it isn't ranked
     reason: Any
     # claimed | proven; None without a wallet
     ownership: Any
@@ -165,8 +167,8 @@ GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 
 def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
-    """Return the best entries with a rank, then the others, proven wallets first in both; at most
-    `limit` of each.
+    """List ranked entries, then unranked ones, with proven wallets first in both; at most `limit`
+    of each.
 
     `now` in UTC milliseconds.
     """
@@ -236,20 +238,20 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Leade
 
 
 def _has_drawdown(entry: Entry, board: Board) -> bool:
-    """Whether hours can be read for this bot alone; a retired one has no wallet."""
+    """Return whether this bot's hours can be read. A retired bot has no wallet."""
     is_gone = board.record == ALL and entry.row.retired_at is not None
     return bool(entry.totals) and not is_gone
 
 
 def find_falls(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
-    """Return {bot id: max drawdown in raw units} in the window, from its first full hour."""
+    """Return {bot ID: max drawdown in raw units} in the window, starting at its first full hour."""
     seconds = WINDOWS[board.window]
     since = (now // 1000 - seconds) // HOUR_SECONDS if seconds else None
     return find_drawdowns(find_source(board), bots, since, board.money)
 
 
 def map_currencies() -> dict[str, str]:
-    """Return {symbol: the ledger's key} of SOL and this instance's stablecoins."""
+    """Return {symbol: the ledger's key} for SOL and this instance's stablecoins."""
     return {quote.symbol: money for money, quote in MONEYS.items()}
 
 
@@ -258,7 +260,7 @@ def find_source(board: Board) -> Source:
 
 
 def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
-    """Return {bot id: the currency of its sales} for bots with too few sales on this board because
+    """Return {bot ID: the currency of its sales} for bots with too few sales on this board because
     they trade in another currency.
     """
     asked = [
@@ -281,7 +283,7 @@ def count_sales(totals: Sums) -> int:
 
 
 def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -> LeaderboardEntry:
-    """Make the LeaderboardEntry; `rank` is null without a result to rank by."""
+    """Make the LeaderboardEntry. `rank` is null if it has no result to rank by."""
     totals, row = entry.totals, entry.row
     in_sol = None if board.quote else totals
     shown: LeaderboardEntry = {

@@ -1,5 +1,5 @@
-"""The public interface of paper mode: GET only, no key, everything simulated. It reads tables and
-asks nobody.
+"""The public interface of paper mode: GET only, no key, everything simulated. It only reads
+tables.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ def show_one_trader(uid: str) -> Response:
     return respond({**shorten(trader), "asOf": show_time(now)})
 
 
-# Of the rows of a detail what its lists alone have.
+# Members of a detail's rows that only its lists include.
 LISTED_ONLY = {
     "closes": ("decimals", "period", "pipeline", "reviewOpenedAt"),
     "fills": (
@@ -66,7 +66,9 @@ LISTED_ONLY = {
 
 
 def shorten(shown: dict[str, Any]) -> dict[str, Any]:
-    """Return a trader, or a row of its lists, without what only the lists have."""
+    """Return a trader, or a row of one of its lists, without the members that only lists
+    include.
+    """
     return {name: _cut(value, LISTED_ONLY.get(name)) for name, value in shown.items()}
 
 
@@ -76,7 +78,6 @@ def _cut(value: Any, left_out: tuple[str, ...] | None) -> Any:
     return [shorten({n: one for n, one in row.items() if n not in left_out}) for row in value]
 
 
-# By the name in the address.
 LISTS: dict[str, Callable[..., list[paper.Placed]]] = {
     "closes": paper.list_closes,
     "diary": paper.list_diary,
@@ -110,11 +111,11 @@ def list_feed() -> Response:
 
 @blueprint.get("/market")
 def list_market() -> Response:
-    """Answer all tracked tokens at once, as the scout's cache has them."""
+    """Return all tracked tokens at once, as the scout's cache has them."""
     now = _now()
     entries, _ = market.list_market(now, limit=1_000)
-    # Two megabytes of a thousand tokens: written once, and all of it lasts, so nothing looks
-    # through it for what merely grows older.
+    # Two megabytes for a thousand tokens: serialized once. All of it lasts, so no search for
+    # members that change only with the clock.
     data = orjson.dumps([{**entry, "simulated": True} for entry in entries])
     scout = orjson.dumps(health.show_scout(now))
     page = show_page(orjson.Fragment(data), len(entries), None)

@@ -1,6 +1,6 @@
-"""The append-only log as C2SP tlog-tiles has it: checkpoints, tiles of hashes, bundles of leaves.
+"""The append-only log in C2SP tlog-tiles format: checkpoints, hash tiles, entry bundles.
 
-Below /log stands the log that grows, below /log/{id} each one by its id.
+/log serves the current log; /log/{id} serves each log by its ID.
 """
 
 from flask import Blueprint, Response
@@ -19,7 +19,7 @@ BRIEFLY = {"Cache-Control": "no-cache"}
 
 
 def find_log(uid: str | None) -> LogRow:
-    """Return the log of this id, or the one that grows; Problem where there is none."""
+    """Return the log with this ID, or the current one. Raises Problem for an unknown ID."""
     found = log.find_log(uid)
     if found is None:
         raise Problem("not_found", "there is no such log, or nothing has been logged yet")
@@ -48,14 +48,14 @@ def show_key(uid: str | None) -> Response:
 
 @blueprint.get("/witness")
 def show_witnessed() -> Response:
-    """Answer our cosigner key and the checkpoints of other logs that we found consistent."""
+    """Return our cosigner key and the checkpoints of other logs that we found consistent."""
     return respond_text(log.write_witnessed(find_app().log_signer))
 
 
 @blueprint.get("/tile/<level>/<path:place>", defaults={"uid": None})
 @blueprint.get("/<uid>/tile/<level>/<path:place>")
 def show_tile(uid: str | None, level: str, place: str) -> Response:
-    """Answer the hashes of a tile, or (level `entries`) the leaves below it."""
+    """Return a tile of hashes, or (level `entries`) the leaves below it."""
     one, number, width = find_log(uid), *read_place(place)
     leaves = level == "entries"
     height = 0 if leaves else read_part(level, 0, tree.MAX_LEVEL)
@@ -70,7 +70,7 @@ def show_tile(uid: str | None, level: str, place: str) -> Response:
 
 
 def read_place(text: str) -> tuple[int, int]:
-    """Return number and width of a tile's address; Problem for a malformed one."""
+    """Return the number and width from a tile's address. Raises Problem if it's malformed."""
     path, _, partial = text.partition(".p/")
     number = tree.read_index(path)
     if number is None:
@@ -79,7 +79,6 @@ def read_place(text: str) -> tuple[int, int]:
 
 
 def read_part(text: str, least: int, most: int) -> int:
-    """Return a number of a tile's address; Problem if it's anything else."""
     number = parse_whole(text)
     if number is None or not least <= number <= most:
         raise Problem("not_found", "there is no such tile")

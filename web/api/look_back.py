@@ -17,13 +17,12 @@ MAX_LOOK_BACK = 2_000
 # Number of arrivals to search at once.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
-# The meaning of `kind=trade`.
 EVERY_TRADE = "trade"
 
 
 class Wanted(NamedTuple):
     """Which trades: of the wallets' `spans` (None: all), of any of `mints` (None: all), of `kinds`
-    (empty: all) and paid in a ledger's money (None: any or none). Kinds are searched one by one.
+    (empty: all) and paid in a ledger currency (None: any or none). Kinds are searched one by one.
     """
 
     spans: Sequence[WalletSpan] | None
@@ -97,13 +96,13 @@ def is_wanted(wanted: Wanted, row: TradeRow) -> bool:
 
 
 def expand_kinds(words: Sequence[str]) -> frozenset[str]:
-    """Return the kinds that words of TRADE_KINDS, or EVERY_TRADE, stand for."""
+    """Replace EVERY_TRADE with the kinds it means."""
     kinds = {kind for word in words for kind in (TRADES if word == EVERY_TRADE else (word,))}
     return frozenset(kinds)
 
 
 def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:
-    """Return the position down to which everything is examined, or None for all."""
+    """Return the oldest position to examine, or None for no limit."""
     ends = [
         queries.find_trade_position(MAX_LOOK_BACK, before, span, mint)
         for span in (wanted.spans if wanted.spans is not None else (None,))

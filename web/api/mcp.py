@@ -1,8 +1,9 @@
-"""POST /mcp: the tools of `app.py mcp` over HTTP (MCP's Streamable HTTP transport), for agents that
-have no Candor on their machine. No session and no stream: one answer to each message.
+"""POST /mcp: the tools of `app.py mcp` over HTTP (MCP's Streamable HTTP transport), for agents
+without a local Candor. No sessions and no streams: one response per message.
 
-The SDK speaks the protocol, all its versions. A tool asks this application itself, beneath the
-admission, with the caller's own key, so keys, scopes and the allowance are those of /api/v1.
+The SDK implements the protocol in all versions. A tool calls this application internally, behind
+the admission check, with the caller's own key, so the keys, scopes and allowance are those of
+/api/v1.
 """
 
 import asyncio
@@ -26,14 +27,13 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 blueprint = Blueprint("mcp", __name__)
-# Of one message and its answer.
+# Limit on a message and on its response.
 MAX_SECONDS = 25.0
-# Those that the protocol defines.
 HEADERS = ("Content-Type", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name")
 
 
 class Caller(NamedTuple):
-    """Whom a tool asks for, and which application."""
+    """The caller a tool acts for, and the application."""
 
     app: Flask
     authorization: str
@@ -47,8 +47,8 @@ _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("caller")
 
 @blueprint.before_request
 def check_agent() -> None:
-    """Admit an agent with a working key, or without one if agents may register themselves; and no
-    page of another site.
+    """Admit an agent with a working key, or without one if agents may register themselves. Reject
+    pages of other sites.
     """
     if not is_own_origin(request.headers.get("Origin")):
         raise Problem("foreign_origin", "pages of other sites may not call this")
@@ -83,19 +83,19 @@ def answer_agent() -> ResponseReturnValue:
 
 
 def list_headers() -> list[tuple[bytes, bytes]]:
-    """List the headers of the request that matter to the protocol, as ASGI has them."""
+    """List the request headers that the protocol uses, in ASGI form."""
     given = [
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in request.headers.items()
         if name.title() in map(str.title, HEADERS) or name.lower().startswith("mcp-param-")
     ]
-    # An answer is JSON, never a stream, whatever else would be accepted.
+    # The response is JSON, never a stream, even if the client accepts others.
     return [*given, (b"accept", b"application/json"), (b"host", b"localhost")]
 
 
 @cache
 def find_server(base_url: str) -> "MCPServer":
-    """Return the server of the tools; one serves all callers."""
+    """Return the MCP server. All callers share it."""
     from agents.tools import build_server
 
     return build_server(InsideClient(base_url))
@@ -105,7 +105,7 @@ def find_server(base_url: str) -> "MCPServer":
 async def speak(
     server: "MCPServer", body: bytes, headers: list[tuple[bytes, bytes]]
 ) -> ResponseReturnValue:
-    """Give a message to the SDK; return its answer. Problem `busy` where it takes too long."""
+    """Pass a message to the SDK and return its response. Raises Problem `busy` on a timeout."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     # Host and origin were checked at the gate.
@@ -159,9 +159,9 @@ def make_scope(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
     }
 
 
-# ---- asking ourselves ----------------------------------------------------------------------------
+# ---- internal requests ---------------------------------------------------------------------------
 class InsideClient(Client):
-    """Asks this application for the present caller."""
+    """Calls this application on behalf of the current caller."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -173,9 +173,7 @@ class InsideClient(Client):
         params: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
     ) -> Answer:
-        """Let the application answer a request of the caller's, without a slot: its own request has
-        one.
-        """
+        """Make an internal request for the caller. It needs no slot: the outer request has one."""
         caller = _caller.get()
         environ = EnvironBuilder(
             method=method,
@@ -188,7 +186,7 @@ class InsideClient(Client):
                 "REMOTE_ADDR": caller.address,
             },
         ).get_environ()
-        # In a context of its own, or Flask would mix the two requests up.
+        # In its own context, or Flask would mix up the two requests.
         parts, status, headers = contextvars.Context().run(
             run_wsgi_app, Flask.wsgi_app.__get__(caller.app), environ, True
         )

@@ -1,4 +1,4 @@
-"""The key that is asking."""
+"""The key of the current request."""
 
 from typing import Annotated, Literal
 

@@ -1,7 +1,7 @@
-"""GET /metrics for Prometheus, where METRICS is on. Everything is read from the database and the
-disk at the scrape, so it is true whichever worker answers.
+"""GET /metrics for Prometheus, if METRICS is on. Every scrape reads the database and the disk, so
+the result doesn't depend on which worker answers.
 
-Requests are not counted: the access log and the proxy have each of them.
+Requests aren't counted here: the access log and the proxy record them.
 """
 
 import os
@@ -30,13 +30,13 @@ blueprint = Blueprint("metrics", __name__)
 
 
 class StatusCount(NamedTuple):
-    """How many posts observation has given a status."""
+    """The number of posts with a verification status."""
 
     status: str
     posts: int
 
 
-# Name, help, what is counted.
+# Name, help, and what is counted.
 COUNTS = (
     ("bots", "Bots that are not retired", "FROM bot WHERE retired_at IS NULL"),
     ("traders", "Paper traders that are not retired", "FROM trader WHERE retired_at IS NULL"),
@@ -67,7 +67,7 @@ AND (w.trouble IS NULL OR w.trouble <> ?) ORDER BY w.polled_at LIMIT 1"""
 JOB_STATES = ("ok", "failing", "off")
 
 
-# The values of a metric's labels, and its number.
+# Label values and the number of a sample.
 Samples = Iterable[tuple[tuple[str, ...], float]]
 
 
@@ -85,9 +85,9 @@ def show_metrics() -> Response:
 
 @dataclass(eq=False)
 class Instance(Collector):
-    """A collector over the whole instance. `now` in seconds; `is_counting`: the allowance can be
-    counted; `busy_answers`: {word of TROUBLES: refusals of this process}; `crowded_out`:
-    connections this process closed.
+    """A collector for the whole instance. `now`: seconds; `is_counting`: the allowance can be
+    counted; `busy_answers`: {key of TROUBLES: refusals by this process}; `crowded_out`: connections
+    this process closed.
     """
 
     config: Config
@@ -101,7 +101,7 @@ class Instance(Collector):
             yield number(name, text, select_value(f"SELECT COUNT(*) {counted}"))
         observed = select_value(f"SELECT {COUNT_HELD}")
         yield number("wallets", "Wallets that are observed now", observed)
-        # PostgreSQL's is known once it was asked for something.
+        # PostgreSQL's version is known after the first query.
         info = ((VERSION, database.version()), 1)
         yield gauge("info", "Always 1; the labels tell", [info], ("version", database.engine))
         yield gauge(
@@ -121,8 +121,8 @@ class Instance(Collector):
         yield from self._collect_refusals()
 
     def _collect_jobs(self, jobs: Collection[JobRow]) -> Iterator[Metric]:
-        # Labeled `task`: `job` is Prometheus' own label. The heartbeat of a job that is switched
-        # off stands still, so only its state is told.
+        # Labeled `task`: Prometheus reserves `job`. A disabled job's heartbeat doesn't move, so
+        # only its state is exported.
         intervals = {
             "observer": self.config.observer_interval_seconds,
             "scout": self.config.scout_interval_seconds,

@@ -140,11 +140,11 @@ def list_bases(name: str, definitions: Json) -> list[str]:
 
 
 def suit_generators(schema: Any) -> Any:
-    """Return the same schema as generators of clients understand it.
+    """Return the same schema in a form that client generators understand.
 
-    Left out are a default of null, which says nothing and makes a member required in TypeScript
-    (what has a default is always there), and titles, which repeat the name of their member and
-    become names of types. One allowed value becomes a list of one: many do not know `const`.
+    It omits null defaults, which say nothing and make a member required in TypeScript (a member
+    with a default is always present). It omits titles, which repeat the member's name and become
+    type names. A constant becomes a list of one, because many generators don't know `const`.
     """
     if isinstance(schema, list):
         return [suit_generators(one) for one in schema]
@@ -178,7 +178,7 @@ def find_references(value: Any) -> Counter[str]:
 
 
 def inline_small(schemas: Json, answered: Counter[str]) -> Json:
-    """Return the schemas; what's small and used once is part of the schema that uses it."""
+    """Inline small schemas that only one other schema uses."""
     references = find_references(schemas)
     small = {
         SCHEMAS + name: schema

@@ -67,8 +67,8 @@ class Operation:
     """A route of the API.
 
     `answer` is its shape (None: a stream of events), for a Page with the shape of its `rows`;
-    `refusals` are the codes it may return in addition to those of every route; `body` is a model or
-    a schema. `name` is the method that generated clients have for it.
+    `refusals` are its error codes beyond those of every route; `body` is a model or a schema.
+    `name` is the method name in generated clients.
     """
 
     path: str

@@ -1,8 +1,8 @@
-"""Pages of a list: how many rows, from where, and the opaque cursor that says so.
+"""Pages of a list: the number of rows, and the opaque cursor to continue from.
 
-A cursor is base64url of a short MAC, marks of its list and filters, and the key of the last row
-(`slot.place.id`). The MAC covers the rest, so nobody can make one up. It names a position in an
-immutable order: rows that arrive in between shift nothing.
+A cursor is base64url of a short MAC, a hash of its list and filters, and the key of the last row
+(`slot.place.id`). The MAC covers the rest, so cursors can't be forged. A cursor is a position in an
+immutable order: rows that arrive later don't shift it.
 """
 
 import base64
@@ -18,25 +18,25 @@ from web.api.arguments import refuse
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 MAC_BYTES, MARK_BYTES = 9, 3
-# The list of what arrives: one kind of position for posts, trades and the stream.
+# Posts, trades and the stream share one kind of arrival position.
 ARRIVALS = ("since",)
 Row = TypeVar("Row")
 Kind = TypeVar("Kind")
-# The name of a list and its filters, None for one that is not given.
+# The name of a list and its filters, None for a missing one.
 Scope = tuple[str | None, ...]
-# The numbers in a cursor; each list has a NamedTuple of its own for them.
+# The numbers in a cursor. Each list has its own NamedTuple for them.
 Position = tuple[int, ...]
 
 
 class IdPosition(NamedTuple):
-    """The place of a row in a list that is sorted by id."""
+    """A row's position in a list sorted by ID."""
 
     id: int
 
 
 def read_limit(args: Mapping[str, str]) -> int:
-    """Return `limit` of a query: 20 by default, at most 100 (clamped); Problem if it isn't a
-    whole number from 1.
+    """Return the query's `limit`: 20 by default, at most 100 (clamped). Raises Problem if it isn't
+    a whole number of at least 1.
     """
     number = parse_whole(args.get("limit", str(DEFAULT_LIMIT)))
     if not number:
@@ -48,14 +48,13 @@ def read_limit(args: Mapping[str, str]) -> int:
 
 
 def write_cursor(secret: str, scope: Scope, position: Position) -> str:
-    """Return the cursor of a position in the list `scope`."""
     rest = _mark(scope[:1]) + _mark(scope) + ".".join(map(str, position)).encode()
     return base64.urlsafe_b64encode(_mac(secret, rest) + rest).decode().rstrip("=")
 
 
 def read_cursor(secret: str, scope: Scope, text: str) -> Position:
-    """Return the position a cursor was written for; Problem where it is damaged, or from another
-    list or other filters.
+    """Return the position in a cursor. Raises Problem if it is damaged, or from another list or
+    other filters.
     """
     try:
         raw = base64.urlsafe_b64decode((text + "=" * (-len(text) % 4)).encode("ascii"))
@@ -63,7 +62,7 @@ def read_cursor(secret: str, scope: Scope, text: str) -> Position:
         position = tuple(map(int, rest[2 * MARK_BYTES :].decode("ascii").split(".")))
     except (ValueError, binascii.Error):
         raise _damaged() from None
-    # Base64 and numbers have several spellings: only ours is accepted.
+    # Base64 and numbers have several spellings. Only ours is accepted.
     told = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     written = ".".join(map(str, position)).encode() == rest[2 * MARK_BYTES :]
     if not hmac.compare_digest(mac, _mac(secret, rest)) or told != text or not written:
@@ -76,7 +75,6 @@ def read_cursor(secret: str, scope: Scope, text: str) -> Position:
 
 
 def read_position(secret: str, scope: Scope, text: str, kind: Callable[..., Kind]) -> Kind:
-    """Return the position of a cursor as a NamedTuple `kind`."""
     position = read_cursor(secret, scope, text)
     try:
         return kind(*position)
@@ -85,8 +83,8 @@ def read_position(secret: str, scope: Scope, text: str, kind: Callable[..., Kind
 
 
 def cut_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], bool]:
-    """Return (rows of this page, whether there is another), of a query for one row more than the
-    page shows.
+    """Return (rows of this page, whether there are more) from a query for one row more than a page
+    shows.
     """
     return rows[:limit], len(rows) > limit
 

@@ -1,7 +1,7 @@
-"""Paper mode as JSON, for the interface and the pages alike. Everything is simulated and says so.
+"""Paper mode as JSON, for both the API and the pages. Everything is simulated and labeled so.
 
-While the account is under review, or a review of it was upheld, every figure that could be read as
-performance is null; cash and records stay.
+While the account is under review, or after an upheld review, every performance figure is null. Cash
+and records stay.
 """
 
 from collections import Counter, defaultdict
@@ -75,7 +75,7 @@ from web.api.paper_statements import (
 )
 from web.api.serialize import show_sol, show_time
 
-# A phase as it begins; a list of traders has one for each.
+# An initial phase. A list of traders has one for each.
 NEW_PHASE = asdict(rules.Phase())
 Json = dict[str, Any]
 # Closes that the brain examines, and rows of each list in a detail.
@@ -95,7 +95,7 @@ class Place(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A row as JSON, and its place."""
+    """A JSON row and its position."""
 
     place: Place
     shown: Json
@@ -116,7 +116,7 @@ def list_traders() -> list[Json]:
 
 def find_trader(uid: str, now: int) -> Json | None:
     """Return a Trader with its diary, positions, closes, posts and brain, newest first; None for an
-    unknown id.
+    unknown ID.
     """
     row = find_row(uid)
     if row is None:
@@ -165,7 +165,7 @@ def find_row(uid: str) -> TraderRow | None:
 
 
 def list_closes(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
-    """Return a trader's closes, newest first, before a place."""
+    """Return a trader's closes before a position, newest first."""
     at, ident = before or Place(LAST, LAST)
     rows = select(CloseRow, CLOSES, (row.id, at, at, ident, limit))
     shown = show_closes(row.id, row.handle, rows)
@@ -202,8 +202,8 @@ def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
 
 
 def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int) -> Json:
-    """`totals`: of its open period, None without a close; `held_value`: lamports of its positions
-    at their marks.
+    """`totals`: of its open period, None without a close; `held_value`: value of its positions at
+    their marks, in lamports.
     """
     return {
         "id": row.uid,
@@ -296,8 +296,8 @@ def _read_settings(family: str, given: Json) -> Json:
 
 
 def list_sums(now: int) -> dict[str, list[int]]:
-    """Return {trader: running sums in lamports of its account's latest closes in SUMMED_DAYS days,
-    from 0 on}. `now`: ms.
+    """Return {trader: running sums in lamports of its account's latest closes within SUMMED_DAYS
+    days, starting at 0}. `now`: ms.
     """
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0])
     for row in select(RecentCloseRow, RECENT_CLOSES, (now - SUMMED_DAYS * rules.DAY_MS,)):
@@ -316,8 +316,8 @@ class NumberedPost(NamedTuple):
 def list_posts(
     limit: int, before: int | None = None, mint: str | None = None
 ) -> list[NumberedPost]:
-    """Return posts of all traders, newest first, older than the number `before`."""
-    # Without `before`, above all numbers: the first page uses the same query.
+    """Return posts of all traders with numbers below `before`, newest first."""
+    # Without `before`, use a bound above all numbers, so the first page uses the same query.
     values: list[Any] = [2**62 if before is None else before]
     where = " WHERE o.id < ?"
     if mint:
@@ -389,7 +389,7 @@ def compare_families(now: int) -> Json:
 
 
 def find_win_rates(now: int) -> dict[str, float]:
-    """Return {id: lower bound of the 95% interval of the win rate, 0 to 1} for traders with enough
+    """Return {ID: lower bound of the 95% interval of the win rate, 0 to 1} for traders with enough
     eligible closes in 30 days. `now`: ms.
     """
     return _find_compared(now).win_rates
@@ -468,13 +468,13 @@ RECORDED_AT = "2026-11-22T00:00:00.000Z"
 
 
 def list_venues(now: int) -> list[Json]:
-    """List the venues that the model fits, and others with receipts. `now`: ms."""
+    """List the venues that the model supports, and others with receipts. `now`: ms."""
     known = {one.venue: one for one in measured_store.list_errors(now)}
     return [show_venue(venue, known.get(venue)) for venue in sorted({*VENUES, *known})]
 
 
 def show_venue(venue: str, error: VenueError | None) -> Json:
-    """`error`: None if nothing is known about its real fills."""
+    """`error`: None without real fills to compare with."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,
@@ -504,7 +504,7 @@ def show_costs() -> Json:
 
 
 class TwinRow(NamedTuple):
-    """A twin's account. `worth`: lamports that its pools would pay for its holdings."""
+    """A twin's account. `worth`: what its pools would pay for its holdings, in lamports."""
 
     cash: int
     worth: int
@@ -518,7 +518,7 @@ FROM period p WHERE {OF_TWINS}"""
 
 
 class FiredRow(NamedTuple):
-    """A pause that a rule called for, of a trader (0) or of a twin."""
+    """A pause triggered by a rule, for a trader (0) or a twin."""
 
     twin: int
     facts: Facts

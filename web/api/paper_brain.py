@@ -48,7 +48,7 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
     open_pauses = [note for note in pauses if note.facts.get("until", 0) > now]
-    # Patterns date from the newest close: they change with closes, not with the clock.
+    # Patterns are dated by the newest close: they change with closes, not with the clock.
     newest = closes[-1].closed_at if closes else 0
     shown = [note for note in lessons if note.facts.get("expiresAt", 0) > now]
     in_force = {note.facts.get("key") for note in shown}

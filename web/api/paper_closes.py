@@ -1,5 +1,5 @@
-"""One close of a paper trader with what its page tells: the decisions, the fills on their quotes,
-and the price path between them. All simulated.
+"""One close of a paper trader with everything its page shows: decisions, fills with their quotes,
+and the price path. All simulated.
 """
 
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ from web.api.paper_statements import (
 )
 
 Json = dict[str, Any]
-# Of the price path, before the first decision and after the last fill.
+# How much of the price path to show before the first decision and after the last fill.
 MARGIN_MS = 600_000
 MAX_PATH_ROWS = 5_000
 
 
 class HolderRow(NamedTuple):
-    """A trader as its closes need it. `next_position`: one above the highest number it gave."""
+    """A trader's data for its closes. `next_position`: one above the highest number in use."""
 
     id: int
     uid: str
@@ -43,7 +43,7 @@ JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL AND p.twin = 0 WHERE
 
 
 class QuoteRow(NamedTuple):
-    """A snapshot that a decision or a fill names. Prices and sums are exact text."""
+    """A snapshot that a decision or a fill refers to. Prices and sums are exact text."""
 
     id: int
     price_sol: str | None
@@ -58,7 +58,7 @@ SELECT id, price_sol, liquidity_usd, market_cap_usd, venue, pair FROM snapshot W
 
 
 class PathRow(NamedTuple):
-    """A price at a moment, in ms."""
+    """A price at a time, in ms."""
 
     id: int
     at: int
@@ -73,8 +73,8 @@ AND price_sol IS NOT NULL ORDER BY taken_at, id LIMIT ?"""
 
 @dataclass(frozen=True)
 class QuotedFill:
-    """A fill with the quotes it was decided and filled on. `row`: amounts in lamports; `paid`: SOL
-    for one token in the pool, its fee and the network's apart, None of an attempt that failed.
+    """A fill with the quotes of its decision and execution. `row`: amounts in lamports; `paid`: SOL
+    per token in the pool, excluding the pool's and network fees; None for a failed attempt.
     """
 
     shown: Json
@@ -117,7 +117,7 @@ def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
 
 
 def find_number(trader: HolderRow, close_id: str) -> int | None:
-    """Return the number of a trader's position by its public id, which is made from the number."""
+    """Return the number of the position with this public ID, which is derived from the number."""
     numbers = range(1, trader.next_position)
     return next((n for n in numbers if public_id(trader.handle, "close", n) == close_id), None)
 

@@ -1,4 +1,4 @@
-"""What a paper account was worth over time, and the figures of its closes. All simulated."""
+"""The value of a paper account over time, and the metrics of its closes. All simulated."""
 
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL AND 
 
 
 class MarkRow(NamedTuple):
-    """The account's equity at a time."""
+    """The account's equity at a point in time."""
 
     at: int
     equity: int
@@ -58,21 +58,21 @@ MAX_TRADES = 400
 
 
 class SharePoint(NamedTuple):
-    """Which share of the equity was in positions. `at`: UTC milliseconds."""
+    """The share of the equity that is in positions. `at`: UTC milliseconds."""
 
     at: int
     basis_points: int
 
 
 class EquityPoint(NamedTuple):
-    """What an account was worth, in lamports. `at`: UTC milliseconds."""
+    """An account's value in lamports. `at`: UTC milliseconds."""
 
     at: int
     lamports: int
 
 
 class AccountHistory(NamedTuple):
-    """An open account: what it was worth, oldest first, and its closes. `start`: lamports."""
+    """An open account: its values, oldest first, and its closes. `start`: lamports."""
 
     period_id: int
     start: int
@@ -127,7 +127,7 @@ def read_history(uid: str) -> AccountHistory | None:
         account.starting_cash,
         account.opened_at,
         [Mark(*row) for row in select(MarkRow, MARKS, (account.period_id,))],
-        # Figures of the account name no close, and all are withheld while it is under review.
+        # The account's metrics don't identify a close, and all are withheld during a review.
         [
             read_close("", row, row.marks or (), reviewed=False)
             for row in select(ComparedRow, PERIOD_CLOSES, (account.period_id,))

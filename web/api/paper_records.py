@@ -52,7 +52,7 @@ def show_period(row: PeriodRow) -> Json:
 
 # ---- positions and orders ------------------------------------------------------------------------
 def find_value(row: PositionRow) -> int:
-    """Return the lamports that its pool would pay at the mark; 0 if it can't be read."""
+    """Return the lamports that the position's pool would pay at the mark; 0 if it can't be read."""
     if row.worth is not None:
         return row.worth
     try:
@@ -91,12 +91,12 @@ def show_models() -> list[Json]:
 
 
 def find_model(pipeline: str) -> str:
-    """Return the fill model a position was opened by: its pipeline ends in the model's id."""
+    """Return the fill model that opened a position. The pipeline ends with the model's ID."""
     return pipeline.split(" ")[-1]
 
 
 def show_order(row: OrderRow) -> Json:
-    """Lamports of a purchase, raw units of a sale."""
+    """Amounts are lamports for a purchase, raw units for a sale."""
     amounts = (
         {"amountRaw": row.amount, "filledRaw": row.done}
         if row.side == "sell"
@@ -121,7 +121,7 @@ def show_closes(trader_id: int, handle: str, rows: list[CloseRow]) -> list[Json]
     if not rows:
         return []
     fills: dict[int | None, list[Json]] = defaultdict(list)
-    # the first attempt of an order is not long before its position
+    # An order's first attempt isn't long before its position.
     since = min(row.opened_at for row in rows) - rules.DAY_MS
     for fill in select(FillRow, FILLS, (trader_id, since)):
         fills[fill.position].append(show_fill(fill))
@@ -190,6 +190,6 @@ def show_snapshot_id(number: int) -> str:
 
 
 def read_close(ident: str, row: CloseRow | ComparedRow) -> Close:
-    """Return a close for rules and lessons."""
+    """Convert a close for rules and lessons."""
     reviewed = row.state in SUSPECT
     return account.read_close(ident, row, row.marks or (), reviewed=reviewed)

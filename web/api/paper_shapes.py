@@ -119,7 +119,7 @@ def list_settings() -> dict[str, Any]:
 
 
 if TYPE_CHECKING:
-    # A type checker cannot know the members that are made at run time.
+    # A type checker can't see members that are created at run time.
     class Strategy(StrategyBase): ...
 else:
     members = {**get_type_hints(StrategyBase, include_extras=True), **list_settings()}

@@ -1,5 +1,5 @@
-"""Statements of paper mode, each with its row type, whose fields are the columns by name and in
-order. Times are UTC milliseconds, money is lamports.
+"""Statements of paper mode, each with a row type whose fields match the columns in name and order.
+Times are UTC milliseconds, money is lamports.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -46,7 +46,7 @@ class TraderRow(NamedTuple):
     decision: str | None
 
 
-# The last review of each open period decides what may be shown of it.
+# The last review of each open period decides which of its data may be shown.
 TRADERS = """
 SELECT t.id, t.uid, t.handle, t.name, t.bio, t.voice, t.family, t.settings, t.start_mode,
        t.adaptive, t.phase, t.created_at, t.retired_at, p.id AS period_id, p.number AS period,
@@ -57,7 +57,7 @@ LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 
 
 class PeriodTotalsRow(NamedTuple):
-    """What the closes of an open period add up to."""
+    """Totals of the closes of an open period."""
 
     period_id: int
     closes: int
@@ -100,7 +100,7 @@ WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.
 
 
 class CloseRow(NamedTuple):
-    """A closed position. `gross`: what prices moved; `net`: after all costs."""
+    """A closed position. `gross`: from price moves alone; `net`: after all costs."""
 
     id: int
     number: int
@@ -132,7 +132,7 @@ SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opene
 FROM position c JOIN period p ON p.id = c.period_id
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 WHERE p.trader_id = ? AND p.twin = 0 AND c.closed_at IS NOT NULL"""
-# Before a moment and an id.
+# Before a time and an ID.
 CLOSES = f"""{CLOSE} AND (c.closed_at < ? OR c.closed_at = ? AND c.id < ?)
 ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
 ONE_CLOSE = f"{CLOSE} AND c.number = ?"
@@ -165,14 +165,14 @@ SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.or
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
 WHERE p.trader_id = ? AND p.twin = 0"""
 FILLS = f"{OF_POSITIONS} AND o.decided_at >= ? ORDER BY f.id"
-# Of one position, the failed attempts of its orders included.
+# Of one position, including failed attempts of its orders.
 FILLS_OF_ONE = f"""{OF_POSITIONS} AND o.id IN (
     SELECT g.order_id FROM paper_fill g JOIN paper_order q ON q.id = g.order_id
     WHERE q.period_id = p.id AND g.position = ?) ORDER BY f.id"""
 
 
 class OrderRow(NamedTuple):
-    """An order that is not done. `amount` and `done`: raw units of a sale, lamports of a buy."""
+    """An open order. `amount` and `done`: raw units of a sale, lamports of a buy."""
 
     side: str
     mint: str
@@ -191,7 +191,7 @@ FROM paper_order o JOIN period p ON p.id = o.period_id
 WHERE p.trader_id = ? AND p.twin = 0 AND o.state = 'open' ORDER BY o.id"""
 
 
-# The number of the closed position that a line of a diary is about.
+# The number of the closed position that a diary line is about.
 CLOSE_OF_LINE = """
 (SELECT c.number FROM position c WHERE c.period_id = d.period_id AND c.closed_at IS NOT NULL
  AND c.number = (SELECT MAX(f.position) FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
@@ -199,8 +199,8 @@ CLOSE_OF_LINE = """
 
 
 class DiaryRow(NamedTuple):
-    """A line of a diary. `period`: its number; `closed`: that of the closed
-    position it is about.
+    """A diary line. `period`: its number; `closed`: the number of the closed position it is
+    about.
     """
 
     id: int
@@ -219,7 +219,7 @@ DIARY = f"{LINE} AND d.id < ? ORDER BY d.id DESC LIMIT ?"
 
 
 class TotalsRow(NamedTuple):
-    """How many lines, closes and posts a trader has."""
+    """Counts of a trader's lines, closes and posts."""
 
     diary: int
     closes: int
@@ -233,10 +233,10 @@ SELECT (SELECT COUNT(*) FROM diary_entry d JOIN period p ON p.id = d.period_id
         WHERE p.trader_id = t.id AND p.twin = 0 AND c.closed_at IS NOT NULL) AS closes,
        (SELECT COUNT(*) FROM paper_post o WHERE o.trader_id = t.id) AS posts
 FROM trader t WHERE t.id = ?"""
-# What was decided at these moments; {{}}: their marks.
+# Decisions at these times; {{}}: their marks.
 DECISIONS = f"{LINE} AND d.kind = 'decision' AND d.at IN ({{}}) ORDER BY d.id"
-# Without the lessons of an account that is under review, or of which a review was upheld: what they
-# say is drawn from its closes.
+# Without lessons of an account that is under review, or whose review was upheld: they are drawn
+# from its closes.
 PAUSES_AND_LESSONS = """
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, NULL AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id
@@ -266,8 +266,8 @@ WHERE p.trader_id = ? AND p.twin = 0 ORDER BY p.number"""
 
 
 class PaperPostRow(NamedTuple):
-    """A post of a paper trader. `state`: of the last review of the account period it was made in;
-    `closed`: the number of the closed position it is about.
+    """A post of a paper trader. `state`: of the last review of its account period; `closed`: the
+    number of the closed position it is about.
     """
 
     id: int
@@ -297,7 +297,7 @@ FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id
 
 
 class ComparedRow(NamedTuple):
-    """A close as strategy families are compared by it."""
+    """A close in the comparison of strategy families."""
 
     trader_id: int
     family: str
@@ -315,7 +315,7 @@ class ComparedRow(NamedTuple):
     twin: int
 
 
-# A twin counts as long as its trader does: the review is that of the trader's own account.
+# A twin counts as long as its trader does: it uses the review of the trader's own account.
 _COMPARED = """
 SELECT t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason,
        c.mid_sold - c.mid_bought AS gross, c.cash AS net, c.spent, c.pipeline, c.marks,
@@ -333,7 +333,7 @@ PERIOD_CLOSES = (
 
 
 class PaperGeneration(NamedTuple):
-    """What changes with every tick and every decision about a trader."""
+    """Changes with every tick and every decision about a trader."""
 
     snapshot: int | None
     trader: int | None
@@ -354,7 +354,7 @@ class RecentCloseRow(NamedTuple):
     net: int
 
 
-# Of the open accounts; the values: since when, in ms.
+# Of the open accounts. The values: start times, in ms.
 RECENT_CLOSES = """
 SELECT t.uid AS trader, o.cash AS net FROM position o
 JOIN period p ON p.id = o.period_id AND p.closed_at IS NULL AND p.twin = 0

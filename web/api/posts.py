@@ -1,5 +1,5 @@
-"""Posts: their shapes, and how rows become them, each with its receipt: what the chain shows next
-to what the bot says.
+"""Posts: their shapes, and how rows become them, each with its receipt (what the chain shows, next
+to the bot's words).
 """
 
 from collections.abc import Iterable
@@ -160,12 +160,12 @@ def show_posts(rows: Iterable[PostRow]) -> list[Post]:
 
 
 def show_post(row: PostRow, base_url: str, scales: Scales) -> Post:
-    """Make the Post. A hidden post keeps its record and loses its words. `base_url`: of this
-    instance, without a slash at its end.
+    """Make the Post. A hidden post keeps its record but not its words. `base_url`: of this
+    instance, without a trailing slash.
     """
     hidden = row.hidden_at is not None
     if is_damaged(row):
-        # As before the trade was observed: there is no receipt to show.
+        # Same as before the trade was observed: there is no receipt to show.
         row = row._replace(trade_kind=None, token_changes=None, beside_tokens=None)
     moved = list_moved(row)
     return {
@@ -215,12 +215,12 @@ def _show_provenance(row: PostRow) -> Provenance:
     }
 
 
-# The job that observes failed the last time, or cannot reach a node.
+# The observer's last pass failed, or it can't reach a node.
 OBSERVER_TROUBLE = "SELECT 1 FROM job WHERE name = 'observer' AND last_error IS NOT NULL"
 
 
 def find_reason(row: PostRow) -> str | None:
-    """Tell why a post is not judged, or what its judgment waits for."""
+    """Return why a post isn't judged, or what its judgment waits for."""
     if row.status == "none":
         return "no_wallet" if row.signature else "no_signature"
     if row.status != "pending":
@@ -243,7 +243,7 @@ def _show_symbol(row: PostRow) -> str | None:
 
 
 # ---- receipts ------------------------------------------------------------------------------------
-# Kinds that take a side; the others say by their kind what they are.
+# Kinds with a side. For the others, the kind says it all.
 SIDES = ("buy", "sell", "swap")
 
 
@@ -275,7 +275,7 @@ def _show_receipt(row: PostRow, moved: list[Change], scales: Scales) -> Receipt:
 
 
 def _show_amount(row: PostRow, change: Change, scales: Scales) -> str | None:
-    """As the token was displayed then."""
+    """The amount as the token was displayed at the time."""
     multiplier = find_multiplier(scales, change.mint, row.block_time)
     return show_amount(change.raw, change.decimals, multiplier)
 
@@ -293,8 +293,8 @@ def _show_venue_sol(row: PostRow) -> str | None:
 
 
 def list_moved(row: PostRow) -> list[Change]:
-    """List what the trade moved of each token, less what passed outside its venue; zeros left out.
-    Empty if it can't be told which part passed through the venue.
+    """List the amounts of each token that the trade moved through its venue, without zeros. Empty
+    if the venue's part is unknown.
     """
     if (not row.token_changes and not row.beside_tokens) or "ambiguous" in (row.trade_flags or ()):
         return []

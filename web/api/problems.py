@@ -1,4 +1,4 @@
-"""Refusals, RFC 9457. accounts.problem raises them, web.server.errors answers them."""
+"""Errors in RFC 9457 format. accounts.problem raises them, web.server.errors sends them."""
 
 from typing import Annotated
 

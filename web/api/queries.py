@@ -1,10 +1,10 @@
-"""Rows of bots, posts and trades, and the reads that the interface and the pages make: each
-statement is executed once per answer. The fields of a row type are the columns of its statement, by
-name and in order; `Any` is a word of a shape's Literal. Portable to PostgreSQL but for the `?`.
+"""Rows of bots, posts and trades, and the queries of the API and the pages. Each statement runs
+once per response. The fields of a row type match the columns of its statement in name and order;
+`Any` is a value of a shape's Literal. Portable to PostgreSQL except for the `?`.
 
-Times are UTC milliseconds but for `block_time`, which is Unix seconds. Amounts are lamports, or
-JSON and text as they are stored. Whose a trade is, models.BOT_OF_TRADE decides. Lists are ordered
-by keys that never change: posts by id, trades by (slot, place, id).
+Times are UTC milliseconds, but `block_time` is Unix seconds. Amounts are lamports, or JSON and text
+as stored. models.BOT_OF_TRADE decides which bot a trade belongs to. Lists are sorted by keys that
+never change: posts by ID, trades by (slot, place, ID).
 """
 
 import heapq
@@ -25,7 +25,7 @@ from web.api.shapes import PostStatus
 
 # ---- trade rows ----------------------------------------------------------------------------------
 class TradePosition(NamedTuple):
-    """The place of a trade in every list of trades. `place`: inside its slot."""
+    """A trade's position in every list of trades. `place`: within its slot."""
 
     slot: int
     place: int
@@ -33,7 +33,7 @@ class TradePosition(NamedTuple):
 
 
 class TradeRow(NamedTuple):
-    """A trade and whose it is, as models.Trade has it. `explained` is 0 to 100."""
+    """A trade and its bot, as in models.Trade. `explained` is 0 to 100."""
 
     slot: int
     place: int
@@ -71,7 +71,6 @@ class TradeRow(NamedTuple):
 
     @property
     def position(self) -> TradePosition:
-        """Its place in every list of trades."""
         return TradePosition(self.slot, self.place, self.id)
 
 
@@ -85,7 +84,7 @@ SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signat
 ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
 COPIED = "LEFT JOIN copied_trade c ON c.trade_id = t.id"
 TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT} {COPIED}"
-# What moved a mint, of a table of such rows.
+# Matches rows, in a table of token changes, that moved a mint.
 OF_MINT = f"{{}}.mint_id = {NUMBER_OF_MINT.format('?')}"
 TRADE_OF_MINT = (
     f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT} {COPIED}"
@@ -93,9 +92,10 @@ TRADE_OF_MINT = (
 
 
 class WalletSpan(NamedTuple):
-    """What a list of trades takes from a wallet: all of it, or what a bot has a claim to.
+    """The part of a wallet's trades in a list: all, or those a bot has a claim to.
 
-    `begins`, `ends`: ms, or None. It begins with its first block time, and ends before its last.
+    `begins`, `ends`: ms, or None. The span begins with its first block time, and ends before its
+    last.
     """
 
     wallet_id: int
@@ -151,7 +151,6 @@ class ActivityRow(NamedTuple):
 
     @property
     def position(self) -> TradePosition:
-        """Its place in the list."""
         return TradePosition(self.slot, self.place, self.id)
 
 
@@ -166,7 +165,7 @@ TRADERS_OF_MINT = "SELECT COUNT(*) FROM token_trader WHERE mint = ? AND side = ?
 
 # ---- what arrived --------------------------------------------------------------------------------
 class HeadRow(NamedTuple):
-    """The highest numbers at one moment: everything that has arrived is at or below them."""
+    """The highest numbers at one point in time: everything that has arrived is at or below them."""
 
     arrival: int
     post: int
@@ -181,7 +180,7 @@ SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
 
 
 class NewestRow(NamedTuple):
-    """The public ids of the newest there is, None where there is none."""
+    """The public IDs of the newest rows, None without any."""
 
     bot: str | None
     post: str | None
@@ -201,7 +200,7 @@ SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
 
 
 class ArrivalRow(NamedTuple):
-    """A post or a trade that arrived, a verification or a wallet's coverage that changed."""
+    """A new post or trade, or a change of a verification or of a wallet's coverage."""
 
     id: int
     kind: str
@@ -216,7 +215,7 @@ ARRIVALS = (
 
 
 class CoverageRow(NamedTuple):
-    """What is known of a wallet, and whose it is. `coverage`: JSON."""
+    """A wallet's coverage and its bot. `coverage`: JSON."""
 
     id: int
     address: str
@@ -231,14 +230,14 @@ FROM wallet w JOIN bot b ON b.id = w.bot_id"""
 
 
 class StateRow(NamedTuple):
-    """What is known of a wallet; `coverage`: JSON."""
+    """A wallet's coverage, as JSON."""
 
     address: str
     coverage: str | None
 
 
 class ArrivedRow(NamedTuple):
-    """The number of an arrival and of the row that arrived."""
+    """The number of an arrival, and the number of its row."""
 
     arrival: int
     row_id: int
@@ -247,7 +246,7 @@ class ArrivedRow(NamedTuple):
 ARRIVED_POSTS = "SELECT r.id AS arrival, p.id AS row_id FROM post p CROSS JOIN arrival r"
 LAST_POST = """
 SELECT post_id FROM arrival WHERE kind = 'post' AND id <= ? ORDER BY id DESC LIMIT 1"""
-# The newest trade that had arrived by then and that no rebuild took back.
+# The newest trade that had arrived by then and wasn't removed by a rebuild.
 LAST_TRADE = """
 SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
 """
@@ -260,9 +259,10 @@ MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT
 
 
 class BotRow(NamedTuple):
-    """A bot with the wallet that leads. `voice` and `coverage` are JSON.
+    """A bot with its primary wallet. `voice` and `coverage` are JSON.
 
-    `since`: when a mere claim of a wallet that another bot had proven begins, else None.
+    `since`: if another bot had proven the wallet and it is only claimed, when that claim begins;
+    else None.
     """
 
     id: int
@@ -301,8 +301,6 @@ LEFT JOIN wallet w ON w.id = a.wallet_id
 
 
 class FormerWalletRow(NamedTuple):
-    """A wallet that a bot held before."""
-
     bot_id: int
     address: str
 
@@ -316,7 +314,7 @@ AND a.bot_id IN """
 
 
 # ---- post rows -----------------------------------------------------------------------------------
-# Whether the wallet that a post `p` is judged against was proven while it was attached.
+# Whether the wallet of a post `p` was proven while it was attached.
 POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
     SELECT 1 FROM attachment a
     WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
@@ -325,10 +323,10 @@ POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
 
 
 class PostRow(NamedTuple):
-    """A post with what it is judged by: from `trade_kind` on, the trade it names, as TradeRow has
-    it, null without one.
+    """A post with the data that decides its label. The fields from `trade_kind` on are those of the
+    cited trade, as in TradeRow, and null without one.
 
-    `currency`: the mint of the stablecoin that the trade was priced in, empty for SOL.
+    `currency`: the mint of the stablecoin the trade was priced in, empty for SOL.
     """
 
     id: int
@@ -375,7 +373,7 @@ class PostRow(NamedTuple):
     log: str | None
     # The index of its leaf there.
     log_place: int | None
-    # Of the wallet that it is judged against.
+    # Of the wallet that the post is judged against.
     backfilled: int | None
     trouble: str | None
 
@@ -401,7 +399,7 @@ LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
 
 
 class ContradictedRow(NamedTuple):
-    """The bot of a post that does not match its transaction."""
+    """The bot of a post that doesn't match its transaction."""
 
     uid: str
     name: str
@@ -414,11 +412,11 @@ ORDER BY p.id DESC LIMIT ?"""
 
 # ---- reads ---------------------------------------------------------------------------------------
 Row = TypeVar("Row")
-# SQL and its values, None for no condition
+# SQL and its values, or None for no condition.
 Condition = tuple[Any, ...] | None
-# Bots or tokens that share a name, and posts that are counted for the front page.
+# Limits on bots or tokens that share a name, and on posts that the front page counts.
 MAX_CALLED, MAX_RECENT = 10, 500
-# A position above every trade's, so that a first page is searched for as all others are.
+# A position above every trade, so that the first page uses the same search as the others.
 ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
 
 
@@ -429,13 +427,13 @@ def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str,
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-# Who writes the posts of bots, and what becomes of them.
+# Who writes the posts of bots, and their possible states.
 WRITERS = ("bot", "observer")
 POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
-    """Which posts: of a bot (its uid), about a mint, of a status, by a writer; None for all."""
+    """Which posts: of a bot (its uid), about a mint, with a status, by a source; None for all."""
 
     bot: str | None = None
     mint: str | None = None
@@ -461,7 +459,7 @@ def list_posts(
 
 
 def _split(wanted: PostFilter) -> list[PostFilter]:
-    """Split a filter into ones whose posts an index holds in order."""
+    """Split a filter into filters that an index lists in order."""
     if sum(one is not None for one in wanted) < 2:
         return [wanted]
     sources = (wanted.source,) if wanted.source else WRITERS
@@ -473,7 +471,7 @@ def _split(wanted: PostFilter) -> list[PostFilter]:
 
 
 def list_post_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
-    """Return the numbers of posts as list_posts does, by one index."""
+    """Return the numbers of the posts in list_posts, using one index."""
     filters = [("p.id < ?", before) if before else None, *_post_filters(wanted)]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
@@ -494,12 +492,12 @@ def find_bot_ids(name: str) -> list[str]:
 
 
 def find_mints(ticker: str) -> list[str]:
-    """Return the mints of tokens of this ticker; anybody may give a token any ticker."""
+    """Return the mints of tokens with this ticker. Tickers aren't unique: anyone can choose one."""
     return select(str, MINTS_CALLED, (ticker.lower(), MAX_CALLED))
 
 
 def list_contradicted() -> list[ContradictedRow]:
-    """Return the bot of each recent post that does not match its transaction, newest first."""
+    """Return the bot of each recent post that doesn't match its transaction, newest first."""
     return select(ContradictedRow, CONTRADICTED, (MAX_RECENT,))
 
 
@@ -508,7 +506,7 @@ def find_post(uid: str) -> PostRow | None:
 
 
 def find_last_id(table: str) -> int:
-    """Return the highest id of `post`, `paper_post` or `arrival`, 0 where there is none."""
+    """Return the highest ID of `post`, `paper_post` or `arrival`, 0 for an empty table."""
     return int(select_value(f"SELECT COALESCE(MAX(id), 0) FROM {table}"))
 
 
@@ -520,7 +518,7 @@ def find_posts(ids: Sequence[int]) -> dict[int, PostRow]:
 
 
 # ---- trades --------------------------------------------------------------------------------------
-# The fill of an order has a currency if a market filled it.
+# An order's fill has a currency if a market filled it.
 PAID_IN = "t.currency = ? AND (t.kind <> 'order_fill' OR t.realized <> 'not_applicable')"
 
 
@@ -536,9 +534,8 @@ def list_trades(
 ) -> list[TradeRow]:
     """Return trades, newest first.
 
-    `before`: the position they must be below; `up_to`: an id none may be above; `spans`: of
-    wallets, None for all. `kinds`, and those paid in a `money`, are looked for one by one: down to
-    `floor`, a position.
+    `before`: only positions below it; `up_to`: only IDs up to it; `spans`: of wallets, None for
+    all. `kinds`, and trades in a `money`, are searched one by one, down to the position `floor`.
     """
     of_kind = (
         # Not by the index of kinds, which is in another order.
@@ -565,7 +562,7 @@ def _list_trades(
         TRADE_OF_MINT if mint else TRADE,
         [
             *_below(before, span, mint, "t.id"),
-            # The plus keeps SQLite from scanning by id and sorting.
+            # The plus keeps SQLite from scanning by ID and sorting.
             ("+t.id <= ?", up_to) if up_to is not None else None,
             *more,
         ],
@@ -577,7 +574,7 @@ def _list_trades(
 def find_trade_position(
     count: int, before: TradePosition | None, span: WalletSpan | None, mint: str | None
 ) -> TradePosition | None:
-    """Return the position of the `count`th trade below `before`, None where there are fewer."""
+    """Return the position of the `count`th trade below `before`, None if there are fewer."""
     table = "trade_mint m" if mint else "trade t"
     sql, values = _select(
         f"SELECT {', '.join(_position_columns(mint))} FROM {table}",
@@ -588,7 +585,7 @@ def find_trade_position(
 
 
 def _position_columns(mint: str | None) -> tuple[str, str, str]:
-    """The columns by which trades are ordered: of the trades of a token, or of all."""
+    """Return the columns that sort the trades of one token, or of all."""
     return ("m.slot", "m.place", "m.trade_id") if mint else ("t.slot", "t.place", "t.id")
 
 
@@ -603,7 +600,9 @@ def _order_newest(mint: str | None) -> str:
 def _below(
     before: TradePosition | None, span: WalletSpan | None, mint: str | None, trade: str
 ) -> Sequence[Condition]:
-    """Conditions of a wallet and a token, below a position. `trade`: the SQL of a trade's id."""
+    """Return conditions for a wallet and a token, below a position. `trade`: SQL of a trade's
+    ID.
+    """
     return (
         (OF_MINT.format("m"), mint) if mint else None,
         (f"{'m' if mint else 't'}.wallet_id = ?", span.wallet_id) if span else None,
@@ -620,7 +619,7 @@ def find_trades(ids: Sequence[int]) -> dict[int, TradeRow]:
 
 
 def find_wallets(address: str | None = None, bot: str | None = None) -> list[WalletSpan]:
-    """Return the spans of the wallet of this address and of the wallets with trades of this bot
+    """Return the spans of the wallet with this address, and of the wallets with trades of this bot
     (its uid).
     """
     sql, values = _select(
@@ -632,7 +631,7 @@ def find_wallets(address: str | None = None, bot: str | None = None) -> list[Wal
 
 
 def _of_span(span: WalletSpan | None, trade: str) -> Sequence[Condition]:
-    """Return conditions for _select, see BOT_OF_TRADE. `trade`: the SQL of a trade's id."""
+    """Return conditions for _select (see BOT_OF_TRADE). `trade`: SQL of a trade's ID."""
     time = f"(SELECT s.block_time * 1000 FROM trade s WHERE s.id = {trade})"
     return (
         (f"{time} >= ?", span.begins) if span and span.begins is not None else None,
@@ -657,7 +656,7 @@ def list_activity(mint: str, limit: int, before: TradePosition | None = None) ->
 
 
 def count_sides(mint: str) -> dict[str, int]:
-    """Return {"buy": wallets that bought it, "sell": wallets that sold it}."""
+    """Return {"buy": number of wallets that bought it, "sell": number that sold it}."""
     return {side: select_value(TRADERS_OF_MINT, (mint, side)) for side in ("buy", "sell")}
 
 
@@ -671,14 +670,12 @@ def find_head() -> HeadRow:
 
 
 def find_newest_ids() -> NewestRow:
-    """Return the public ids of the newest bot, post, trader and token, for examples."""
+    """Return the public IDs of the newest bot, post, trader and token, for examples."""
     return select(NewestRow, NEWEST)[0]
 
 
 def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
-    """Return those of these keys that are neither revoked nor expired nor of a banned owner. `now`
-    in ms.
-    """
+    """Return the keys that aren't revoked or expired and whose owner isn't banned. `now`: ms."""
     return set(
         select(
             int,
@@ -729,11 +726,11 @@ def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[Arriv
 def list_trades_since(
     limit: int, after: int, spans: Sequence[WalletSpan] | None = None, mint: str | None = None
 ) -> list[Arrived[TradeRow]]:
-    """Return the trades after this arrival, in order of arrival: as quick whatever the filter and
-    however far back.
+    """Return the trades after this arrival, in order of arrival. The speed doesn't depend on the
+    filter or the distance.
 
-    Trades are numbered in the order in which they arrive, so one look-up turns the arrival into a
-    trade's id, above which each filter has an index. Clients only ever see the arrival's number.
+    Trades are numbered in order of arrival, so one look-up turns the arrival into a trade's ID, and
+    each filter has an index from there. Clients only see the arrival's number.
     """
     last = select_value(LAST_TRADE, (after,)) or 0
     lists = [
@@ -761,7 +758,6 @@ def _list_arrived(
     return select(ArrivedRow, sql, [*values, limit])
 
 
-# ---- bots ---------------------------------------------------------------------------------
 def list_bots(limit: int, before: int | None = None) -> list[BotRow]:
     sql, values = _select(
         BOT, [("b.id < ?", before) if before else None], "ORDER BY b.id DESC LIMIT ?"
@@ -780,7 +776,7 @@ def is_owner(owner_id: int, bot: str) -> bool:
 
 
 def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return {bot id: [address...]} of wallets held before, in order."""
+    """Return {bot ID: [address...]} of wallets held before, in order."""
     held: dict[int, list[str]] = {}
     sql = f"{FORMER_WALLETS}({write_marks(bot_ids)}) ORDER BY a.attached_at, w.id"
     for row in select(FormerWalletRow, sql, bot_ids):
@@ -788,9 +784,9 @@ def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
     return held
 
 
-# ---- added up ------------------------------------------------------------------------------------
+# ---- totals --------------------------------------------------------------------------------------
 class PartRow(NamedTuple):
-    """What was derived of a wallet that a bot holds besides the one that leads, as in BotRow."""
+    """A wallet's derived data, as in BotRow, for wallets other than the primary one."""
 
     bot_id: int
     last_trade_at: int | None
@@ -810,7 +806,7 @@ JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at,
 
 
 def add_wallets(rows: Sequence[BotRow]) -> list[BotRow]:
-    """Return bots with the sums over all their wallets; `rows` have those of the lead wallet."""
+    """Return bots with the totals of all their wallets. `rows` have those of the primary wallet."""
     if not rows:
         return []
     others = defaultdict(list)
@@ -832,7 +828,7 @@ def _add_parts(row: BotRow, others: Sequence[PartRow]) -> BotRow:
 
 
 def _join(add: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> Any:
-    """Add up the parts that were derived; a damaged one damages the whole."""
+    """Add up the derived parts. One damaged part makes the total damaged."""
     known = [one for one in parts if one is not None]
     damaged = [one for one in known if isinstance(one, Damaged)]
     if damaged or not known:
@@ -845,7 +841,7 @@ def _join_whole(parts: Sequence[Any]) -> Any:
 
 
 def add_amounts(parts: Sequence[Mapping[str, Any]]) -> Json:
-    """Add up members of the same names: counts, and amounts as text. `...Sol` is shown again."""
+    """Add up members with the same names: counts, and amounts as text. `...Sol` is recomputed."""
     told: Json = {
         name: _add([one[name] for one in parts]) for name in parts[0] if not name.endswith("Sol")
     }

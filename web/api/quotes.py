@@ -1,5 +1,5 @@
-"""The market as a table: the tokens the scout tracks, sorted and filtered, with what their prices
-did. It reads stored snapshots, never a provider.
+"""The market as a table: tracked tokens, sorted and filtered, with price changes. It reads stored
+snapshots and never calls a provider.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,29 +14,29 @@ from web.api.serialize import count_seconds
 Json = dict[str, Any]
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SPARK_POINTS, SPARK_MS = 24, 24 * HOUR_MS
-# A price this much older than the time asked for is still taken for it.
+# Accept a price that is this much older than the requested time.
 CHANGE_TOLERANCE_MS, SPARK_TOLERANCE_MS = 4 * MINUTE_MS, HOUR_MS
 SORTS = ("age", "price", "change5m", "change1h", "liquidity", "volume", "checks")
 FILTERS = ("all", "no_failures", "all_pass", "priced")
-# In which order a reader wants to see them.
+# In the order a reader wants to see them.
 STATUSES = ("fail", "warn", "unknown", "pass")
-# Checks that only tell a number where they pass.
+# Checks that only report a number when they pass.
 FACTS = ("supply", "decimals")
 
 
 class PriceRow(NamedTuple):
-    """The last price in US dollars of a token up to a time (ms), exact text; None without one."""
+    """A token's last price in US dollars up to a time (ms), exact text; None without one."""
 
     mint: str
     at: int
     price: str | None
 
 
-# The youngest first; a token whose age nobody told was new when it was found.
+# The youngest first. Tokens of unknown age count from their discovery.
 TRACKED = f"""{market.ENTRY}WHERE t.tracked_at IS NOT NULL
 ORDER BY COALESCE(t.pair_created_at, t.discovered_at) DESC, t.id DESC"""
 COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
-# {}: the times, then the tokens. Each is one look into the index, however long the history.
+# {}: the times, then the tokens. Each is one index look-up, however long the history.
 PRICES = """
 WITH sampled (at) AS (VALUES {})
 SELECT t.mint, s.at, (
@@ -48,7 +48,7 @@ FROM token t CROSS JOIN sampled s WHERE t.mint IN ({}) ORDER BY t.mint, s.at
 
 
 class Query(NamedTuple):
-    """What of the market is asked for: one of SORTS and of FILTERS."""
+    """The requested part of the market: one of SORTS and of FILTERS."""
 
     sort: str = SORTS[0]
     filter: str = FILTERS[0]
@@ -63,8 +63,8 @@ class MarketTable(NamedTuple):
 
 
 def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
-    """Return the rows of a page of the market: MarketEntry with `changes`, `prices` and `counts`
-    beside. `now` in ms; `start`: rows to leave out.
+    """Return a page of MarketEntry rows with added `changes`, `prices` and `counts`. `now`: ms;
+    `start`: rows to skip.
     """
     current = market.find_current(now)
     if query == Query():
@@ -90,8 +90,8 @@ def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
 
 
 def add_counts(entry: Json) -> Json:
-    """Return an entry with its checks in the order of STATUSES and their `counts` by status. What
-    is in order and merely a number (FACTS) stands apart, as `facts`.
+    """Return an entry with its checks in the order of STATUSES and their `counts` by status. Passed
+    checks that are only a number (FACTS) are separate, in `facts`.
     """
     facts = [one for one in entry["checks"] if one["key"] in FACTS and one["status"] == "pass"]
     checks = [one for one in entry["checks"] if one not in facts]
@@ -121,7 +121,7 @@ KEYS: dict[str, Callable[[TokenRow], Decimal | None]] = {
 
 
 def sort_rows(rows: Sequence[TokenRow], sort: str, now: int, current: int) -> list[TokenRow]:
-    """Sort rows, which come youngest first, by a column: the largest first, unknown last."""
+    """Sort rows (given youngest first) by a column: the largest first, unknown last."""
     if sort == "age":
         return list(rows)
     key = KEYS.get(sort)
@@ -142,11 +142,11 @@ def read_number(text: str | None) -> Decimal | None:
     return None if text is None else Decimal(text)
 
 
-# ---- what prices did -----------------------------------------------------------------------------
+# ---- price changes -------------------------------------------------------------------------------
 def find_prices(
     mints: Sequence[str], times: Sequence[int], tolerance: int
 ) -> dict[str, list[str | None]]:
-    """Return {mint: its price at each of these times, in order}. Times and tolerance in ms."""
+    """Return {mint: its prices at these times, in order}. Times and tolerance in ms."""
     found: dict[str, list[str | None]] = {}
     if not mints:
         return found
@@ -157,15 +157,15 @@ def find_prices(
 
 
 class Changes(NamedTuple):
-    """What a price did in five minutes and in an hour, in percent; None where that is unknown."""
+    """A price's change over five minutes and an hour, in percent; None if unknown."""
 
     change5m: Decimal | None
     change1h: Decimal | None
 
 
 def find_changes(rows: Sequence[TokenRow], now: int, current: int) -> dict[str, Changes]:
-    """Return {mint: changes} up to the present price; unknown where a price is missing, doubtful or
-    out of date.
+    """Return {mint: changes} up to the current price; unknown if a price is missing, doubtful or
+    stale.
     """
     times = [now - HOUR_MS, now - 5 * MINUTE_MS]
     found = find_prices([row.mint for row in rows], times, CHANGE_TOLERANCE_MS)
@@ -183,7 +183,7 @@ def find_change(before: str | None, after: str | None) -> Decimal | None:
 
 
 def find_known_prices(mints: Sequence[str], now: int) -> dict[str, list[str]]:
-    """Return {mint: the prices known of the last SPARK_MS, oldest first}, exact text."""
+    """Return {mint: its known prices of the last SPARK_MS, oldest first}, as exact text."""
     times = [now - SPARK_MS + n * SPARK_MS // SPARK_POINTS for n in range(1, SPARK_POINTS + 1)]
     found = find_prices(mints, times, SPARK_TOLERANCE_MS)
     return {mint: [one for one in prices if one is not None] for mint, prices in found.items()}

@@ -50,7 +50,7 @@ def check_open() -> None:
 
 @blueprint.post("/challenge")
 def give_challenge() -> JsonResponse:
-    """Write the text to sign. Nothing is stored."""
+    """Return the text to sign. Nothing is stored."""
     value, app = parse_json(request.get_data()), find_app()
     unknown = value.keys() - {"wallet"}
     if unknown or "wallet" not in value:
@@ -68,7 +68,7 @@ def give_challenge() -> JsonResponse:
 
 @blueprint.post("")
 def register() -> JsonResponse:
-    """Register a bot: 201, or 200 with a new key and link if its wallet did before."""
+    """Register a bot: 201, or 200 with a new key and link if its wallet is already registered."""
     app, now = find_app(), gate.find_context().now
     body = registration.parse_registration(parse_json(request.get_data()))
     try:
@@ -82,7 +82,7 @@ def register() -> JsonResponse:
     shown: Registered = {
         "bot": bots.show_bots([bots.find_row(done.bot.uid)])[0],
         "publishKey": done.publish_key.text,
-        # Browsers don't send what follows #, so no log ever has the code.
+        # Browsers don't send the part after #, so the code never appears in a log.
         "claimUrl": f"{app.settings.base_url}/claim#{done.claim_code}",
         "claimExpiresAt": show_time(done.claim_ends_at),
     }

@@ -85,14 +85,14 @@ class Results(TypedDict):
 
 
 class Told(NamedTuple):
-    """What a bot did in a view: sums and max drawdowns by money."""
+    """A bot's totals and max drawdowns in a view, by currency."""
 
     sums: dict[str, Sums]
     drawdowns: dict[str, int | None]
 
 
 def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
-    """Return {bot id: what it did}, of bots with wallets in this view."""
+    """Return {bot ID: its totals} for bots with wallets in this view."""
     found: defaultdict[int, Told] = defaultdict(lambda: Told({}, {}))
     several = Counter[tuple[int, str]]()
     for bot, money, sums, drawdown in list_totals(read_rows, source, bots, MONEYS):
@@ -122,9 +122,9 @@ WHERE {which} AND a.bot_id IN ({bots}) ORDER BY a.bot_id, a.id, t.hour"""
 def find_drawdowns(
     source: Source, bot_ids: Sequence[int], since: int | None = None, money: str = SOL
 ) -> dict[int, int]:
-    """Return {bot id: max drawdown in raw units}, in all or from an hour on that is counted from
-    1970. What several wallets realized in an hour is added up first. A bot without results is left
-    out.
+    """Return {bot ID: max drawdown in raw units}, over all time or from an hour on (counted from
+    1970). The results of a bot's wallets in the same hour are added first. Bots without results are
+    omitted.
     """
     last = _read_last(source, bot_ids, since, money)
     if since is not None:
@@ -139,7 +139,7 @@ def find_drawdowns(
 def _read_last(
     source: Source, bot_ids: Sequence[int], until: int | None, money: str
 ) -> list[tuple[int, int, int, int]]:
-    """(bot, attachment, realized, drawdown) of all of it, or of what was before an hour."""
+    """Read (bot, attachment, realized, drawdown) over all time, or before an hour."""
     last = write_last("t", source.view, f"'{money}'", until)
     asked = LAST.format(last=last, which=source.which, bots=write_marks(bot_ids))
     found: list[tuple[int, int, int, int]] = database.execute_sql(asked, bot_ids).fetchall()
@@ -198,7 +198,7 @@ def show_results(
 def list_currencies(
     sums: Mapping[str, Sums], drawdowns: Mapping[str, int | None]
 ) -> list[CurrencyResults]:
-    """List the CurrencyResults of what was traded in, SOL first."""
+    """List the CurrencyResults of traded currencies, SOL first."""
     return [
         show_currency(money, sums[name], drawdowns.get(name))
         for name, money in MONEYS.items()
@@ -207,7 +207,7 @@ def list_currencies(
 
 
 def is_traded(sums: Sums) -> bool:
-    """Was anything bought or sold in this currency? (Trades in SOL include swaps.)"""
+    """Return whether there were purchases or sales in this currency. (SOL includes swaps.)"""
     return bool(sums.volume or sums.matched or sums.partial or sums.unmatched)
 
 

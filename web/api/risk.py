@@ -1,4 +1,6 @@
-"""The risk of realized results: of all that a bot's wallets did, and of its forward record."""
+"""The risk of realized results: over everything a bot's wallets did, and over its forward
+record.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -33,8 +35,8 @@ class Risk(TypedDict):
 
 
 class RiskRow(NamedTuple):
-    """A row of chain.stored.tables.RiskTotal of a wallet; its columns are null where nothing was
-    sold, and `realized_in_all` where nothing was derived yet.
+    """A wallet's row of chain.stored.tables.RiskTotal. Its columns are null without sales, and
+    `realized_in_all` is null without derived data.
     """
 
     bot_id: int
@@ -45,7 +47,6 @@ class RiskRow(NamedTuple):
     holdings: str | None
 
 
-# Whether a ledger was derived, by its view.
 DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
 RISKS = f"""
 SELECT a.bot_id, {{derived}} AS realized_in_all, r.best, r.worst, r.median_holding, r.holdings
@@ -81,7 +82,7 @@ def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | No
     return risks
 
 
-# Several wallets may trade on the same day: the days on which any of them counted one more.
+# Several wallets may trade on the same day, so count each day once.
 DAYS = f"""
 SELECT bot_id, COUNT(DISTINCT day) FROM (
     SELECT a.bot_id, t.hour / {HOURS_A_DAY} AS day,
@@ -93,7 +94,7 @@ WHERE more > 0 GROUP BY bot_id"""
 
 
 def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
-    """Return {bot id: UTC days with a trade} of bots with several attachments."""
+    """Return {bot ID: UTC days with a trade} for bots with several attachments."""
     if not bot_ids:
         return {}
     asked = DAYS.format(**source._asdict(), bots=write_marks(bot_ids))
@@ -102,7 +103,7 @@ def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
 
 # ---- JSON ----------------------------------------------------------------------------------------
 def find_risk(source: Source, bot_id: int) -> Risk | None:
-    """Make the Risk of a bot; None if it is damaged, or nothing was derived."""
+    """Make a bot's Risk; None if it is damaged, or nothing was derived."""
     told = find_risks(source, [bot_id]).get(bot_id)
     if told is None:
         return None
@@ -125,7 +126,7 @@ def find_risk_reason(bot: Mapping[str, Any]) -> str | None:
 
 # ---- for pages -----------------------------------------------------------------------------------
 def list_windows(bot_id: int, now: int) -> list[Json]:
-    """List what a bot did since it connected its wallets in each window. `now` in ms."""
+    """List a bot's results in each window since it connected its wallets. `now`: ms."""
     hour, last = now // HOUR_MS, _read_record(bot_id)
     return [
         _show_window(bot_id, name, hour - seconds // HOUR_SECONDS, last)

@@ -1,4 +1,6 @@
-"""Displayed amounts of tokens: of some, a multiple of the raw units (chain.amounts)."""
+"""Displayed amounts of tokens. For some tokens they are a multiple of the raw units
+(chain.amounts).
+"""
 
 import sys
 from collections.abc import Mapping
@@ -9,18 +11,18 @@ from typing import NamedTuple
 from chain.amounts import ONE, Scale, load_scale
 from storage.rows import select
 
-# By mint, of those that don't show raw units as they are.
+# By mint, for tokens whose displayed amounts aren't raw units.
 Scales = Mapping[str, Scale]
 
 
 class ScaleRow(NamedTuple):
-    """What a token's displayed amounts multiply raw units by."""
+    """The multiplier from a token's raw units to displayed amounts."""
 
     mint: str
     scale: str
 
 
-# The mint is compared so that the index of scaled tokens is searched.
+# Comparing the mint makes the query use the index of scaled tokens.
 SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL AND mint > ''"
 
 
@@ -29,15 +31,15 @@ def read_scales() -> Scales:
 
 
 def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:
-    """Find what displayed amounts multiply raw units by, at a time (Unix seconds; None: the latest
-    that is known). None if it can't be read.
+    """Return the multiplier from raw units to displayed amounts at a time (Unix seconds; None: the
+    latest known). None if it can't be read.
     """
     scale = scales.get(mint)
     return ONE if scale is None else scale.find(sys.maxsize if at is None else at)
 
 
 def write_multiplier(multiplier: Fraction | None) -> str | None:
-    """Write it as an exact decimal number; None if it can't be read."""
+    """Return the multiplier as an exact decimal number; None if it can't be read."""
     if multiplier is None:
         return None
     return "1" if multiplier == 1 else f"{Decimal(multiplier.numerator) / multiplier.denominator:f}"

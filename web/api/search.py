@@ -82,14 +82,14 @@ class FoundTokenRow(NamedTuple):
 
 
 class SearchPosition(NamedTuple):
-    """Where a page of results begins: after this many that are no posts, below this post's id."""
+    """The start of a page of results: after this many non-posts, and below this post's ID."""
 
     others: int
     post: int
 
 
 class Found(NamedTuple):
-    """What a query finds beside posts, at most MAX_OTHERS of each kind."""
+    """Results other than posts, at most MAX_OTHERS of each kind."""
 
     bots: Sequence[NamedRow] = ()
     traders: Sequence[NamedRow] = ()
@@ -99,7 +99,9 @@ class Found(NamedTuple):
 
 # ---- the query -----------------------------------------------------------------------------------
 def read_query(text: str) -> str:
-    """Return a query without blanks around it. Problem where it is too long or may be a secret."""
+    """Return a query without surrounding blanks. Raises Problem if it is too long or may be a
+    secret.
+    """
     query = unicodedata.normalize("NFC", text.replace("\0", " ")).strip()
     if len(query) > MAX_QUERY:
         raise Problem("invalid_parameter", f"q may have at most {MAX_QUERY} characters")
@@ -136,7 +138,7 @@ def _find_tokens(name: str) -> list[FoundTokenRow]:
 
 
 def _find_token(mint: str) -> list[FoundTokenRow]:
-    """The token of this address, if the scout or an observed wallet ever met it."""
+    """Find the token with this address, if the scout or an observed wallet has seen it."""
     known = select_one(FoundTokenRow, TOKEN, (mint,))
     if known is None and select_value(MOVED, (mint,)):
         known = FoundTokenRow(mint, None, None, None)
@@ -158,7 +160,7 @@ def _inside(text: str) -> str:
 
 
 def find_posts(query: str, limit: int, below: int = END) -> list[PostRow]:
-    """Return posts that hold all words of the query, or name this transaction, newest first."""
+    """Return posts that contain all words of the query or cite this transaction, newest first."""
     if is_base58(query, 64):
         ids = select(int, POSTS_NAMING, (query, below, limit))
     else:
@@ -213,7 +215,7 @@ def show_hit(
     at: int | None = None,
     text: str | None = None,
 ) -> SearchHit:
-    """Make a SearchHit. `path`: of its page; `at` in ms."""
+    """Make a SearchHit. `path`: of its page; `at`: ms."""
     return {
         "kind": kind,
         "id": uid,

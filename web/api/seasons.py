@@ -1,4 +1,4 @@
-"""Seasons: what they are, their standings, and joining one."""
+"""Seasons: their shapes, their standings, and joining one."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
@@ -30,7 +30,7 @@ from web.api.shapes import (
 from web.server import gate
 from web.server.application import JsonResponse, find_app
 
-# v1's, with the routes of seasons.
+# v1's blueprint, with the routes of seasons.
 blueprint = v1.blueprint
 
 
@@ -94,7 +94,6 @@ class SeasonPage(Page):
 
 # ---- rows ----------------------------------------------------------------------------------------
 def show_season(row: StoredSeason, now: int) -> Season:
-    """Make the Season. `now` in UTC milliseconds."""
     state: Any = seasons.find_state(row, now)
     rule: Any = row.rule
     wallets: Any = row.wallets
@@ -122,7 +121,6 @@ class EntrantRow(NamedTuple):
 
 
 def show_standings(row: StoredSeason, standings: Sequence[Standing]) -> list[SeasonStanding]:
-    """Make the rows of a page."""
     numbers = [one.bot for one in standings]
     sql = f"SELECT id, uid, name, retired_at FROM bot WHERE id IN ({write_marks(numbers)})"
     bots = {bot.id: bot for bot in select(EntrantRow, sql, numbers)}
@@ -161,7 +159,9 @@ def _show_exact(raw: int | None, decimals: int) -> str | None:
 def cut_standings(
     row: StoredSeason, now: int, limit: int, after: season_standings.Position | None
 ) -> tuple[Sequence[Standing], season_standings.Position | None]:
-    """Return a page of standings after a position, and that of its last row if more follow."""
+    """Return a page of standings after a position, and the position of its last row if more
+    follow.
+    """
     listed = seasons.list_standings(row, now)
     rest = [one for one in listed if after is None or find_position(row.rule, one) > after]
     page, more = paging.cut_page(rest, limit)
@@ -171,7 +171,6 @@ def cut_standings(
 # ---- requests ------------------------------------------------------------------------------------
 @v1.cached_list("/seasons", Season, "cursor")
 def list_seasons(args: Args) -> v1.Json:
-    """Make the list of seasons, newest first."""
     limit, now = paging.read_limit(args), v1.start_of_minute(g.now)
     before = v1.read_cursor(args, ("seasons",), paging.IdPosition)
     found = seasons.list_seasons(limit + 1, before.id if before else None)
@@ -182,7 +181,6 @@ def list_seasons(args: Args) -> v1.Json:
 
 @v1.cached_list("/seasons/<uid>", SeasonStanding, "cursor")
 def list_standings(args: Args, uid: str) -> v1.Json:
-    """Make a season with a page of its standings."""
     limit, now, row = paging.read_limit(args), v1.start_of_minute(g.now), seasons.find_season(uid)
     scope = ("standings", uid)
     after = v1.read_cursor(args, scope, season_standings.Position)
@@ -193,7 +191,7 @@ def list_standings(args: Args, uid: str) -> v1.Json:
 
 @blueprint.post("/seasons/<uid>/join")
 def join(uid: str) -> JsonResponse:
-    """Let the key's bot take part: 201, or 200 if it already does."""
+    """Add the key's bot to the season: 201, or 200 if it is already in it."""
     caller = gate.find_caller()
     if caller.scope != "publish" or caller.bot_uid is None:
         raise Problem("insufficient_scope", "joining needs a publishing key; this is a read key")

@@ -1,4 +1,4 @@
-"""Values to JSON: amounts are decimal strings, times RFC 3339 in UTC; no float appears."""
+"""Values to JSON: amounts are decimal strings, times RFC 3339 in UTC. No floats."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Any, overload
 from chain.amounts import exact, sol
 from storage.rows import Damaged
 
-# An object of the API, for whoever only reads it.
+# An object of the API, for code that only reads it.
 Json = Mapping[str, Any]
 
 
@@ -40,8 +40,8 @@ def show_share(percent: int | None) -> str | None:
 
 
 def show_percentage(result: int | None, cost: int | None) -> str | None:
-    """Write a result in percent of its cost, in the same unit, with two decimals at most: -4.13.
-    None where there is no result or no cost. Halves are rounded away from zero.
+    """Return a result in percent of its cost (same unit), with up to two decimals: -4.13. None
+    without a result or a cost. Halves are rounded away from zero.
     """
     if result is None or not cost:
         return None
@@ -50,7 +50,6 @@ def show_percentage(result: int | None, cost: int | None) -> str | None:
 
 
 def show_seconds(seconds: int | None) -> str | None:
-    """Write Unix seconds like show_time."""
     return None if seconds is None else show_time(seconds * 1000)
 
 
@@ -60,10 +59,10 @@ def count_seconds(at: int | None, now: int) -> int | None:
 
 
 # ---- reasons -------------------------------------------------------------------------------------
-# Why a bot that claims a wallet has no results: the wallet's sums hold what another bot did, who
-# held it before. What happened since the claim is not added up apart.
+# Why a bot with a claimed wallet has no results: the wallet's totals include those of the bot that
+# held it before, and results since the claim aren't totaled separately.
 HELD_BY_ANOTHER = "held_by_another"
-# Reason for a part whose stored text is damaged. The next poll rebuilds it.
+# The reason for a part with damaged stored text. The next poll rebuilds it.
 DAMAGED = "damaged"
 
 

@@ -1,4 +1,4 @@
-"""Lists as CSV, for spreadsheets: UTF-8 by RFC 4180, streamed a page of rows at a time."""
+"""Lists as CSV (UTF-8, RFC 4180) for spreadsheets, streamed a page of rows at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -13,7 +13,7 @@ from web.server import gate
 from web.server.application import find_app
 
 PAGE_SIZE, COUNTED_ROWS = 100, 1_000
-# Columns of numbers, which stand as they are.
+# Number columns, written unquoted.
 NUMBERS = frozenset(
     (
         *("slot", "transactionIndex", "blockTime", "solChangeLamports", "solChange"),
@@ -33,7 +33,7 @@ OF_RESULT = (
     "unmatchedRaw",
 )
 IN_CURRENCY = ("currency", "resultRaw", "proceedsRaw", "costRaw")
-# What of solChangeLamports and tokenChanges did not pass through the venue.
+# The part of solChangeLamports and tokenChanges outside the venue.
 OUTSIDE = ("outsideLamports", "outsideTokenChanges")
 TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags", *IN_CURRENCY, *OUTSIDE)
 Cells = dict[str, object]
@@ -47,7 +47,7 @@ def respond_table(
     make_rows: Callable[[Json], Iterable[Cells]],
     cache_control: str,
 ) -> Response:
-    """Answer with a table that is read while it is sent, if there is a place for one more."""
+    """Respond with a table that is read while it is sent, if a slot is free."""
     count_page = gate.meter_table()
     leave = find_app().places.take(gate.find_network())
 
@@ -73,7 +73,7 @@ def respond_table(
 
 
 def list_trade_pages(show_trades: ShowTrades, wanted: Wanted) -> Iterator[Sequence[Json]]:
-    """Yield the trades asked for, newest first, holding no connection between pages."""
+    """Yield the matching trades, newest first. No connection is held between pages."""
     before: TradePosition | None = None
     while True:
         with database.connection_context():
@@ -90,7 +90,7 @@ def write_table(
     columns: Sequence[str],
     make_rows: Callable[[Json], Iterable[Cells]],
 ) -> Iterator[str]:
-    """Yield RFC 4180 text: the names of the columns, then a part for each page."""
+    """Yield CSV text: the header row, then a chunk for each page."""
     yield write_lines([columns])
     for page in pages:
         rows = [cells for trade in page for cells in make_rows(trade)]
@@ -98,7 +98,7 @@ def write_table(
 
 
 def write_cell(column: str, value: object) -> str:
-    """Return what stands in a cell. Unknown: nothing. Text that looks like a formula is quoted."""
+    """Return a cell's text. Unknown values are empty; text that looks like a formula is quoted."""
     text = "" if value is None else str(value)
     return text if column in NUMBERS else disarm(text)
 

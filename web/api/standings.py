@@ -1,5 +1,5 @@
-"""What bots did, as the leaderboard ranks it: since their wallets were attached, or in all that is
-known of the wallet; of all time, or since a moment.
+"""Totals of bots for the leaderboard: since their wallets were attached, or over the wallet's whole
+known history; of all time, or since a given time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,11 @@ from web.api.wallets import Coverage, Wallet, find_least, list_held, show_covera
 
 
 class CompetitorRow(NamedTuple):
-    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverages`:
-    the Coverage of each of its wallets.
+    """A bot with its primary wallet, or the last one before it retired (`retired_at`, ms).
+    `coverages`: the Coverage of each of its wallets.
 
-    `claimed_since`: when a mere claim of a wallet that another bot had held begins (ms), else
-    None.
+    `claimed_since`: if another bot held the wallet before and it is only claimed, when that claim
+    begins (ms); else None.
     """
 
     id: int
@@ -67,7 +67,7 @@ LEFT JOIN wallet w ON w.id = a.wallet_id
 
 
 class Order(NamedTuple):
-    """What a list is sorted by: a column of a standing, and what decides who has a rank."""
+    """How a list is sorted: a column of a standing, and the condition for having a rank."""
 
     column: str
     by: str
@@ -106,8 +106,8 @@ ORDER BY {{column}} DESC, bot_id LIMIT ?
 
 
 def list_standings(board: Board, order: Order, now: int, limit: int) -> list[list[StandingRow]]:
-    """Return the best of each tier (chain.stored.standings), `limit` of each; `now` in Unix
-    seconds. Stored ones but for those that have to be worked out again.
+    """List the best `limit` bots of each tier (chain.stored.standings). `now`: Unix seconds. Stored
+    standings are used, except those that have to be recomputed.
     """
     forgotten = list_forgotten(read_rows, board, now)
     tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
@@ -125,14 +125,14 @@ def list_standings(board: Board, order: Order, now: int, limit: int) -> list[lis
 
 
 class ConnectedRow(NamedTuple):
-    """Counts of wallets: ever connected, held by a bot now, and with a forward record."""
+    """Counts of wallets: ever connected, currently held by a bot, and with a forward record."""
 
     ever: int
     held: int
     observed: int
 
 
-# Each by an index alone.
+# Each count reads only an index.
 CONNECTED = f"""
 SELECT (SELECT COUNT(*) FROM wallet) AS ever,
        {COUNT_HELD} AS held,
@@ -145,8 +145,8 @@ ORDER BY forward_realized LIMIT 1 OFFSET ?
 
 
 def show_connected() -> Json:
-    """Make the Connected: counts, and the median of what all observed wallets realized while bots
-    held them; of an even number the lower of the two in the middle.
+    """Make the Connected: counts, and the median realized PnL of all observed wallets while bots
+    held them. For an even number of wallets, the lower of the middle two.
     """
     (row,) = select(ConnectedRow, CONNECTED)
     median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None

@@ -1,9 +1,8 @@
-"""GET /api/v1/stream: what arrives here, as server-sent events; and the same for pages (/stream).
+"""GET /api/v1/stream: arrivals as server-sent events; the same for pages (/stream).
 
-One thread of the process polls for arrivals, only while somebody subscribes, and writes each event
-once for all streams; a stream that is further behind than the buffer reaches reads its own way up.
-A waiting stream holds a thread of its own and nothing else: no turn of web.server.worker, no
-database connection.
+One thread per process polls for arrivals while there are subscribers, and serializes each event
+once for all streams. A stream that falls behind the buffer reads from the database until it catches
+up. A waiting stream holds only a thread: no slot of web.server.worker, no database connection.
 """
 
 import itertools
@@ -33,25 +32,24 @@ from web.server import gate
 from web.server.application import find_app
 from web.server.auth import ApiCaller
 
-# Of one process with keys; of the whole instance for pages.
+# Per process for streams with a key; per instance for pages.
 MAX_STREAMS, MAX_PAGE_STREAMS = 32, 64
-# Of one owner, and of one address; one more closes the oldest.
+# Per owner, and per address. One more closes the oldest.
 MAX_STREAMS_EACH = 4
-# What streams tell; hooks are told more.
+# Kinds that streams send; webhooks send more.
 STREAMED = ("post", "trade", "verification")
-# Events read at once, events buffered for all.
+# Events to read at a time, and events to buffer for all streams.
 BATCH, MAX_BUFFERED = 100, 1_000
-# Seconds between two checks for a commit; without a commit keys are checked this often.
+# Seconds between checks for a commit. Without commits, keys are checked at this interval.
 POLL_SECONDS, KEYS_SECONDS = 0.05, 1.0
 COMMENT_SECONDS, RETRY_SECONDS, PAGE_RETRY_SECONDS = 15, 5, 60
-# One line: an empty one after it would end an event, and some clients yield that one, without data.
+# One line: a blank line after it would end an event, and some clients would yield it without data.
 COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
 
 
 @v1.blueprint.get("/stream")
 def open_stream() -> Response:
-    """Answer with events until the client hangs up or its subscription ends."""
     app = find_app()
     args = v1.read_known(request.args, ("since",))
     after = v1.read_since(args, request.headers.get("Last-Event-ID"))
@@ -68,9 +66,9 @@ def open_stream() -> Response:
 
 @dataclass(frozen=True)
 class Event:
-    """An event as it is sent, and its arrival. `raw` is empty where a rebuild took the trade back,
-    and for what streams do not tell; `hidden`: of a post whose words were taken down; `public`:
-    what pages get, empty for trades.
+    """A serialized event and its arrival. `raw` is empty if a rebuild removed the trade, and for
+    kinds that streams don't send; `hidden`: of a hidden post; `public`: for pages, empty for
+    trades.
     """
 
     arrival: int
@@ -80,7 +78,7 @@ class Event:
 
 
 def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Event]:
-    """Return the events of what arrived after this arrival, in order."""
+    """Return the events after this arrival, in order."""
     return [
         Event(
             one.arrival,
@@ -101,7 +99,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     scales = read_scales()
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
-    # Without those that cannot be read.
+    # Without unreadable ones.
     shown = {one["id"]: one for one in show_trades(list(rows.values()))}
     trades = {number: shown.get(row.uid) for number, row in rows.items()}
     wallets = queries.find_coverages([one.wallet_id for one in arrivals if one.wallet_id])
@@ -120,7 +118,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
 
 
 def show_change(row: CoverageRow) -> Json:
-    """Show a wallet whose coverage changed, as it is now, to webhooks."""
+    """Show a wallet whose coverage changed, in its current state, to webhooks."""
     coverage = show_coverage(row.address, row.coverage)
     return {
         "botId": row.bot,
@@ -132,7 +130,6 @@ def show_change(row: CoverageRow) -> Json:
 
 
 def show_news(post: Json) -> Json:
-    """Show a new or changed post to pages."""
     return {
         "id": post["id"],
         "botId": post["botId"],
@@ -142,7 +139,7 @@ def show_news(post: Json) -> Json:
 
 
 def write_event(secret: str, arrival: int, kind: str, shown: Mapping[str, Any]) -> bytes:
-    """Write one event. JSON has no line breaks of its own, so it is one `data` line."""
+    """Serialize an event. JSON has no raw line breaks, so it is one `data` line."""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
         write_id(secret, arrival),
         kind.encode(),
@@ -156,9 +153,9 @@ def write_id(secret: str, arrival: int) -> bytes:
 
 @dataclass(eq=False)
 class Subscriber:
-    """One open stream from `network`, the address as limits count it; a page's has no key and no
-    owner. `is_active` ends when its key is revoked or expires, its owner or address opens too many
-    (`is_displaced`), or the process stops.
+    """An open stream from `network`, the address as limits count it. A page's stream has no key and
+    no owner. `is_active` becomes false when its key is revoked or expires, its owner or address
+    opens too many streams (`is_displaced`), or the process stops.
     """
 
     key_id: int | None
@@ -173,29 +170,30 @@ class Subscriber:
 
 
 class StreamHub:
-    """What all streams of this process share: the newest events, and the thread that reads them.
+    """State that all streams of this process share: the newest events, and the thread that reads
+    them.
 
-    `_events` holds what arrived after `_floor`, up to `_reach`.
+    `_events` has the events after `_floor`, up to `_reach`.
     """
 
     def __init__(self, secret: str, base_url: str) -> None:
         self.secret, self.base_url, self.stopping = secret, base_url, False
-        # Guards all that follows; notified of new events and of subscriptions that end.
+        # Guards everything below. Notified about new events and ended subscriptions.
         self._news = threading.Condition()
-        # The keys of a dict: in the order in which they came.
+        # The keys of a dict: ordered by arrival.
         self._subscribers: dict[Subscriber, None] = {}
         self._is_polled, self._floor, self._reach = False, 0, 0
         self._events: deque[Event] = deque()
-        # The version of the database that was read last.
+        # The database version at the last read.
         self._version: object = None
 
     # ---- for streams -----------------------------------------------------------------------------
     def subscribe(self, caller: ApiCaller, network: str, newest: int) -> Subscriber:
-        """Open a stream; Problem if this process has no room for another one.
+        """Open a stream. Raises Problem if this process has no room for another one.
 
-        `newest`: the last arrival there is, from which on the hub polls if it does not yet. An
-        owner and an address each have at most MAX_STREAMS_EACH: one more ends the oldest, which a
-        bot that was restarted has forgotten.
+        `newest`: the last arrival; the hub polls from there if it isn't polling yet. An owner and
+        an address each have at most MAX_STREAMS_EACH. One more ends the oldest, which a restarted
+        bot has abandoned.
         """
         with self._news:
             active = [one for one in self._subscribers if one.is_active and not one.is_page]
@@ -213,7 +211,7 @@ class StreamHub:
             return self._add(Subscriber(caller.key_id, caller.owner_id, network), newest)
 
     def subscribe_page(self, network: str, newest: int, room: int) -> Subscriber | None:
-        """Open the stream of a page; None if `room` are open in this process. An address has at
+        """Open a page's stream; None if this process already has `room` open. An address has at
         most MAX_STREAMS_EACH: one more ends its oldest.
         """
         with self._news:
@@ -240,12 +238,11 @@ class StreamHub:
             self._subscribers.pop(subscriber, None)
 
     def read_events(self, subscriber: Subscriber, after: int) -> Iterator[bytes]:
-        """Yield the bytes of a stream from this arrival on, for as long as the subscriber is
-        active.
+        """Yield the bytes of a stream after this arrival while the subscriber is active.
 
-        The first event, `hello`, holds nothing but an id, so that no cut comes too early to resume.
-        It has data like any other: clients yield an event without data as an empty message, or not
-        at all.
+        The first event, `hello`, only has an ID, so a client can resume from the very start. It has
+        data like all others: clients yield an event without data as an empty message, or not at
+        all.
         """
         yield b"retry: 2000\nid: %b\nevent: hello\ndata: {}\n\n" % write_id(self.secret, after)
         while subscriber.is_active:
@@ -257,14 +254,14 @@ class StreamHub:
             if subscriber.is_active:
                 shown = (one.public if subscriber.is_page else one.raw for one in events)
                 yield b"".join(shown) or COMMENT
-        # Many readers can share an address: if each browser came back at once, they would spend the
-        # requests of that address on displacing each other.
+        # Many readers can share an address. If each browser reconnected at once, they would spend
+        # the address's requests on displacing each other.
         if subscriber.is_displaced and subscriber.is_page:
             yield b"retry: %d\n\n" % (1000 * PAGE_RETRY_SECONDS)
 
     def _wait(self, subscriber: Subscriber, after: int) -> list[Event] | None:
-        """Return the events after this arrival once there are some, none after a while without;
-        None where they are not buffered any more.
+        """Return the events after this arrival once there are some; none after a timeout; None if
+        they are no longer buffered.
         """
         with self._news:
             if after < self._floor:
@@ -279,7 +276,7 @@ class StreamHub:
 
     # ---- the thread that polls -------------------------------------------------------------------
     def stop(self) -> None:
-        """End all streams soon. Takes no lock: a signal handler may call it."""
+        """End all streams soon. Takes no lock, so signal handlers may call it."""
         self.stopping = True
 
     def _start_polling(self, newest: int) -> None:
@@ -300,7 +297,7 @@ class StreamHub:
             raise
 
     def _wait_for_commit(self) -> None:
-        """Wait until anybody commits, whichever process, but not for long: keys expire."""
+        """Wait until any process commits, but not for long: keys expire."""
         end = time.monotonic() + KEYS_SECONDS
         while True:
             time.sleep(POLL_SECONDS)
@@ -308,8 +305,8 @@ class StreamHub:
                 return
 
     def _poll(self) -> int | None:
-        """Read once what arrived, and whose key still works (last, so that nothing is sent that
-        came after a revocation). Return how many events; None at the end.
+        """Read new arrivals, then which keys still work (last, so that nothing is sent that arrived
+        after a revocation). Return the number of events; None at the end.
         """
         with self._news:
             keys = {one.key_id for one in self._subscribers if one.key_id is not None}
@@ -334,7 +331,7 @@ class StreamHub:
         if not events:
             return
         with self._news:
-            # The buffer may hold the words of a post that was hidden.
+            # The buffer may contain the words of a post that was hidden.
             if any(event.hidden for event in events):
                 self._events.clear()
                 self._floor = self._reach
@@ -356,12 +353,12 @@ class StreamHub:
 
 
 def _list_surplus(opened: list[Subscriber]) -> list[Subscriber]:
-    """Return the oldest of these streams that have to end for one more to be opened."""
+    """Return the oldest of these streams that must end so that one more can open."""
     return opened[: max(0, len(opened) - MAX_STREAMS_EACH + 1)]
 
 
 def _read_version() -> object:
-    """A value that changes with every commit; None where the database cannot be asked."""
+    """Return a value that changes with every commit; None if the database can't be read."""
     try:
         with database.connection_context():
             return database.data_version()

@@ -24,7 +24,7 @@ LABELS = {
     "none": "Not verified",
     "simulated": "Simulated",
 }
-# What stands in the posts that a label is shown for; the others stand as they are called.
+# The states of the posts with this label; the other labels are states.
 STATUSES = {
     "": queries.POST_STATUSES,
     "none": ("none", "not_found"),
@@ -33,7 +33,7 @@ Json = Mapping[str, Any]
 
 
 class Start(NamedTuple):
-    """Where a page begins: below these numbers of a bot's and of a paper trader's post. Each kind
+    """The start of a page: below these numbers of a bot's and of a paper trader's post. Each kind
     keeps its own order of arrival.
     """
 
@@ -43,8 +43,8 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """Posts as the interface shows them, and the position at which the next page begins; None where
-    nothing is older.
+    """Posts as the API shows them, and the position of the next page; None if there are no older
+    ones.
     """
 
     posts: Sequence[Json]
@@ -52,8 +52,8 @@ class Page:
 
 
 class Filters(NamedTuple):
-    """Which posts are listed. `label` and `source`: keys of LABELS and SOURCES; `bot`: its uid;
-    `mints`: of any of these tokens; `paper`: posts of paper traders too.
+    """Which posts to list. `label` and `source`: keys of LABELS and SOURCES; `bot`: its uid;
+    `mints`: about any of these tokens; `paper`: include posts of paper traders.
     """
 
     label: str = ""
@@ -94,7 +94,7 @@ def find_newest() -> Start:
 
 
 def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
-    # An index holds the posts of one kind, newest first; a list of lists has none.
+    # An index lists posts of one kind, newest first, but not of several kinds.
     lists = [
         queries.list_post_ids(
             limit, start.post, queries.PostFilter(filters.bot, mint, status, source)
@@ -111,7 +111,9 @@ def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper
 
 
 def _list_kinds(filters: Filters) -> list[tuple[str | None, str | None]]:
-    """The kinds to ask for: pairs of source and status; of None where an index holds them all."""
+    """List the pairs of source and status to query. None stands for all, if one index covers
+    them.
+    """
     if not (filters.source or filters.label or (filters.bot and filters.mints)):
         return [(None, None)]
     sources = (filters.source,) if filters.source else queries.WRITERS

@@ -1,4 +1,4 @@
-"""What a bot's sales earned by token."""
+"""Results of a bot's sales by token."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
@@ -16,7 +16,7 @@ MAX_LISTED = 20
 
 
 class TokenResult(TypedDict):
-    """What a bot's sales of a token earned, in SOL."""
+    """Results of a bot's sales of a token, in SOL."""
 
     mint: Address
     symbol: Untrusted | None
@@ -26,14 +26,14 @@ class TokenResult(TypedDict):
 
 
 class Span(NamedTuple):
-    """A wallet and the number of an attachment of it, or 0 for all that it ever did."""
+    """A wallet and the number of one of its attachments, or 0 for its whole history."""
 
     wallet_id: int
     span: int
 
 
 class TokenRow(NamedTuple):
-    """What sales of a token earned: lamports and counts."""
+    """Results of sales of a token: lamports and counts."""
 
     mint: str
     realized: int
@@ -42,7 +42,7 @@ class TokenRow(NamedTuple):
 
 
 class TokenCountRow(NamedTuple):
-    """How many tokens were sold, and with how many the sales together gained."""
+    """How many tokens were sold, and how many of them at a profit."""
 
     tokens: int
     winning: int
@@ -59,7 +59,7 @@ OF_MANY = """
 SELECT mint, CAST(SUM(realized) AS BIGINT) AS realized, SUM(sales) AS sales, SUM(winning) AS winning
 FROM token_total WHERE {} GROUP BY mint"""
 COUNT = "SELECT COUNT(*) AS tokens, COUNT(CASE WHEN realized > 0 THEN 1 END) AS winning FROM ({}) t"
-# A page of them, the best first: below a result, or of the same one after a mint.
+# One page, best first: below a result, or with the same result and a later mint.
 LISTED = """
 SELECT mint, realized, sales, winning FROM ({}) t WHERE realized < ? OR realized = ? AND mint > ?
 ORDER BY realized DESC, mint LIMIT ?"""
@@ -80,7 +80,7 @@ def show_ends(bot_id: int) -> Json | None:
 
 
 def write_totals(spans: Sequence[Span]) -> tuple[str, list[Any]]:
-    """SQL of the TokenRows of these spans together, and its values."""
+    """Return SQL for the combined TokenRows of these spans, and its values."""
     sql = OF_ONE if len(spans) == 1 else OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
     return sql, [number for span in spans for number in span]
 
@@ -94,11 +94,11 @@ def find_ends(spans: Sequence[Span], limit: int) -> list[list[TokenRow]]:
 
 
 def list_by_token(bot_id: int) -> list[TokenResult] | None:
-    """List the MAX_LISTED tokens that moved a bot's results most, the best first."""
+    """List the MAX_LISTED tokens that changed a bot's results most, best first."""
     spans = select(Span, SPANS, [bot_id])
     if not spans:
         return None
-    # Whatever moved results most is among the first at one of the ends, which an index finds.
+    # Those tokens are among the first at one of the two ends, which an index finds.
     found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
     ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
     return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))

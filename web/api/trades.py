@@ -31,7 +31,7 @@ from web.api.shapes import (
 )
 from web.api.wallets import Coverage, CoverageState
 
-# Kinds that are paid in a currency, and those that may be: an order can be filled by a market.
+# Kinds that have a currency, and kinds that may: a market can fill an order.
 PAID_KINDS = ("buy", "sell", "round_trip")
 PAYABLE_KINDS = (*PAID_KINDS, "order_fill")
 PAID_ELSEWHERE = "paid_elsewhere"
@@ -202,8 +202,8 @@ class Activity(Page):
 
 # ---- trades --------------------------------------------------------------------------------------
 def show_trades(rows: Sequence[TradeRow]) -> list[Trade]:
-    """Make Trades, with the symbols the market knows (hostile text, like all names). One that is
-    damaged is left out: `doctor` names it, `rebuild` repairs it.
+    """Make Trades, with the symbols the market knows (untrusted text, like all names). A damaged
+    trade is left out: `doctor` reports it, `rebuild` repairs it.
     """
     rows = [row for row in rows if not is_damaged(row)]
     changes = (change for row in rows for change in (*row.token_changes, *row.beside_tokens))
@@ -259,14 +259,14 @@ def show_trade(
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Quote | None:
-    """Return the currency of a trade, None if nothing was paid. `currency`: as stored; `status`: of
-    its result.
+    """Return a trade's currency, None without a payment. `currency`: as stored; `status`: of its
+    result.
     """
     return MONEYS.get(currency or "") if is_paid(kind, status) else None
 
 
 def is_paid(kind: str, status: str | None) -> bool:
-    """Return whether a trade has a currency. Only an order that a market filled has a result."""
+    """Return whether a trade has a currency. An order has a result only if a market filled it."""
     return kind in PAID_KINDS or (kind in PAYABLE_KINDS and status not in (None, "not_applicable"))
 
 
@@ -316,7 +316,7 @@ def show_changes(
     symbols: Mapping[str, str],
     scales: Scales,
 ) -> list[TokenChange]:
-    """Make the TokenChanges of a trade, as its tokens were displayed then."""
+    """Make a trade's TokenChanges, as its tokens were displayed at the time."""
     return [
         show_change(change, symbols, find_multiplier(scales, change[0], row.block_time))
         for change in changes
@@ -348,7 +348,7 @@ def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[TokenTrade]:
 
 
 def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:
-    """List those of the rows that can be read and say what they moved of the token."""
+    """List the readable rows with the amounts they moved of the token."""
     return [
         row
         for row in rows
@@ -357,12 +357,12 @@ def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:
 
 
 def list_moved(row: ActivityRow) -> list[Change]:
-    """List what a trade bought and sold: its changes less those outside its venue."""
+    """List the tokens a trade bought and sold: its changes minus those outside its venue."""
     return list_venue_changes(row.token_changes, row.beside_tokens)
 
 
 def show_activity(row: ActivityRow, mint: str, scales: Scales) -> TokenTrade:
-    """Make the TokenTrade: what the trade bought or sold of this mint."""
+    """Make the TokenTrade: the amount of this mint that the trade bought or sold."""
     change = next(one for one in list_moved(row) if one.mint == mint)
     amount, money = abs(change.raw), find_money(row.kind, row.currency)
     multiplier = find_multiplier(scales, mint, row.block_time)

@@ -1,4 +1,4 @@
-"""/api/v1: every route needs a key; read, validate, query, answer."""
+"""/api/v1: every route needs a key; read, validate, query, respond."""
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,7 +40,7 @@ from web.server.application import JsonResponse, find_app
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
 MINUTE_MS = 60_000
-# What any list of v1 reads from a query: a name of another list is a mistake.
+# The query parameters that any v1 list reads. A parameter of another list is an error.
 KNOWN_NAMES: set[str] = set()
 Json = dict[str, Any]
 
@@ -57,9 +57,7 @@ def show_page(
     show: Callable[[Sequence[Any]], Any] = list,
     **more: Any,
 ) -> Json:
-    """Make a list of the first `limit` rows; if there are more, with a cursor of the last one's
-    place.
-    """
+    """Make a list of the first `limit` rows, with a cursor to the last one if there are more."""
     page, is_more = paging.cut_page(rows, limit)
     cursor = write_cursor(scope, place(page[-1])) if is_more else None
     return show_list(show(page), limit, cursor, **more)
@@ -67,22 +65,22 @@ def show_page(
 
 # ---- cached answers ------------------------------------------------------------------------------
 def cached_list(path: str, shape: Any, *names: str) -> Callable[[Callable[..., Json]], Any]:
-    """Register the GET of a list of `shape`. The decorated function makes it of the query's
-    arguments, of which it reads `names` only, and of what the path holds.
+    """Register the GET of a list of `shape`. The decorated function builds it from the query's
+    arguments (only `names`) and the path.
 
-    The list is cached until anything is written (web.server.cache), and for a minute at most, for
-    windows of time move on. Its `asOf` is always now.
+    The list is cached until the next write (web.server.cache), and for a minute at most, because
+    time windows move. Its `asOf` is always current.
     """
     return _cached(path, shape, ("limit", *names), write_end)
 
 
 def cached_object(path: str, shape: Any, *names: str) -> Callable[[Callable[..., Any]], Any]:
-    """Register the GET of an object, likewise."""
+    """Register the GET of an object in the same way."""
     return _cached(path, shape, names, lambda now: b"}")
 
 
 def write_end(now: int) -> bytes:
-    """Write how a list ends: when it was asked for, in ms."""
+    """Return the end of a list with the time of the request, in ms."""
     return b',"asOf":"%b"}' % show_time(now).encode()
 
 
@@ -109,10 +107,11 @@ def _cached(
 
 
 def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
-    """Return {name: text} of a query's known names in one order, the first where one is repeated,
-    and `limit` as it is echoed. Problem for a name that only other lists know.
+    """Return {name: text} of a query's known parameters in one order (the first if one is
+    repeated), and `limit` as it is echoed. Raises Problem for a parameter that only other lists
+    know.
 
-    So queries that mean the same share one entry of the cache, whatever else they say.
+    So equivalent queries share one cache entry, whatever unknown parameters they have.
     """
     for name in args:
         if name in KNOWN_NAMES and name not in names and name != "fields":
@@ -130,9 +129,7 @@ def start_of_minute(now: int) -> int:
 def read_cursor(
     args: Args, scope: paging.Scope, kind: Callable[..., paging.Kind]
 ) -> paging.Kind | None:
-    """Return the position, as a NamedTuple `kind`, that the query's cursor stands for; None
-    without one.
-    """
+    """Return the query's cursor as a position (NamedTuple `kind`), or None."""
     text = args.get("cursor")
     if text is None:
         return None
@@ -140,8 +137,8 @@ def read_cursor(
 
 
 def read_since(args: Args, last_event_id: str | None = None) -> int | None:
-    """Return the arrival after which `since` asks, or the header `Last-Event-ID` instead of it;
-    None without them.
+    """Return the arrival in `since` or, without it, in the header `Last-Event-ID`; None without
+    either.
     """
     text = last_event_id or args.get("since")
     if text is None:
@@ -153,12 +150,11 @@ def read_since(args: Args, last_event_id: str | None = None) -> int | None:
 
 
 def read_flag(args: Args, name: str) -> bool:
-    """Read `name=0` or `name=1`, which is the default."""
+    """Return the flag `name=0` or `name=1` (the default)."""
     return read_choice(args, name, ("0", "1"), "1") == "1"
 
 
 def write_cursor(scope: paging.Scope, position: paging.Position) -> str:
-    """Return the cursor of older rows than the one at this position."""
     return paging.write_cursor(find_app().secret, scope, position)
 
 
@@ -187,8 +183,8 @@ def show_copying(args: Args, uid: str) -> Copying:
 
 
 class MintPosition(NamedTuple):
-    """The place of a token in a list: by a number first, or by its mint alone. Cursors hold whole
-    numbers, so a mint is written as the number that its bytes make.
+    """A token's position in a list: a number first, or only its mint. Cursors hold whole numbers,
+    so a mint is written as the number its bytes represent.
     """
 
     mint: int
@@ -230,7 +226,7 @@ def list_tokens(args: Args, uid: str) -> Json:
 
 @cached_list("/bots/<uid>/daily", bots.DayResult, "cursor", "currency")
 def list_days(args: Args, uid: str) -> Json:
-    """Make the list of what a bot did by the day in a currency, newest first."""
+    """Make the list of a bot's daily results in a currency, newest first."""
     limit, currency = paging.read_limit(args), read_currency(args) or "SOL"
     row, scope = bots.find_row(uid), ("daily", uid, currency)
     before = read_cursor(args, scope, paging.IdPosition)
@@ -241,7 +237,7 @@ def list_days(args: Args, uid: str) -> Json:
 
 
 def count_days(date: str) -> int:
-    """Return the number of a day: 20261120 of `2026-11-20`."""
+    """Return the number of a day: 20261120 for `2026-11-20`."""
     return int(date.replace("-", ""))
 
 
@@ -290,7 +286,7 @@ def find_post(uid: str) -> Post:
 
 @blueprint.post("/posts")
 def publish() -> JsonResponse:
-    """Store the post in the body: 201, or 200 where the very same was sent before."""
+    """Store the post in the body: 201, or 200 if the same post was sent before."""
     app, context, caller = find_app(), gate.find_context(), gate.find_caller()
     if caller.scope != "publish" or caller.bot_id is None:
         raise Problem("insufficient_scope", "posting needs a publishing key; this is a read key")
@@ -323,7 +319,7 @@ def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
 
 
 def read_event_id() -> str | None:
-    """Return the header `Idempotency-Key` as UTF-8 text, or None without it."""
+    """Return the header `Idempotency-Key` as UTF-8 text, or None."""
     text = request.headers.get("Idempotency-Key")
     try:
         return text and text.encode("latin-1").decode("utf-8")
@@ -333,7 +329,7 @@ def read_event_id() -> str | None:
 
 # ---- trades --------------------------------------------------------------------------------------
 def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
-    """Return which trades are asked for, and the scope of their cursors."""
+    """Return the requested trades, and the scope of their cursors."""
     bot, wallet, mint = read_bot(args), read_address(args, "wallet"), read_address(args, "mint")
     kinds, currency = read_kinds(args), read_currency(args)
     spans = queries.find_wallets(wallet, bot) if wallet or bot else None
@@ -341,13 +337,13 @@ def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     money = None if currency is None else leaderboard.map_currencies()[currency]
     if money is not None:
         payable = frozenset(PAYABLE_KINDS)
-        # A query for kinds that have no currency finds nothing.
+        # A query for kinds without a currency finds nothing.
         kinds = (kinds or payable) & payable or frozenset(("",))
     return Wanted(spans, [mint] if mint else None, kinds, money), scope
 
 
 def read_kinds(args: Args) -> frozenset[str]:
-    """Return the kinds of the query, comma-separated there; none for all."""
+    """Return the kinds in the query, which are comma-separated; empty for all."""
     if "kind" not in args:
         return frozenset()
     allowed = (*TRADE_KINDS, EVERY_TRADE)
@@ -418,7 +414,7 @@ def show_leaderboard(args: Args) -> Json:
 
 
 def read_board(args: Mapping[str, str]) -> leaderboard.Board:
-    """Return which board a query asks for; Problem where it has a word that is none."""
+    """Return the requested board. Raises Problem for an unknown choice."""
     return leaderboard.Board(
         read_choice(args, "record", leaderboard.RECORDS, leaderboard.RECORDS[0]),
         read_choice(args, "sort", leaderboard.SORTS, leaderboard.SORTS[0]),
@@ -430,7 +426,7 @@ def read_board(args: Mapping[str, str]) -> leaderboard.Board:
 
 @blueprint.get("/market")
 def list_market() -> Response:
-    """Answer the tracked tokens. They are not cached: a quote goes stale at its second."""
+    """Return the tracked tokens. Not cached: a quote becomes stale at a precise time."""
     now, scope, args = g.now, ("market",), read_known(request.args, ("limit", "cursor"))
     limit, fields = paging.read_limit(args), read_fields(request.args.get("fields"), MarketEntry)
     entries, last = market.list_market(now, limit, read_cursor(args, scope, market.MarketPosition))

@@ -1,6 +1,4 @@
-"""The wallets that bots hold: their shapes, how much of each history is known, and what several of
-them hold together.
-"""
+"""Wallets of bots: their shapes, how much of each history is known, and their combined holdings."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -170,7 +168,7 @@ class HeldRow(NamedTuple):
     coverage: str | None
 
 
-# The one that leads first.
+# The primary wallet first.
 HELD = """
 SELECT a.bot_id, w.address, a.attached_at, a.ownership, w.coverage
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
@@ -179,7 +177,7 @@ WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
 
 
 def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
-    """Return {bot id: the wallets it holds}, the one that leads first."""
+    """Return {bot ID: the wallets it holds}, the primary wallet first."""
     found: defaultdict[int, list[Wallet]] = defaultdict(list)
     rows = select(HeldRow, HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
     for row in rows:
@@ -195,7 +193,7 @@ def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
 
 
 def show_coverage(address: str | None, stored: str | None) -> Coverage:
-    """Make the Coverage of a wallet, or one of state `none` that says why."""
+    """Make a wallet's Coverage, or one of state `none` with the reason."""
     told = read_coverage(stored)
     if address is None and stored is None:
         told = {**NOT_POLLED, "note": "no wallet is connected, so nothing is observed"}
@@ -203,7 +201,9 @@ def show_coverage(address: str | None, stored: str | None) -> Coverage:
 
 
 def find_least(coverages: Iterable[Coverage]) -> Coverage:
-    """Return the Coverage of the least complete wallet; of equals one with gaps, or the first."""
+    """Return the Coverage of the least complete wallet. Among equals, one with gaps, or the
+    first.
+    """
     told = list(coverages)
     if not told:
         return show_coverage(None, None)
@@ -214,10 +214,10 @@ def is_provisional(coverage: Coverage) -> bool:
     return coverage["state"] in ("none", "backfilling") or bool(coverage["gaps"])
 
 
-# ---- what they hold ------------------------------------------------------------------------------
+# ---- holdings ------------------------------------------------------------------------------------
 def find_positions(row: BotRow) -> list[Json] | None:
-    """List the bot's open positions, without symbols and estimates; the costs of a merely claimed
-    wallet's are not its own. None if they are damaged.
+    """List the bot's open positions, without symbols and estimates. The costs of a wallet that is
+    only claimed don't belong to the bot. None if they are damaged.
     """
     positions: list[Json] | None = show_part([] if row.positions is None else row.positions)[0]
     if positions is None:

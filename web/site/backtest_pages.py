@@ -1,4 +1,4 @@
-"""Backtests of an owner: a form, and what came of each, with a table and a picture."""
+"""An owner's backtests: a form, and each result with a table and a chart."""
 
 from decimal import Decimal
 from typing import Any
@@ -26,14 +26,16 @@ blueprint = Blueprint("backtests", __name__)
 blueprint.before_request(sessions.check_sender)
 blueprint.after_request(forbid_caching)
 SOL = 10**9
-# It earns nothing in SOL, by definition.
+# By definition, holding SOL earns nothing in SOL.
 HOLDING = {"meanReturnPct": 0.0, "winRate": None, "maxDrawdownPct": None}
 REPORT = make_shape(make_object(kind=str, equity=list[Any], closes=list[Any], candidates=list[Any]))
 
 
 @blueprint.get("/backtests")
 def show_backtests() -> ResponseReturnValue:
-    """Show the form of a backtest and the owner's last ones, or to strangers what backtests are."""
+    """Show the backtest form and the owner's latest ones. Visitors get an explanation of
+    backtests.
+    """
     if sessions.find_owner() is None:
         return render_template("backtests.html", owner=None)
     return render_form({})
@@ -56,13 +58,13 @@ def render_form(
 
 
 def list_settings(strategy: Strategy) -> str:
-    """List a family's settings with their defaults, as the form takes them."""
+    """List a family's settings with their defaults, in the form's format."""
     return " ".join(f"{name}={value}" for name, value in show_settings(strategy).items())
 
 
 @blueprint.post("/backtests")
 def begin_backtest() -> ResponseReturnValue:
-    """Begin a backtest; its page shows how far it is."""
+    """Start a backtest. Its page shows the progress."""
     owner, typed = require_owner(), read_texts(*backtests.FIELDS)
     try:
         run = backtests.begin_backtest(settings(), owner, {**typed, "start": "standard"}, g.now)
@@ -91,14 +93,14 @@ def show_backtest(uid: str) -> ResponseReturnValue:
 
 
 def name_chosen(report: dict[str, Any]) -> str:
-    """Name the settings that the figures of a report are of; empty where it tried no others."""
+    """Name the settings a report's figures are based on; empty if it didn't try others."""
     if len(report["candidates"]) == 1:
         return ""
     return f"with {name_candidate(report['settings'], report)}"
 
 
 def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """List the sets of settings, each with its random entries, as name and figures."""
+    """List the sets of settings, each with its random entries, as names and figures."""
     rows = []
     for one in report["candidates"]:
         name = name_candidate(one["settings"], report)
@@ -116,7 +118,7 @@ def draw(report: dict[str, Any]) -> Curve | None:
 
 
 def name_candidate(shown: dict[str, int], report: Any) -> str:
-    """Name a set of settings by those that the candidates differ in."""
+    """Name a set of settings by those in which the candidates differ."""
     others = [one["settings"] for one in report["candidates"]]
     differing = [name for name in shown if len({one[name] for one in others}) > 1]
     return ", ".join(f"{name} {shown[name]}" for name in differing) or "As asked"
@@ -133,7 +135,7 @@ def show_csv(uid: str) -> ResponseReturnValue:
 
 
 def find_report(uid: str) -> Any:
-    """Return the result of a finished backtest of the owner; Problem `not_found` otherwise."""
+    """Return the result of the owner's finished backtest. Raises Problem `not_found` otherwise."""
     run = backtests.find_backtest(settings(), require_owner(), uid, g.now)
     if run.result is None:
         raise Problem("not_found", "this backtest has no result")
@@ -141,7 +143,7 @@ def find_report(uid: str) -> Any:
 
 
 def read_report(run: Backtest) -> Any:
-    """Parse the result of a finished backtest; Problem `not_found` where it is damaged."""
+    """Parse the result of a finished backtest. Raises Problem `not_found` if it is damaged."""
     report = read_stored(run.result, REPORT)
     if report is None:
         raise Problem("not_found", "what came of this backtest cannot be read; run it again")

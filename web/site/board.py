@@ -1,4 +1,4 @@
-"""The leaderboard: one row of filters that drives a chart and its tables."""
+"""The leaderboard: one row of filters for a chart and its tables."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ from web.site.profile_words import WINDOW_NAMES
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
-# Of each group: proven or claimed, with a rank or without.
+# Of each group: proven or claimed, with or without a rank.
 MAX_RANKS = 25
-# Windows, as they are called.
+# Labels of time windows.
 TIMES = {**WINDOW_NAMES, "all": "all time"}
-# The filters, each with its choices and what they are called.
+# The filters, each with its choices and their labels.
 FILTERS = {
     "window": ("Time", {value: name.capitalize() for value, name in TIMES.items()}),
     "record": ("History", {"forward": "Since connected", "all": "Everything known"}),
-    # Its choices depend on what the operator added.
+    # Its choices depend on the operator's currencies.
     "currency": ("Currency", {}),
     "ownership": ("Wallets", {"": "All", "proven": "Proven", "claimed": "Claimed"}),
 }
@@ -34,7 +34,7 @@ FILTERS = {
 
 @blueprint.get("/leaderboard")
 def show_leaderboard() -> ResponseReturnValue:
-    # A form sends every field, the empty ones too.
+    # A form sends every field, including empty ones.
     board = v1.read_board({name: text for name, text in request.args.items() if text})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
     rows = leaderboard.show_entries(entries, board, g.now)
@@ -53,7 +53,7 @@ def show_leaderboard() -> ResponseReturnValue:
 
 
 def draw_groups(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str | None, list[str]]:
-    """Return the HTML of the rows of each table: of proven and claimed wallets, and without one."""
+    """Return the HTML rows of each table: proven and claimed wallets, and bots without one."""
     sparks, groups = pictures.draw_sparks(board, rows), defaultdict(list)
     for row in rows:
         groups[row["ownership"]].append(row)
@@ -74,7 +74,7 @@ def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:
-    """Return the address of a board with these choices in place of its own."""
+    """Return the address of this board with some choices changed."""
     values = board._replace(**chosen)._asdict()
     if values["currency"] == leaderboard.Board().currency:
         del values["currency"]

@@ -1,5 +1,5 @@
-"""Files that browsers and search engines ask every host for: /robots.txt, /favicon.ico and the web
-app manifest that pages link.
+"""Files that browsers and search engines request from every host: /robots.txt, /favicon.ico and the
+web app manifest.
 """
 
 import orjson
@@ -11,7 +11,7 @@ from web.site.pieces import STATIC, asset
 
 blueprint = Blueprint("browsers", __name__)
 DAY_SECONDS = 86_400
-# The API is for keys, and an owner's pages are for nobody else.
+# The API needs keys, and an owner's pages are private.
 NOT_FOR_CRAWLERS = (
     "/api/",
     "/admin",
@@ -38,7 +38,7 @@ def show_icon() -> ResponseReturnValue:
 
 @blueprint.get("/manifest.webmanifest")
 def show_manifest() -> ResponseReturnValue:
-    """Return the W3C web app manifest: a name and an icon for the site on a home screen."""
+    """Return the W3C web app manifest: the site's name and icon on a home screen."""
     start = settings().base_path + "/"
     icon = {"src": asset("icon.svg"), "sizes": "any", "type": "image/svg+xml"}
     manifest = {

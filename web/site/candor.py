@@ -1,5 +1,5 @@
-"""The candor strip of a bot: its last claims in the shapes of their labels, oldest first, and the
-sentence that counts them. A claim is a transaction that the bot posted about, however often.
+"""A bot's candor strip: its latest claims as shapes, oldest first, with a sentence that counts
+them. A claim is a transaction that the bot posted about, counted once.
 """
 
 from collections import Counter
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from storage.rows import select, write_marks
 
 MAX_CLAIMS = 60
-# In units of the drawing; a claim takes STEP of them.
+# In units of the drawing. A claim is STEP wide.
 STEP, HEIGHT = 9, 18
-# The shape of each status, drawn from the left edge of its place.
+# The shape of each status, drawn from the left edge of its slot.
 SHAPES = {
     "verified": "M{x} 2h7v14h-7z",
     "mismatch": "M{x} 3l7 12m0-12l-7 12",
@@ -19,12 +19,12 @@ SHAPES = {
     "none": "M{x} 6h6v6h-6z",
     "not_found": "M{x} 6h6v6h-6z",
 }
-# The same at every place of a strip.
+# The same in every slot of a strip.
 SHAPES_AT = {
     status: [shape.format(x=place * STEP + 1) for place in range(MAX_CLAIMS)]
     for status, shape in SHAPES.items()
 }
-# What is said of each status; the first is always said.
+# The sentence about each status. The first is always included.
 CLAUSES = {
     "mismatch": ("contradicts one", "contradict one"),
     "pending": ("is waiting for the chain", "are waiting for the chain"),
@@ -34,15 +34,15 @@ CLAUSES = {
 
 
 class ClaimsRow(NamedTuple):
-    """A bot and the statuses of its last claims, the oldest first; None without claims."""
+    """A bot and the statuses of its latest claims, oldest first; None without claims."""
 
     bot: str
     statuses: str | None
 
 
-# By the index of claims by bot: as quick however many posts a bot has. A hidden post counts: hiding
-# words makes no record better. Nor does repeating a claim: it keeps its place and its status, and
-# one contradicted post about a transaction contradicts the claim.
+# The index of claims by bot makes this equally fast for any number of posts. A hidden post still
+# counts: hiding words doesn't improve a record. Neither does repeating a claim: it keeps its place
+# and its status, and one contradicted post about a transaction contradicts the claim.
 CLAIMS = f"""
 SELECT b.uid AS bot, (
     SELECT string_agg(
@@ -59,15 +59,15 @@ FROM bot b WHERE b.uid IN """
 
 
 class Path(NamedTuple):
-    """All shapes of one status, as the `d` of an SVG path."""
+    """All shapes of one status, as the `d` attribute of an SVG path."""
 
     status: str
     shapes: str
 
 
 class Strip(NamedTuple):
-    """The strip of a bot; `width` in units of the drawing, 0 without claims. The last three count
-    claims.
+    """A bot's strip. `width`: in units of the drawing, 0 without claims. The last three fields
+    count claims.
     """
 
     sentence: str
@@ -83,14 +83,13 @@ def find_strip(bot: str) -> Strip:
 
 
 def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
-    """Return {bot uid: strip} of these bots by one query."""
+    """Return {bot uid: strip} for these bots, from one query."""
     rows = select(ClaimsRow, f"{CLAIMS}({write_marks(bots)})", bots)
     found = {row.bot: row.statuses or "" for row in rows}
     return {bot: draw_strip(found.get(bot, "").split()) for bot in bots}
 
 
 def draw_strip(statuses: Sequence[str]) -> Strip:
-    """Draw the statuses of claims, the oldest first."""
     shapes: dict[str, str] = {}
     for place, status in enumerate(statuses):
         shapes[status] = shapes.get(status, "") + SHAPES_AT[status][place]

@@ -1,4 +1,4 @@
-"""What a link to a post or a bot unfolds to on other sites: the texts of its Open Graph card."""
+"""Link previews of posts and bots on other sites: the texts of Open Graph cards."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class Card(NamedTuple):
 
 
 def init_app(app: Flask) -> None:
-    """Give templates the filters that make link previews."""
+    """Register the template filters for link previews."""
     app.jinja_env.filters.update(
         facts.FILTERS,
         card_of_post=card_of_post,
@@ -36,14 +36,12 @@ def init_app(app: Flask) -> None:
 
 
 def card_of_post(post: Json) -> Card:
-    """Make the preview of a link to a post."""
-    # Sites cut a card at its end, so the label comes first and the bot's words last.
+    # Sites cut off a card's end, so the label comes first and the bot's words last.
     description = f"{describe_trust(post)} {_cut(post['body'] or TAKEN_DOWN, MAX_DESCRIPTION)}"
     return Card(write_title(post), description, "article", not post.get("hiddenAt"))
 
 
 def card_of_bot(bot: Json) -> Card:
-    """Make the preview of a link to a bot."""
     description = f"{_describe_record(bot)} {_cut(bot['bio'], MAX_DESCRIPTION)}".strip()
     return Card(f"{words.plain(bot['name'])} on Candor", description, "profile")
 
@@ -69,13 +67,13 @@ def _describe_earned(one: Json) -> str:
 
 
 def list_earned(results: Json) -> list[str]:
-    """List what was realized in each currency, SOL first: `+18.00 SOL`, `−1.000 USDT`."""
+    """List the realized PnL in each currency, SOL first: `+18.00 SOL`, `−1.000 USDT`."""
     return [write(one, "realizedRaw", True) for one in list_traded(results)]
 
 
 def write_title(post: Json) -> str:
-    """Return the title of a post. The label comes first, with what the sale earned, where no name
-    can push it out of sight.
+    """Return a post's title. The label and the sale's result come first, so that a long name can't
+    push them out of view.
     """
     name, text = words.plain(post["botName"]), _cut(post["body"] or TAKEN_DOWN, MAX_TITLE)
     warning = words.UNDER_REVIEW if words.find_warning(post) else ""
@@ -84,8 +82,8 @@ def write_title(post: Json) -> str:
 
 
 def describe_trust(post: Json) -> str:
-    """Return the label of a post, its warning, and what its transaction did, else the reason for
-    the label.
+    """Return a post's label, its warning, and what its transaction did, or else the label's
+    reason.
     """
     trust, fact = words.trust_of(post), facts.write_fact(post)
     parts = (f"{trust.label.capitalize()}.", words.find_warning(post), fact and f"{fact}.")
@@ -93,7 +91,7 @@ def describe_trust(post: Json) -> str:
 
 
 def write_suffix(post: Json) -> str:
-    """Return what a copy of a post ends with: its label, what was done, and its address."""
+    """Return the end of a copied post: its label, what was done, and its address."""
     made_up = "demonstration, all made up · " if settings().demonstration else ""
     warning = f" · {words.UNDER_REVIEW}" if words.find_warning(post) else ""
     label = f"[{made_up}{words.trust_of(post).label}{warning}]"

@@ -1,6 +1,6 @@
-"""Chart geometry, pure: amounts and times become coordinates, which the templates draw as SVG.
+"""Chart geometry, pure: converts amounts and times to coordinates, which the templates draw as SVG.
 
-Coordinates are percent of the drawing, so that it stretches while its words do not.
+Coordinates are percentages of the drawing, so it can stretch without distorting its text.
 """
 
 import itertools
@@ -12,30 +12,30 @@ from chain.amounts import sol
 from web.site.figures import write_tokens
 
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
-# A label takes this much of the height of the race.
+# The height of a label, as a share of the race's height.
 LABEL_HEIGHT = 8.0
 MAX_RACE_ROWS = 8
 Point = TypeVar("Point")
-# Curves stay between these heights: above is air, below stand the dates.
+# Curves stay between these heights: space above, dates below.
 TOP, BOTTOM = 5.0, 88.0
 MAX_LEVELS, MAX_DATES = 4, 5
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
-# Seconds between two dates of an axis.
+# Seconds between dates on an axis.
 DATE_STEPS = (
     *(MINUTE_SECONDS * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(HOUR_SECONDS * hours for hours in (1, 2, 3, 6, 12)),
     *(DAY_SECONDS * days for days in (1, 2, 3, 7, 14, 30, 60, 120, 365, 730)),
 )
-# Lamports between two amounts of an axis: 1, 2, 5, 10...
+# Lamports between amounts on an axis: 1, 2, 5, 10...
 ROUND_AMOUNTS = [factor * int("1" + power * "0") for power in range(20) for factor in (1, 2, 5)]
-# Of the width of a drawing on a screen of 320 pixels: what a character of a date takes, the room
-# between two dates, and how far one may reach out of the drawing.
+# As percentages of a drawing's width on a 320-pixel screen: the width of a character, the space
+# between two dates, and how far a date may overhang.
 CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
 
 
 class Tick(NamedTuple):
-    """A date below a curve, or an amount beside it. `at`: its place; `anchor`: start | middle |
-    end; `hour`: the Unix seconds of a time of day, which a script writes in the reader's zone.
+    """A date below a curve, or an amount next to it. `at`: its position; `anchor`: start | middle |
+    end; `hour`: Unix seconds of a time of day, which a script formats in the reader's time zone.
     """
 
     at: float
@@ -51,13 +51,13 @@ class Axis(NamedTuple):
     ends: int
 
     def find_x(self, at: int) -> float:
-        """Return the place of a time; what lies outside stands at the edge."""
+        """Return a time's position, clamped to the edges."""
         x = 100 * (at - self.begins) / ((self.ends - self.begins) or 1)
         return round(min(100.0, max(0.0, x)), 2)
 
 
 class Scale(NamedTuple):
-    """Lamports from the top down to the bottom, between two heights."""
+    """Lamports from top to bottom, between two heights."""
 
     top: int
     bottom: int
@@ -65,21 +65,20 @@ class Scale(NamedTuple):
     low: float = BOTTOM
 
     def find_y(self, lamports: int) -> float:
-        """Return the height of an amount; the middle, where all amounts are the same."""
+        """Return an amount's height, or the middle if all amounts are equal."""
         height = self.top - self.bottom
         share = (self.top - lamports) / height if height else 0.5
         return round(self.high + (self.low - self.high) * share, 2)
 
 
 def write_gain(lamports: int) -> str:
-    """Write what was gained or lost, with its sign."""
     return write_tokens(sol(lamports), sign=True)
 
 
 def list_levels(
     scale: Scale, base: int = 0, write: Callable[[int], str] = write_gain
 ) -> list[Tick]:
-    """List round amounts that lie on the scale, the base among them."""
+    """List round amounts on the scale, including the base."""
     size = _find_size(scale.top - scale.bottom)
     first, last = -(-(scale.bottom - base) // size), (scale.top - base) // size
     return [
@@ -88,13 +87,13 @@ def list_levels(
 
 
 def _find_size(height: int) -> int:
-    """Return the smallest of 1, 2, 5, 10... lamports that cuts a height into few pieces."""
+    """Return the smallest step of 1, 2, 5, 10... lamports that divides a height into few parts."""
     return next(size for size in ROUND_AMOUNTS if size * MAX_LEVELS >= height)
 
 
 def list_dates(axis: Axis) -> list[Tick]:
-    """List full minutes, hours or days on an axis, at most MAX_DATES and one, none too close to
-    another on a phone. The first time has its date, where that of the next day leaves room for it.
+    """List full minutes, hours or days on an axis: at most MAX_DATES plus one, spaced for a phone.
+    The first time includes its date if there is room before the next day's.
     """
     duration = axis.ends - axis.begins
     size = next((one for one in DATE_STEPS if one * MAX_DATES >= duration), DATE_STEPS[-1])
@@ -120,7 +119,7 @@ def _draw_date(axis: Axis, at: int, pattern: str) -> Tick:
 
 
 def _keep_apart(ticks: Sequence[Tick]) -> list[Tick]:
-    """Leave out what stands too close to the one before; of a day and a time, the time."""
+    """Drop ticks too close to the previous one. Of a day and a time, drop the time."""
     kept: list[Tick] = []
     for one in ticks:
         if kept and not _are_apart(kept[-1], one):
@@ -140,7 +139,7 @@ def _are_apart(left: Tick, right: Tick) -> bool:
 
 
 def _find_edges(tick: Tick) -> tuple[float, float]:
-    """Where a date begins and ends on a narrow screen, in percent of the width."""
+    """Return a date's edges on a narrow screen, in percent of the width."""
     width = len(tick.label) * CHARACTER_WIDTH
     left = tick.at - {"start": 0.0, "middle": width / 2, "end": width}[tick.anchor]
     return left, left + width
@@ -151,7 +150,7 @@ def _write_time(at: int, pattern: str) -> str:
 
 
 class Step(NamedTuple):
-    """An amount that held from one Unix second to another. `value`: lamports."""
+    """An amount from one Unix second to another. `value`: lamports."""
 
     begins: int
     ends: int
@@ -159,9 +158,9 @@ class Step(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A part of a curve on one side of zero, as the `d` of paths: its area begins and ends at zero,
-    and so does its line, but where the curve ends. `side`: up | down | flat, or held: neither good
-    nor bad.
+    """A part of a curve on one side of zero, as the `d` attribute of paths. Its area and its line
+    start and end at zero, except at the curve's end. `side`: up | down | flat, or held: neither
+    good nor bad.
     """
 
     side: str
@@ -170,15 +169,13 @@ class Run(NamedTuple):
 
 
 class Band(NamedTuple):
-    """A stretch of time."""
-
     x: float
     width: float
 
 
 class Mark(NamedTuple):
-    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale of unknown cost) | part (a
-    sale of a part, after which the position goes on).
+    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale with unknown cost) | part (a
+    partial sale).
     """
 
     x: float
@@ -187,8 +184,8 @@ class Mark(NamedTuple):
 
 
 class TimedTrade(NamedTuple):
-    """A trade. `at`: Unix seconds; `side`: a kind of Mark, or buy | sell | got | gave (by a swap
-    for another token) on a timeline.
+    """A trade. `at`: Unix seconds; `side`: a kind of Mark, or on a timeline buy | sell | got | gave
+    (in a swap for another token).
     """
 
     at: int
@@ -197,8 +194,8 @@ class TimedTrade(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A curve over time. `begins`, `ends`: Unix seconds; `zero`: the height of its beginning, or of
-    nothing earned; `total`: lamports at its end; `connected`: when the wallet came to its bot.
+    """A curve over time. `begins`, `ends`: Unix seconds; `zero`: the height of its start, or of
+    zero PnL; `total`: lamports at its end; `connected`: when the wallet was connected to its bot.
     """
 
     runs: list[Run]
@@ -214,15 +211,15 @@ class Curve(NamedTuple):
 
 
 def thin_out(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Return every nth of some points, so that no more than `most` are left, and the last."""
+    """Return every nth point, and the last, so that about `most` are left."""
     chosen = points[:: -(-len(points) // most)]
     return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
 
 
 # ---- curves --------------------------------------------------------------------------------------
 def make_steps(times: Sequence[int], values: Sequence[int]) -> list[Step]:
-    """Make steps of what was sampled at these Unix seconds, in order: each value holds up to its
-    time, from the time before on.
+    """Make steps from samples at these Unix seconds, in order. Each value applies from the previous
+    time to its own.
     """
     return [
         Step(begins, ends, value)
@@ -240,8 +237,8 @@ def draw_curve(
 ) -> Curve | None:
     """Draw steps, given in order; None without any.
 
-    `base`: lamports that separate gain and loss; `gaps`: Unix seconds from and to; `trades`: to be
-    marked on the curve; `connected_at`: Unix seconds; `write_level`: writes the amounts beside it.
+    `base`: lamports that separate gain from loss; `gaps`: Unix seconds from and to; `trades`: to
+    mark on the curve; `connected_at`: Unix seconds; `write_level`: formats the axis amounts.
     """
     if not steps:
         return None
@@ -263,7 +260,7 @@ def draw_curve(
 
 
 def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> list[Run]:
-    """Cut steps where they change sides, so that no loss is drawn as a gain."""
+    """Split steps where they cross the base, so that a loss isn't drawn as a gain."""
     zero = scale.find_y(base)
     runs: list[Run] = []
     for side, group in itertools.groupby(steps, lambda step: find_side(step.value - base)):
@@ -279,13 +276,13 @@ def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> lis
 
 
 def find_side(amount: int) -> str:
-    """Tell on which side of zero an amount is: up | down | flat."""
+    """Return which side of zero an amount is on: up | down | flat."""
     return "up" if amount > 0 else "down" if amount < 0 else "flat"
 
 
 def _draw_band(axis: Axis, begins: int, ends: int) -> Band:
     x = axis.find_x(begins)
-    # A gap inside one block is still to be seen.
+    # Keep a gap within one block visible.
     return Band(x, max(0.6, round(axis.find_x(ends) - x, 2)))
 
 
@@ -296,8 +293,8 @@ def _draw_mark(trade: TimedTrade, steps: Sequence[Step], axis: Axis, scale: Scal
 
 # ---- sparklines ----------------------------------------------------------------------------------
 class Spark(NamedTuple):
-    """A small curve of its own size. `zero`: the height of its beginning; `change`: what was
-    added up to its end, `side`: which way that is.
+    """A small curve with its own size. `zero`: the height of its start; `change`: the total change,
+    and `side` its direction.
     """
 
     runs: tuple[Run, ...]
@@ -307,9 +304,7 @@ class Spark(NamedTuple):
 
 
 def draw_spark(values: Sequence[int]) -> Spark | None:
-    """Draw amounts that were sampled in equal steps, as changes since the first; None for fewer
-    than two.
-    """
+    """Draw equally spaced samples as changes since the first; None for fewer than two."""
     if len(values) < 2:
         return None
     base = values[0]
@@ -331,8 +326,8 @@ class Runner(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """The line of a bot in the race. `place`: from 1, at the height `label_y`; `change`: raw units
-    since the race began.
+    """A bot's line in the race. `place`: from 1, at the height `label_y`; `change`: raw units since
+    the start of the race.
     """
 
     place: int
@@ -345,7 +340,7 @@ class Lane(NamedTuple):
 
 
 class RaceRow(NamedTuple):
-    """A row of the table under a race: raw units since it began, up to a Unix second, in the order
+    """A row of the table below a race: raw units since its start, up to a Unix second, in the order
     of its lanes.
     """
 
@@ -354,7 +349,7 @@ class RaceRow(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Realized PnL of several bots in a window, the best first; `rows`: oldest first."""
+    """Realized PnL of several bots in a window, best first; `rows`: oldest first."""
 
     lanes: list[Lane]
     rows: list[RaceRow]
@@ -368,7 +363,7 @@ def draw_race(
     runners: Sequence[Runner],
     write_level: Callable[[int], str] = write_gain,
 ) -> Race | None:
-    """Draw bots over the Unix seconds their values were sampled at; None without any."""
+    """Draw bots at the Unix seconds of their samples; None without any."""
     if not runners or len(times) < 2:
         return None
     axis = Axis(times[0], times[-1])
@@ -402,11 +397,11 @@ def _draw_lane(
 
 
 def spread(heights: Sequence[float]) -> list[float]:
-    """Move labels, given from the top down, apart until none covers another."""
+    """Spread labels, given top to bottom, until they don't overlap."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + LABEL_HEIGHT) if placed else height)
-    # What left the drawing below pushes the ones above it up.
+    # Labels below the bottom edge push those above them up.
     limit = BOTTOM
     for n in range(len(placed) - 1, -1, -1):
         placed[n] = round(min(placed[n], limit), 2)
@@ -416,7 +411,7 @@ def spread(heights: Sequence[float]) -> list[float]:
 
 # ---- the trades of a token -----------------------------------------------------------------------
 class Timeline(NamedTuple):
-    """The trades of a token, the oldest at the left. `begins`, `ends`: Unix seconds."""
+    """A token's trades, from oldest on the left. `begins`, `ends`: Unix seconds."""
 
     bars: list["Bar"]
     dates: list[Tick]
@@ -425,8 +420,8 @@ class Timeline(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A trade on a token's timeline: above the middle where the token came, below it where it went;
-    its height grows with the SOL that moved.
+    """A trade on a token's timeline: above the middle if the wallet received the token, below it if
+    the token left. The height grows with the SOL.
     """
 
     x: float
@@ -436,7 +431,7 @@ class Bar(NamedTuple):
 
 
 def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
-    """Draw the trades of a token, given in any order; None where there are none."""
+    """Draw a token's trades, given in any order; None without any."""
     if not trades:
         return None
     axis = Axis(min(trade.at for trade in trades), max(trade.at for trade in trades))

@@ -1,6 +1,6 @@
-"""The page /claim: a human becomes the owner of a bot that an agent registered.
+"""The page /claim: a person becomes the owner of a bot that an agent registered.
 
-The link's code follows #, so no server logs it; a script puts it into the form.
+The link's code is after the #, so servers don't log it. A script puts it into the form.
 """
 
 from flask import flash, g, redirect, render_template, request, url_for
@@ -30,7 +30,7 @@ def show_claim() -> ResponseReturnValue:
 
 @blueprint.post("/claim")
 def claim_bot() -> ResponseReturnValue:
-    """Show which bot a link is for; once confirmed, make this browser's owner the bot's owner."""
+    """Show the link's bot. Once confirmed, make this browser's owner the bot's owner."""
     code, owner = request.form.get("code", "").strip()[:MAX_CODE], sessions.find_owner()
     found = registration.find_claim(code, g.now)
     if found is None:
@@ -44,7 +44,7 @@ def claim_bot() -> ResponseReturnValue:
             url_for("studio.show_connect"),
             hidden={"code": code, "sure": "yes"},
         )
-    # One commit: a link is never used up without an owner who can sign in.
+    # One commit: a link is only used up together with an owner who can sign in.
     with writing():
         claimed = registration.claim(settings(), code, owner, g.now)
         if claimed and claimed.recovery_code:

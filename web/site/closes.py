@@ -1,4 +1,4 @@
-"""The page of a close: why it was traded, its fills on the price path, and what it cost."""
+"""The page of a close: its reasons, its fills on the price path, and its costs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ from web.site.profile_words import write_duration
 
 blueprint = Blueprint("closes", __name__)
 blueprint.after_request(add_etag)
-# How the pools of a venue are priced, by the kind the table of venues gives it.
+# How a venue's pools are priced, by the kind in the table of venues.
 POOL_KINDS = {
     "curve": "a launch curve, priced from the price alone",
     "product": "constant product, priced from the pool’s side in SOL",
@@ -30,8 +30,8 @@ COSTS = (("slippageLamports", "Slippage"), ("feesLamports", "Fees"), ("rentLampo
 
 
 class CostLine(NamedTuple):
-    """A line of what a close cost. `lamports`: at 1, 2 and 3 times its costs; `is_result`: a gain
-    or a loss, not a cost.
+    """A line of a close's costs. `lamports`: at 1, 2 and 3 times its costs; `is_result`: a gain or
+    a loss, not a cost.
     """
 
     label: str
@@ -40,7 +40,7 @@ class CostLine(NamedTuple):
 
 
 class VenueFact(NamedTuple):
-    """What is known of the pool a close was traded in. `fee_percent`: what its fills paid it."""
+    """Facts about a close's pool. `fee_percent`: the fee its fills paid."""
 
     venue: str | None
     kind: str
@@ -50,10 +50,10 @@ class VenueFact(NamedTuple):
     fee_percent: Decimal | None
 
 
-# Whole numbers stand for prices while they are drawn.
+# Prices are scaled to whole numbers for drawing.
 PRICE_SCALE = 10**24
 MAX_LEVELS = 6
-# Of more quotes than these every nth is drawn.
+# With more quotes than this, draw every nth.
 MAX_DRAWN = 120
 
 
@@ -65,7 +65,7 @@ class PricePoint(NamedTuple):
 
 
 class PaidMark(NamedTuple):
-    """A fill at the price it paid. `kind`: bought | part (sold of it) | sold."""
+    """A fill at its price. `kind`: bought | part (partial sale) | sold."""
 
     x: float
     y: float
@@ -73,9 +73,9 @@ class PaidMark(NamedTuple):
 
 
 class PricePath(NamedTuple):
-    """Quotes, each of which holds until the next. `line`: the `d` of a path; `drawn`: the quotes
-    that are shown, in order; `begins`, `ends`: Unix seconds; `bought`, `sold`: what the first
-    purchase and the last sale paid, None without one.
+    """Quotes, each valid until the next. `line`: the `d` attribute of a path; `drawn`: the drawn
+    quotes, in order; `begins`, `ends`: Unix seconds; `bought`, `sold`: prices of the first purchase
+    and the last sale, None without one.
     """
 
     line: str
@@ -96,7 +96,7 @@ def draw_path(
     closed_at: int,
 ) -> PricePath | None:
     """Draw quotes, given in order, with fills; None for fewer than two quotes. `closed_at`: Unix
-    seconds; what was sold before was a part.
+    seconds; earlier sales are partial.
     """
     if len(quotes) < 2:
         return None
@@ -136,7 +136,7 @@ def _scale(price: Decimal) -> int:
 
 
 def list_levels(scale: Scale) -> list[Tick]:
-    """List round prices that lie on the scale: steps of 1, 2, 5, 10... of them."""
+    """List round prices on the scale, in steps of 1, 2, 5, 10..."""
     size = _find_size(scale.top - scale.bottom)
     first, last = -(-scale.bottom // size), scale.top // size
     return [Tick(scale.find_y(n * size), _write_level(n * size)) for n in range(first, last + 1)]
@@ -178,7 +178,7 @@ def _find_held_seconds(close: Json) -> int:
 
 
 def draw_story(story: CloseStory) -> PricePath | None:
-    """Draw the price path of a close with its fills; None where too little of it is recorded."""
+    """Draw a close's price path with its fills; None if too little is recorded."""
     quotes = [PricePoint(one.at // 1000, Decimal(one.price_sol)) for one in story.path]
     paid = {
         side: [
@@ -193,7 +193,7 @@ def draw_story(story: CloseStory) -> PricePath | None:
 
 
 def list_cost_lines(close: Json) -> list[CostLine]:
-    """List what a close cost, from what prices moved down to its net result."""
+    """List a close's costs, from the gross result to the net result."""
     gross, net = int(close["grossLamports"]), int(close["netLamports"])
     costs = {label: int(close[name]) for name, label in COSTS}
     return [
@@ -204,7 +204,7 @@ def list_cost_lines(close: Json) -> list[CostLine]:
 
 
 def find_venue_fact(fills: Sequence[QuotedFill]) -> VenueFact | None:
-    """Tell what the pool of the first fill was; None where its snapshot is not known."""
+    """Describe the pool of the first fill; None if its snapshot is unknown."""
     first = next((one for one in fills if not one.row.failed), None)
     if first is None or first.filled is None:
         return None

@@ -1,6 +1,6 @@
-"""The page Connect: a new bot, and the owner's account: read keys, recovery, sign-out.
+"""The page Connect: new bots, and an owner's read keys, recovery and sign-out.
 
-Secrets that are shown once (keys, recovery codes) are in the answer to a form and nowhere else.
+Secrets that are shown once (keys, recovery codes) appear only in the response to a form.
 """
 
 import re
@@ -40,12 +40,12 @@ from web.site.forms import (
 )
 from web.site.keys import list_keys, render_key
 
-# What has to be typed.
+# The text to type.
 CONFIRMATION = "delete my account"
-# An archive is kept in memory up to this many bytes.
+# Archives up to this many bytes are kept in memory.
 MAX_IN_MEMORY = 4_000_000
 MAX_CODE = 200
-# A bot that has not posted for this long is silent.
+# A bot that hasn't posted for this long is silent.
 SILENT_MS = 7 * 86_400_000
 WRONG_PRESENT_CODE = (
     "This is not your current recovery code, so nothing was changed. If you lost it, only the"
@@ -59,7 +59,6 @@ UNKNOWN_CODE = (
 
 @blueprint.get("/connect")
 def show_connect() -> ResponseReturnValue:
-    """Show the page where bots, keys and logins begin."""
     return render_connect()
 
 
@@ -69,8 +68,8 @@ def render_connect(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the page. `typed` is what was typed into the form of a new bot; `errors` names fields
-    of any form on it.
+    """Render the page. `typed`: text from the form of a new bot; `errors`: by field, for any form
+    on the page.
     """
     owner = sessions.find_owner()
     page = render_template(
@@ -89,7 +88,7 @@ def render_connect(
 
 
 class BotState(NamedTuple):
-    """How a bot is doing: the shape of an icon, and words."""
+    """A bot's status: an icon's shape, and words."""
 
     shape: str
     text: str
@@ -105,7 +104,7 @@ RETIRED = BotState("none", "retired")
 
 
 class OwnBot(NamedTuple):
-    """A bot in the list of its owner."""
+    """A bot in its owner's list."""
 
     uid: str
     name: str
@@ -114,7 +113,7 @@ class OwnBot(NamedTuple):
 
 
 def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
-    """List an owner's bots, each with how it is doing."""
+    """List an owner's bots with their status."""
     is_down = bool(owned) and health.check_instance(g.now)["walletObserver"]["state"] == "failing"
     shown = show_bots([find_row(bot.uid) for bot in owned])
     return [
@@ -129,12 +128,12 @@ def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
 
 
 def is_to_prove(wallet: Json | None) -> bool:
-    """Is the wallet only claimed, and can a key prove it?"""
+    """Return whether the wallet is only claimed and a key can prove it."""
     return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
 
 
 def find_state(bot: Json, is_down: bool) -> BotState:
-    """Return how a bot is doing. `is_down`: the observer reaches no node."""
+    """Return a bot's status. `is_down`: the observer can't reach a node."""
     coverage, latest = bot["coverage"], queries.list_posts(1, bot=bot["id"])
     if not bot["wallet"]:
         return NO_WALLET
@@ -151,8 +150,8 @@ def find_state(bot: Json, is_down: bool) -> BotState:
 # ---- a new bot -----------------------------------------------------------------------------------
 @blueprint.post("/connect")
 def create_bot() -> ResponseReturnValue:
-    """Create a bot whose id is the form's draft number: sent again by its owner's browser (a
-    reload), the form creates no second one.
+    """Create a bot with the form's draft number as its ID, so that sending the form again (a
+    reload) doesn't create a second one.
     """
     texts = read_texts("name", "bio", "wallet", "tone", "emoji", *LISTS)
     wallet, owner, uid = texts["wallet"].strip(), sessions.find_owner(), read_draft()
@@ -185,7 +184,7 @@ def create_bot() -> ResponseReturnValue:
 def _create(
     texts: Texts, wallet: str | None, owner: Owner | None, uid: str | None
 ) -> influencers.NewBot:
-    """Create the bot; a new owner is signed in by the same commit, or nothing is stored."""
+    """Create the bot. A new owner is signed in by the same commit, or nothing is stored."""
     gate.check_creation(owner.id if owner else None)
     with writing():
         made = influencers.create_bot(
@@ -197,19 +196,19 @@ def _create(
 
 
 def read_draft() -> str | None:
-    """Return the id that the form gives its bot, None for none or a malformed one."""
+    """Return the draft ID in the form, or None if it is missing or malformed."""
     draft = request.form.get("draft", "")
     return f"bot_{draft}" if re.fullmatch(r"[0-9a-f]{24}", draft) else None
 
 
 @blueprint.get("/connect/preview")
 def show_voice() -> ResponseReturnValue:
-    """Return two sentences in a voice that is being typed, for the script that shows them."""
+    """Return two sample sentences for the voice in the form. Called by a script."""
     samples = write_samples(read_voice(request.args))
     return render_template("samples.html", samples=samples) if samples else ("", 204)
 
 
-# ---- the account ---------------------------------------------------------------------------------
+# ---- the owner -----------------------------------------------------------------------------------
 @blueprint.post("/connect/keys")
 def create_read_key() -> ResponseReturnValue:
     owner, label = require_owner(), request.form.get("label", "")
@@ -221,10 +220,10 @@ def create_read_key() -> ResponseReturnValue:
 
 @blueprint.post("/recover")
 def recover() -> ResponseReturnValue:
-    """Sign this browser in with a recovery code, which is used up and replaced. Every other browser
-    of the owner is signed out.
+    """Sign this browser in with a recovery code, which is used up and replaced. All other browsers
+    of the owner are signed out.
     """
-    # One commit: a code is never spent without anybody being signed in.
+    # One commit: a code is never used up without signing anyone in.
     with writing():
         found = owners.recover_owner(request.form.get("code", "")[:MAX_CODE])
         if found:
@@ -243,7 +242,9 @@ def recover() -> ResponseReturnValue:
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code() -> ResponseReturnValue:
-    """Replace the recovery code for an owner who knows the present one; show the new one, once."""
+    """Replace the recovery code for an owner who knows the current one, and show the new one
+    once.
+    """
     present = request.form.get("present", "")[:MAX_CODE]
     code = owners.renew_recovery_code(require_owner(), present)
     if code is None:
@@ -253,7 +254,7 @@ def renew_recovery_code() -> ResponseReturnValue:
 
 
 def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnValue:
-    """Render the page that shows a recovery code, this once."""
+    """Render the page that shows a recovery code, once."""
     back = url_for("studio.show_connect")
     return render_template("secret.html", recovery_code=code, heading=heading, back=back, text=text)
 
@@ -266,12 +267,12 @@ def log_out() -> ResponseReturnValue:
     return redirect(url_for("studio.show_connect"))
 
 
-# ---- leaving -------------------------------------------------------------------------------------
+# ---- deletion ------------------------------------------------------------------------------------
 @blueprint.post("/account/export")
 def export_account() -> ResponseReturnValue:
     owner = require_owner()
     gate.count_export()
-    # Sent once it is whole: nobody takes a broken one for an archive.
+    # Sent only when complete, so that a truncated file can't be mistaken for an archive.
     file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115
     departures.write_archive(owner, settings().base_url, VERSION, g.now, file)
     file.seek(0)
@@ -281,7 +282,7 @@ def export_account() -> ResponseReturnValue:
 
 @blueprint.route("/account/delete", methods=["GET", "POST"])
 def delete_account() -> ResponseReturnValue:
-    """Ask what deleting the account means, and do it once that was typed."""
+    """Explain what deletion means, and delete once the text was typed."""
     owner = require_owner()
     typed = " ".join(request.form.get("confirmation", "")[:100].split()).lower()
     if request.method == "POST" and typed == CONFIRMATION:

@@ -1,5 +1,5 @@
-"""What all pages of an owner share: who may open them, and that no cache keeps them. Their forms
-are checked by web.server.sessions.
+"""Shared by all of an owner's pages: who may open them, and that they aren't cached.
+web.server.sessions checks their forms.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,20 +21,20 @@ blueprint.before_request(sessions.check_sender)
 
 @blueprint.after_request
 def forbid_caching(response: Response) -> Response:
-    """Keep an owner's pages out of every cache, the browser's own included."""
+    """Keep an owner's pages out of all caches, including the browser's."""
     response.headers["Cache-Control"] = "no-store"
     return response
 
 
 @blueprint.app_errorhandler(CSRFError)
 def show_stale_form(error: CSRFError) -> ResponseReturnValue:
-    """Offer what was typed again, with a token that matches this browser's cookie."""
+    """Show the form again with what was typed, and a token that matches this browser's cookie."""
     fields = without_secrets(read_known_fields(request.form))
     return render_template("stale.html", fields=fields, action=request.path), 400
 
 
 def require_owner() -> Owner:
-    """Return the owner whom this browser is signed in as. Problem `not_creator` without one."""
+    """Return the owner signed in on this browser. Raises Problem `not_creator` without one."""
     owner: Owner | None = sessions.find_owner()
     if owner is None:
         raise Problem(
@@ -45,7 +45,9 @@ def require_owner() -> Owner:
 
 
 def managing(view: Callable[[Bot], ResponseReturnValue]) -> Callable[[str], ResponseReturnValue]:
-    """Decorate a view of a bot that only its owner's browser may open; it gets the Bot."""
+    """Decorate a view of a bot so that only its owner's browser may open it. The view receives the
+    Bot.
+    """
 
     @wraps(view)
     def check_and_view(uid: str) -> ResponseReturnValue:
@@ -69,10 +71,10 @@ def render_confirm(
     overlap: bool = False,
     hidden: Mapping[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render a page that asks before something is destroyed.
+    """Render a page that asks before a destructive action.
 
-    `back`: the address of the way out; `overlap`: whether to ask how long an old key works on;
-    `hidden`: fields that are sent along.
+    `back`: the address to cancel to; `overlap`: whether to ask how long an old key keeps working;
+    `hidden`: fields to send along.
     """
     return render_template(
         "confirm.html",

@@ -1,8 +1,7 @@
-"""The marks of a demonstration (`app.py demo`): every answer says once that it is one, and nothing
-links to an explorer, which would know none of its transactions.
+"""Marks a demo instance (`app.py demo`): every response says once that it is made up, and links to
+explorers are removed, because explorers don't know its transactions.
 
-Answers are marked on their way out, here and nowhere else. An instance over real data does not
-install this.
+Responses are marked here only, on their way out. Instances with real data don't install this.
 """
 
 import re
@@ -11,25 +10,25 @@ from typing import Any
 import orjson
 from flask import Flask, Response, request
 
-# Blueprints whose answers are objects; the API's description is not among them.
+# Blueprints whose responses are objects, except the API's description.
 MARKED_BLUEPRINTS = ("v1", "legacy", "health", "feeds", "inbox", "evidence")
 # Queries for a page of evidence, which the digest of its bytes names.
 DIGESTED = {"page", "posts"}
 LINK_FIELDS = ("explorerUrl", "pairUrl")
 RECEIPT_LINK = re.compile(rb'<link rel="related" [^>]*/>')
 ATOM_MARK = b'<category term="demonstration" /></entry>'
-# JSON Feed 1.1 lets members of one's own begin with an underscore.
+# JSON Feed 1.1 allows custom members that begin with an underscore.
 FEED_EXTENSION = "_candor"
 
 
 def init_app(app: Flask) -> None:
-    """Mark every answer as a demonstration, and link to no explorer."""
+    """Mark every response as a demo, and remove links to explorers."""
     app.after_request(mark_answer)
     app.jinja_env.globals["explorer_url"] = lambda signature: "(demonstration)"
 
 
 def mark_answer(response: Response) -> Response:
-    """Mark an answer by its media type."""
+    """Mark a response by its media type."""
     if request.blueprint not in MARKED_BLUEPRINTS or response.status_code == 304:
         return response
     if response.mimetype == "text/event-stream":
@@ -45,14 +44,16 @@ def mark_answer(response: Response) -> Response:
 
 
 def mark_evidence(response: Response) -> None:
-    """Mark a document of evidence as a whole: digests are of its lines and pages as they stand."""
+    """Mark a whole evidence document: its lines and pages stay unchanged, because digests cover
+    them.
+    """
     if response.mimetype == "application/json" and not DIGESTED & request.args.keys():
         shown = orjson.loads(response.get_data())
         response.set_data(orjson.dumps({**shown, "demonstration": True}))
 
 
 def mark_events(raw: bytes) -> bytes:
-    """Mark server-sent events whose data are one line each."""
+    """Mark server-sent events with one line of data each."""
     return b"\n".join(map(_mark_line, raw.split(b"\n")))
 
 
@@ -63,7 +64,7 @@ def _mark_line(line: bytes) -> bytes:
 
 
 def mark(value: Any) -> Any:
-    """Return a JSON object that says once that it is made up, without links to explorers."""
+    """Return a JSON object marked once as made up, without links to explorers."""
     if not isinstance(value, dict):
         return value
     marked = _unlink(value)
@@ -77,7 +78,7 @@ def _unlink(value: Any) -> Any:
         return [_unlink(one) for one in value]
     if not isinstance(value, dict):
         return value
-    # An item of a feed links to its transaction.
+    # A feed's item links to its transaction.
     left_out = ("external_url",) if FEED_EXTENSION in value else ()
     return {
         name: None if name in LINK_FIELDS else _unlink(one)

@@ -1,6 +1,4 @@
-"""/docs and the pages below it, each rendered once for readers who are signed in and once for those
-who are not.
-"""
+"""/docs and the pages below it, each rendered once for signed-in readers and once for others."""
 
 import html
 from collections.abc import Iterable
@@ -22,7 +20,7 @@ blueprint.after_request(add_etag)
 
 @blueprint.record
 def init_templates(state: BlueprintSetupState) -> None:
-    """Add what the templates of these pages use."""
+    """Register template functions for these pages."""
     state.app.jinja_env.globals["find_group"] = reference.find_group
     state.app.jinja_env.filters |= {"code": mark_code, "example": write_example}
 
@@ -41,7 +39,6 @@ def show_request(name: str) -> ResponseReturnValue:
 
 
 def find_route(name: str) -> reference.Route | None:
-    """Return the request of this name, or None."""
     routes = reference.list_routes(settings().base_url)
     return next((route for route in routes if route.name == name), None)
 
@@ -64,7 +61,7 @@ def show_errors() -> ResponseReturnValue:
 
 
 def render_page(template: str, **values: str) -> str:
-    """Render a page of the documentation. `values`: what else it depends on."""
+    """Render a page of the documentation. `values`: further values it depends on."""
     return render_template(template, **_find_contents(template, values))
 
 
@@ -89,17 +86,17 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
 
 
 def name_codes(codes: Iterable[str]) -> str:
-    """Write error codes, each after its status."""
+    """Write error codes, each with its status."""
     return ", ".join(f"{CODES[code][0]} {code}" for code in codes)
 
 
 def write_example(text: str) -> Markup:
-    """Write an example as the text of an element, where quotes need no escape."""
+    """Write an example as element text, where quotes don't need escaping."""
     return Markup(html.escape(text, quote=False))
 
 
 def mark_code(text: str) -> Markup:
-    """Write `what stands in backticks` as code."""
+    """Mark up `text in backticks` as code."""
     parts = text.split("`")
     marked = (
         Markup("<code>{}</code>").format(part) if n % 2 and n < len(parts) - 1 else escape(part)

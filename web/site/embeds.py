@@ -1,6 +1,6 @@
-"""What other sites show inside their own pages: a post or a bot in a frame, and a badge.
+"""Embeds for other sites: a post or a bot in a frame, and a badge.
 
-These pages are the only ones that may be framed; they have no session, no cookie and no script.
+These are the only pages that allow framing. They have no session, cookie or script.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ blueprint = Blueprint("embeds", __name__)
 FRAMED_POLICY = (
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
 )
-# Of a badge: letters are about this wide, in pixels at a size of 11.
+# The approximate width of a badge's characters, in pixels at font size 11.
 LETTER, HEIGHT, PADDING = 6.6, 20, 7
 GOOD, BAD, PLAIN = "#06724a", "#b3261e", "#5c6670"
 BADGE = (
@@ -51,7 +51,7 @@ def show_embedded_bot(uid: str) -> ResponseReturnValue:
 
 
 def _frame(name: str, **values: Any) -> ResponseReturnValue:
-    # flask.render_template would run the context processors, and they read the session.
+    # flask.render_template would run the context processors, which read the session.
     template = current_app.jinja_env.get_template(name)
     response = Response(template.render(config=settings(), **values))
     response.headers["Content-Security-Policy"] = FRAMED_POLICY
@@ -64,7 +64,7 @@ def _frame(name: str, **values: Any) -> ResponseReturnValue:
 # ---- the badge -----------------------------------------------------------------------------------
 @blueprint.get("/bots/<uid>/badge.svg")
 def show_badge(uid: str) -> ResponseReturnValue:
-    """Serve a badge for a README: what the bot earned, and how many of its claims match."""
+    """Serve a badge for a README: the bot's PnL, and how many of its claims match."""
     svg = draw_badge(find_profile(uid), candor.find_strip(uid))
     response = Response(svg, content_type="image/svg+xml")
     response.headers["Cache-Control"] = BADGE_CACHING
@@ -74,7 +74,7 @@ def show_badge(uid: str) -> ResponseReturnValue:
 
 
 def draw_badge(bot: Json, strip: candor.Strip) -> str:
-    """Draw the badge of a bot as SVG, without a style that a strict policy would refuse."""
+    """Draw a bot's badge as SVG, without styles that a strict content policy would block."""
     results, made_up = bot["results"], "made up: " if settings().demonstration else ""
     earned = "no results"
     if results:

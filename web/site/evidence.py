@@ -1,4 +1,4 @@
-"""Evidence of a bot as JSON, for strangers who work every number out again (docs/check.md)."""
+"""A bot's evidence as JSON, so that anyone can recompute every number (docs/check.md)."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, find_network, settings
 
 blueprint = Blueprint("evidence", __name__)
-# A page is named by its digest: what is served under that name never changes.
+# A page is named by its digest, so the content under that name never changes.
 IMMUTABLE = "public, max-age=31536000, immutable"
 MAX_PAGE = 10**7
 HOUR_MS = 3_600_000
@@ -26,14 +26,14 @@ blueprint.before_request(count_evidence)
 
 @blueprint.get("/evidence.json")
 def show_index() -> ResponseReturnValue:
-    """Serve the list of all bots, a page at a time: what an audit of all begins with."""
+    """Serve the list of all bots, one page at a time: the start of a full audit."""
     made = document.list_bots(request.args.get("after", ""))
     return respond(orjson.dumps(made))
 
 
 @blueprint.get("/bots/<uid>/evidence.json")
 def show_evidence(uid: str) -> ResponseReturnValue:
-    """Serve the document of a bot, of one of its wallets, or a full page of either."""
+    """Serve the document of a bot or of one of its wallets, or a full page of either."""
     bot = document.find_bot(uid)
     if bot is None:
         raise Problem("not_found", "there is no such bot")
@@ -41,7 +41,7 @@ def show_evidence(uid: str) -> ResponseReturnValue:
     if wallet_id is None and "wallet" in request.args:
         raise Problem("not_found", "this bot never had that wallet")
     if "posts" in request.args:
-        # Not for ever: the words of a post that is hidden must not stay in caches.
+        # Not forever: the words of a hidden post must not stay in caches.
         return show_page("posts", lambda number: read_page(POSTS, bot, number), keeps=False)
     if "page" in request.args:
         return show_page("page", lambda number: find_receipts(wallet_id, number))
@@ -53,30 +53,30 @@ def show_evidence(uid: str) -> ResponseReturnValue:
 
 
 def render(bot: int, wallet_id: int | None) -> bytes:
-    """Render the document, with the leaf of the log that last held a digest of the wallet."""
+    """Render the document, with the log's leaf that last contained a digest of the wallet."""
     told = document.make_document(bot, wallet_id, find_programs(), g.now // HOUR_MS)
-    # A long history takes seconds of the processor.
+    # A long history needs seconds of CPU time.
     pages = len(told["receiptPages"]) + len(told["postPages"])
     count_more_evidence(pages)
     return orjson.dumps({**told, "log": wallet_id and show_logged(wallet_id)})
 
 
 def find_receipts(wallet_id: int | None, number: int) -> Page:
-    """Return a page of receipts; Problem `not_found` without a wallet."""
+    """Return a page of receipts. Raises Problem `not_found` without a wallet."""
     if wallet_id is None:
         raise Problem("not_found", "this bot has no wallet")
     return read_page(RECEIPTS, wallet_id, number)
 
 
 def find_programs() -> Programs:
-    """Return the table of programs of this instance."""
+    """Return this instance's table of programs."""
     config = settings()
     return table(config.extra_swap_programs, config.added_programs)
 
 
 def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> ResponseReturnValue:
-    """Serve the page that the query names; by its digest, if that is given. `keeps`: caches may
-    keep that for ever.
+    """Serve the page in the query, by its digest if one is given. `keeps`: caches may keep that
+    forever.
     """
     page = read(read_whole(request.args, name, 1, MAX_PAGE))
     wanted = request.args.get("digest")
@@ -86,7 +86,9 @@ def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> Res
 
 
 def respond(body: bytes, is_named: bool = False) -> ResponseReturnValue:
-    """Answer with JSON that carries an ETag, or 304. `is_named`: its address names its content."""
+    """Respond with JSON that has an ETag, or 304. `is_named`: the address identifies the
+    content.
+    """
     response = Response(body, content_type="application/json")
     response.headers["Cache-Control"] = IMMUTABLE if is_named else "no-cache"
     response.set_etag(generate_etag(body))

@@ -1,4 +1,4 @@
-"""Trades and lots of a bot as CSV, for everybody; `kind` and `token` as on the tab of trades,
+"""A bot's trades and lots as public CSV files, with `kind` and `token` as on the Trades tab, and
 `format` for tax tools.
 """
 
@@ -35,14 +35,14 @@ def show_trades(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/bots/<uid>/lots.csv")
 def show_lots(uid: str) -> ResponseReturnValue:
-    """Serve the lots that a bot's sales took, newest sale first, oldest lot first."""
+    """Serve the lots that a bot's sales used, newest sale first, oldest lot first."""
     return respond(uid, "lots", LOT_COLUMNS, make_lot_cells)
 
 
 def respond(
     uid: str, name: str, columns: Sequence[str], make_rows: Callable[[Json], Iterable[Cells]]
 ) -> Response:
-    """Answer with a table; Problem `not_found` for an unknown bot."""
+    """Respond with a table. Raises Problem `not_found` for an unknown bot."""
     if queries.find_bot(uid) is None:
         raise Problem("not_found", "there is no such bot")
     pages = spreadsheet.list_trade_pages(trades.show_trades, find_wanted(uid, read_filter()))
@@ -50,7 +50,7 @@ def respond(
 
 
 def make_lot_cells(trade: Json) -> list[Cells]:
-    """Return the cells of each lot that a sale took, by column."""
+    """Return the cells of each lot that a sale used, by column."""
     return [
         {
             "saleId": trade["id"],

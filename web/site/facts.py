@@ -1,7 +1,7 @@
-"""What a transaction did, beside what a post says of it: one sentence, one result, for pages as
-markup and for feeds, previews and copies as text.
+"""What a transaction did, shown next to a post's words: one sentence and one result, as markup for
+pages and as text for feeds, previews and copies.
 
-No verdict on the words is given here: the figure stands beside them, with its sign.
+It doesn't judge the words: the figure is next to them, with its sign.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +15,7 @@ from web.api.serialize import Json
 from web.site import figures, words
 from web.site.money import venue_changes, venue_sol
 
-# By kind of transaction; `{tokens}`: an amount with its token; `{sol}`, `{paid}`: without a
-# sign.
+# By kind of transaction. `{tokens}`: an amount with its token; `{sol}`, `{paid}`: unsigned.
 DEEDS = {
     "buy": "bought {tokens} for {paid}",
     "sell": "sold {tokens} for {paid}",
@@ -39,7 +38,7 @@ DEEDS = {
     "failed": "failed",
     "other": "did something other than trade",
 }
-# Of a deed whose amounts are unknown.
+# For transactions with unknown amounts.
 PLAIN_DEEDS = {
     "buy": "bought",
     "sell": "sold",
@@ -59,10 +58,10 @@ NO_RESULT = {
 
 
 class Fact(NamedTuple):
-    """What a transaction did. `told`: the sentence; `result` and `change`: what a sale earned, in
-    SOL or a stablecoin and in percent; `note`: what limits the result; each empty
-    where there is none. `share`: how much of the value came from the venue, where not all of it
-    did; `at`: when it happened; `when`: what to say about that.
+    """What a transaction did. `told`: the sentence; `result` and `change`: a sale's result in SOL
+    or a stablecoin, and in percent; `note`: limits of the result; each empty if there is none.
+    `share`: how much of the value came from the venue, unless all of it did; `at`: when it
+    happened; `when`: words about that time.
     """
 
     told: str
@@ -75,7 +74,7 @@ class Fact(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How the parts of a sentence are written: as text or as markup."""
+    """How to write the parts of a sentence: as text or as markup."""
 
     text: Callable[[str], Any]
     name: Callable[[str], Any]
@@ -104,21 +103,21 @@ MARKUP = Style(
 
 
 def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None:
-    """Return what the transaction of a post did, as markup; None while it was not observed.
+    """Return what a post's transaction did, as markup; None until it is observed.
 
-    `symbols`: {mint: symbol}, beside those that the post has.
+    `symbols`: {mint: symbol}, in addition to the post's own.
     """
     return _find_fact(post, symbols or {}, MARKUP)
 
 
 def find_text(post: Json) -> Fact | None:
-    """Return what the transaction of a post did, as text; None while it was not observed."""
+    """Return what a post's transaction did, as text; None until it is observed."""
     return _find_fact(post, {}, TEXT)
 
 
 def write_fact(post: Json) -> str:
-    """Write the whole strip in a line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20
-    Nov 2026 16:44`; empty while nothing was observed.
+    """Write the whole strip on one line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20
+    Nov 2026 16:44`; empty until the transaction is observed.
     """
     fact = find_text(post)
     if fact is None:
@@ -130,7 +129,7 @@ def write_fact(post: Json) -> str:
 
 
 def write_trade(trade: Json) -> str:
-    """Write what a Trade of the interface did, as `write_fact` writes it of a post's."""
+    """Write what a Trade of the API did, in the format of `write_fact`."""
     seen = {"status": "verified", "reason": None}
     return write_fact({"receipt": _show_receipt(trade), "verification": seen, "hiddenAt": None})
 
@@ -151,7 +150,7 @@ def _show_receipt(trade: Json) -> Json:
 
 
 def write_result(post: Json) -> str:
-    """Write only what the sale of a post earned, `−0.0146 SOL`; empty where that is unknown."""
+    """Write only the result of a post's sale, `−0.0146 SOL`; empty if unknown."""
     receipt = post["receipt"]
     return str(_find_result(receipt, TEXT).amount) if receipt else ""
 
@@ -173,8 +172,8 @@ def _find_fact(post: Json, symbols: Mapping[str, str], style: Style) -> Fact | N
 
 
 class _Result(NamedTuple):
-    """What a sale earned: `amount` in its currency, `change` in percent, each empty where that is
-    unknown, and what limits it.
+    """A sale's result: `amount` in its currency, `change` in percent (each empty if unknown), and
+    its limits.
     """
 
     amount: Any
@@ -200,7 +199,7 @@ def _write_money(amount: str, currency: str, style: Style, sign: bool = False) -
 
 
 def _find_paid(receipt: Json) -> str | None:
-    """Return what a buy or sale was paid with, in whole units without a sign."""
+    """Return the payment of a buy or sale, in whole units without a sign."""
     quote = find_quote(receipt["currency"] or "")
     if quote is None:
         paid: str | None = receipt["solChange"]
@@ -221,8 +220,8 @@ def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -
 
 
 def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
-    """Return the token a post names, never by the post's own word for it: by its address if it has
-    no name here or the name of what moved.
+    """Return the token a post names, never in the post's own words: by its address if this instance
+    doesn't know its name, or the name of the token that moved.
     """
     claimed = _find_name(post["mint"], None, symbols)
     moved = _find_name(receipt["mint"], receipt["symbol"], symbols)
@@ -230,7 +229,7 @@ def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
 
 
 def _tell_deed(receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
-    """Return what happened, beginning with a small letter and without a full stop."""
+    """Return what happened, in lowercase and without a period."""
     kind, name = receipt["kind"], _find_name(receipt["mint"], receipt["symbol"], symbols)
     paid = _find_paid(receipt)
     parts = {
@@ -252,7 +251,7 @@ def _tell_tokens(amount: str | None, name: str, style: Style) -> Any:
 
 
 def _tell_sides(receipt: Json, symbols: Mapping[str, str], style: Style) -> dict[str, Any]:
-    """Return what a swap gave and what it got: the largest of each is enough for a line."""
+    """Return the tokens a swap gave and received. The largest of each is enough for one line."""
     known = {receipt["mint"]: receipt["symbol"]} if receipt["symbol"] else {}
     sides = {"gave": "", "got": ""}
     for mint, change in receipt["moved"].items():

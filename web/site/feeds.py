@@ -1,7 +1,7 @@
-"""Atom (RFC 4287) and JSON Feed 1.1, which need no key: of all posts or of one bot.
+"""Public Atom (RFC 4287) and JSON Feed 1.1 feeds of all posts or of one bot.
 
-The pages' script polls the JSON Feed, so each item carries its trust label. The content is the
-bot's words and nothing else, never markup; title and summary begin with this instance's label.
+The pages' script polls the JSON Feed, so each item includes its label. The content is only the
+bot's words, never markup; title and summary begin with this instance's label.
 """
 
 import re
@@ -32,17 +32,18 @@ from web.site.lists import Scope
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
-# What a query may filter by.
+# Filters in a query.
 FILTERS = ("label", "source", "mint")
 ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
-# Of a whole feed, and of an entry without its content.
+# Limits on a whole feed, and on an entry without its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
-# XML or JSON writes these characters with several bytes: `&amp;` has 5, `\u001f` 6.
+# XML or JSON needs several bytes for these characters: `&amp;` has 5, `\u001f` 6.
 ESCAPED = re.compile(r'[\x00-\x1f&<>"\\]')
 MAX_EXTRA_BYTES = 5
 # When an empty feed last changed.
 NEVER = "1970-01-01T00:00:00Z"
-# What XML 1.0, production 2, leaves out. (What it allows, turned round, takes 3 ms to compile.)
+# Characters that XML 1.0, production 2, excludes. (Compiling the inverse of what it allows would
+# cost 3 ms.)
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 NOTICE = (
     "Labels come from this instance; the text of posts comes from their authors and is untrusted:"
@@ -53,9 +54,9 @@ NOTICE = (
 class Feed(NamedTuple):
     """A page of a feed.
 
-    `page`, `path`: the addresses below `base_url` of the page for readers and of the feed itself;
-    `posts`: as the API shows them, newest first; `next`: the cursor of older posts; `cursor`: that
-    of this page, None for the newest posts.
+    `page`, `path`: addresses below `base_url` of the HTML page and of the feed itself; `posts`: as
+    in the API, newest first; `next`: the cursor of older posts; `cursor`: of this page, None for
+    the newest posts.
     """
 
     base_url: str
@@ -68,7 +69,6 @@ class Feed(NamedTuple):
 
     @property
     def first_url(self) -> str:
-        """Return the address of the feed's first page."""
         return self.base_url + self.path
 
     def page_url(self, cursor: str | None) -> str:
@@ -83,7 +83,7 @@ class Feed(NamedTuple):
 
 
 class Author(NamedTuple):
-    """Who wrote a post: the name on one clean line and the address of the page."""
+    """A post's writer: the name on one clean line, and the page's address."""
 
     name: str
     url: str
@@ -118,7 +118,7 @@ def show_atom_of_bot(uid: str) -> ResponseReturnValue:
 
 
 def find_feed() -> Feed:
-    """Return the posts that `label`, `source` and `mint` let through, all without them."""
+    """Return the posts that match `label`, `source` and `mint`; all posts without filters."""
     given = {name: request.args[name] for name in FILTERS if request.args.get(name)}
     for name, allowed in (("label", timeline.LABELS), ("source", timeline.SOURCES)):
         if given.get(name, "") not in allowed:
@@ -140,7 +140,7 @@ def find_feed() -> Feed:
 
 
 def find_feed_of_bot(uid: str) -> Feed:
-    """Return the feed of a bot, at the page that the query names."""
+    """Return a bot's feed, at the page in the query."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
@@ -162,9 +162,9 @@ def find_page(
     scope: Scope,
     kind: Callable[..., Kind],
 ) -> timeline.Page:
-    """Return the page that the query's cursor asks for, of as many posts as MAX_BYTES allow.
+    """Return the page at the query's cursor, with as many posts as fit into MAX_BYTES.
 
-    `kind`: the NamedTuple that a cursor of this feed stands for.
+    `kind`: the NamedTuple of this feed's cursors.
     """
     text = request.args.get("before")
     before = None
@@ -176,7 +176,7 @@ def find_page(
 
 
 def make_feed(title: str, page: str, path: str, found: timeline.Page, scope: Scope) -> Feed:
-    """Make a feed of a page of posts; `page` and `path` are paths of its HTML and its own."""
+    """Make a feed from a page of posts. `page` and `path`: paths of the HTML page and the feed."""
     config = settings()
     if config.demonstration:
         title = f"{title} (demonstration)"
@@ -196,7 +196,7 @@ def cut_to_size(posts: Sequence[Json]) -> Sequence[Json]:
 
 
 def measure(post: Json) -> int:
-    """Return the most bytes that an entry can take in either format."""
+    """Return an entry's maximum size in bytes in either format."""
     content = write_content(post)
     escaped = len(ESCAPED.findall(content))
     return len(content.encode()) + escaped * MAX_EXTRA_BYTES + ENTRY_BYTES
@@ -205,7 +205,7 @@ def measure(post: Json) -> int:
 def respond(
     find: Callable[[], Feed], write: Callable[[Feed], bytes], content_type: str
 ) -> ResponseReturnValue:
-    """Answer with the feed, or 304. Feeds are public lists, and cached as those.
+    """Respond with the feed, or 304. Feeds are public lists and cached like those.
 
     The ETag is exact. A reader that sends only If-Modified-Since may miss the second of two changes
     within a second until the next one.
@@ -226,20 +226,19 @@ def respond(
 
 # ---- an entry ------------------------------------------------------------------------------------
 def write_content(post: Json) -> str:
-    """Return the words of a post with its reason, as plain text."""
+    """Return a post's words with its reason, as plain text."""
     reason = f"\n\nReason: {post['reason']}" if post["reason"] else ""
     return f"{post['body'] or TAKEN_DOWN}{reason}"
 
 
 def find_tags(post: Json) -> list[str]:
-    """Return a post's label of trust and what its words are."""
+    """Return a post's label and the type of its words."""
     trust, source = words.trust_of(post).label, post["provenance"]["contentTrust"]
     warning = [words.UNDER_REVIEW] if words.find_warning(post) else []
     return [trust, f"{source} content", *warning]
 
 
 def find_author(post: Json, base_url: str) -> Author:
-    """Return who wrote a post, with the link to its page."""
     kind = "traders" if post["simulated"] else "bots"
     return Author(words.plain(post["botName"]), f"{base_url}/{kind}/{post['botId']}")
 
@@ -278,7 +277,7 @@ def show_item(post: Json, base_url: str) -> Json:
 
 
 def show_extension(post: Json) -> Json:
-    """Make the member of our own, which says what this instance knows of a post."""
+    """Make our extension member: this instance's knowledge of a post."""
     trust = words.trust_of(post)
     return {
         "post": post["id"],
@@ -340,8 +339,8 @@ def add_entry(root: ET.Element, post: Json, base_url: str) -> None:
 
 
 def add(parent: ET.Element, tag: str, text: str | None = None, **attributes: str) -> ET.Element:
-    """Add a child with this text. What XML cannot hold, such as control characters, becomes
-    U+FFFD.
+    """Add a child element with this text. Characters that XML doesn't allow, such as control
+    characters, become U+FFFD.
     """
     child = ET.SubElement(parent, tag, attributes)
     child.text = text and NOT_XML.sub("\ufffd", text)

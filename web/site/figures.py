@@ -1,8 +1,8 @@
-"""Numbers as a reader meets them: SOL, tokens, dollars and percent, each by one function.
+"""Number formatting for readers: SOL, tokens, dollars and percent, one function for each.
 
-Use these wherever a page, a feed or a card shows a number; templates do no arithmetic. The
-functions that begin with `write_` give text; the filters `sol`, `lamports`, `tokens`, `usd`,
-`price`, `percent` and `change` (see FILTERS) give a `<data>` with the exact value beside it:
+Use these wherever a page, a feed or a card shows a number; templates don't do arithmetic. The
+`write_` functions return text; the filters `sol`, `lamports`, `tokens`, `usd`, `price`, `percent`
+and `change` (see FILTERS) return a `<data>` element that includes the exact value:
 
     {{ row.realizedSol | sol(sign=true) }}                +18.00 SOL
     {{ fee | lamports(unit=false) }}                      0.000005
@@ -12,8 +12,8 @@ functions that begin with `write_` give text; the filters `sol`, `lamports`, `to
     {% set places = rows | map(attribute="realizedSol") | places %}
     {{ row.realizedSol | sol(sign=true, unit=false, places=places) }}
 
-Amounts come as exact decimal text, as the API has them, or as whole numbers; None is unknown and
-written as a dash.
+Amounts are exact decimal text, as in the API, or whole numbers. None means unknown and is written
+as a dash.
 """
 
 import re
@@ -27,27 +27,27 @@ from chain import amounts
 
 Number = str | int | float | Decimal
 SIGNIFICANT_DIGITS = 4
-# Of an amount below one, as long as these show at least three significant digits.
+# For an amount below one, if these show at least three significant digits.
 PLACES_BELOW_ONE = 4
 MIN_WITH_FIXED_PLACES = Decimal("0.01")
-# Of what is smaller. Prices, and the tiniest amounts such as a fee, keep their own digits.
+# For smaller amounts. Prices and tiny amounts, such as a fee, keep their own digits.
 MAX_SMALL_PLACES, MIN_SMALL = 5, Decimal("0.0001")
-# No column of money has fewer: its amounts would lose what they differ by.
+# The minimum for a column of money, or its amounts would look the same.
 MIN_COLUMN_PLACES = 2
 MINUS, UNKNOWN = "\u2212", "–"
-# Enough for every amount of a chain: no sum of tokens is ever rounded here by accident.
+# Enough for any amount on a chain, so a sum of tokens is never rounded by accident.
 EXACT = Context(prec=60)
 LAMPORTS = Decimal("1e-9")
 
 
 # ---- text ----------------------------------------------------------------------------------------
 def write_number(number: Number, sign: bool = False, places: int | None = None) -> str:
-    """Write a number in four significant digits, as in `1,234`, `18.00`, `0.0982`, `0.000005`.
+    """Write a number with four significant digits, such as `1,234`, `18.00`, `0.0982`, `0.000005`.
 
-    `sign`: with a plus where it is above zero; `places`: digits behind the point, for a column.
+    `sign`: add a plus to positive numbers; `places`: decimal places, for a column.
     """
     value = _read(number)
-    # A column never writes nothing for what is something.
+    # In a column, a nonzero number must not look like zero.
     is_hidden = places is not None and bool(value) and not _round(value, places)
     if places is None or is_hidden:
         text = f"{_shorten(abs(value)):,f}"
@@ -79,13 +79,13 @@ def write_units(raw: str | int, symbol: str, decimals: int, sign: bool = False) 
 
 
 def write_tokens(number: Number, sign: bool = False, places: int | None = None) -> str:
-    """Write an amount of tokens: as write_number does, but `18` and not `18.00`."""
+    """Write an amount of tokens like write_number, but `18` instead of `18.00`."""
     text = write_number(number, sign, places)
     return text if places else _strip(text)
 
 
 def write_price(number: Number) -> str:
-    """Write a price as write_number does, but in four significant digits however small it is."""
+    """Write a price like write_number, but always with four significant digits."""
     value = Decimal(str(number))
     if not 0 < value < MIN_WITH_FIXED_PLACES:
         return write_number(number)
@@ -97,12 +97,12 @@ def write_percent(share: Number) -> str:
     if 0 < percentage < 1:
         return "<1%"
     shown = _round(percentage, 0)
-    # What is short of everything is never called everything.
+    # A share below 100% is never shown as 100%.
     return "99%" if percentage < 100 <= shown else f"{shown:,f}%"
 
 
 def write_change(percentage: Number) -> str:
-    """Write a change that is given in percent, with its sign: -4.13 is `−4.1%`, 250 is `+250%`."""
+    """Write a change in percent with its sign: -4.13 becomes `−4.1%`, 250 becomes `+250%`."""
     value = Decimal(str(percentage))
     return f"{write_number(percentage, True, 0 if abs(value) >= 100 else 1)}%"
 
@@ -112,8 +112,8 @@ TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b| ?%)?")
 
 
 def told(text: str) -> str:
-    """Write a sentence with its numbers as they are written elsewhere: true signs, SOL and long
-    amounts in four significant digits, percent with one place.
+    """Reformat the numbers in a sentence: true minus signs, SOL and long amounts with four
+    significant digits, percent with one decimal.
     """
     return TOLD.sub(_write_told, text)
 
@@ -131,8 +131,8 @@ def _write_told(match: re.Match[str]) -> str:
 
 
 def find_places(numbers: Iterable[Number | None]) -> int:
-    """Return the digits behind the point for a column: of its largest number four significant
-    digits are shown, of each at least two places.
+    """Return the decimal places for a column: four significant digits for its largest number, and
+    at least two places.
     """
     largest = max(
         (abs(Decimal(str(one))) for one in numbers if one is not None), default=Decimal(0)
@@ -141,17 +141,17 @@ def find_places(numbers: Iterable[Number | None]) -> int:
 
 
 def find_unit_places(raws: Iterable[str | int | None], decimals: int) -> int:
-    """Return the digits behind the point for a column of raw units."""
+    """Return the decimal places for a column of raw units."""
     return find_places(None if one is None else amounts.exact(int(one), decimals) for one in raws)
 
 
 def find_lamport_places(lamports: Iterable[str | int | None]) -> int:
-    """Return the digits behind the point for a column of lamports written as SOL."""
+    """Return the decimal places for a column of lamports shown as SOL."""
     return find_places(None if one is None else f"{_to_sol(one):f}" for one in lamports)
 
 
 def _choose_places(value: Decimal) -> int:
-    """Return how many digits behind the point a number that is not negative has by itself."""
+    """Return the decimal places of a nonnegative number on its own."""
     if value >= 1:
         return max(0, SIGNIFICANT_DIGITS - 1 - value.adjusted())
     if value >= MIN_WITH_FIXED_PLACES:
@@ -161,14 +161,14 @@ def _choose_places(value: Decimal) -> int:
 
 
 def _find_own_places(value: Decimal) -> int:
-    """Return the digits behind the point that show four significant ones of a number below ten."""
+    """Return the decimal places that show four significant digits of a number below ten."""
     return SIGNIFICANT_DIGITS - 1 - value.adjusted()
 
 
 def _shorten(value: Decimal) -> Decimal:
-    """Round a number that is not negative to its own digits."""
+    """Round a nonnegative number to its own digits."""
     shown = _round(value, _choose_places(value))
-    # 999.96 becomes 1,000 and not 1,000.0.
+    # 999.96 becomes 1,000, not 1,000.0.
     return _round(value, _choose_places(shown))
 
 
@@ -196,7 +196,7 @@ def _to_sol(lamports: str | int) -> Decimal:
 def sol(
     number: Number | None, sign: bool = False, unit: bool = True, places: int | None = None
 ) -> Markup | str:
-    """Mark up exact SOL. With `sign` a gain and a loss have their colors too."""
+    """Mark up exact SOL. With `sign`, gains and losses are colored."""
     return _mark_up(number, "SOL", sign, unit, places)
 
 
@@ -221,7 +221,7 @@ def units(
 
 
 def flow(number: Number | None, places: int | None = None) -> Markup | str:
-    """Mark up SOL that was paid or received. That is neither gain nor loss, so it has no color."""
+    """Mark up SOL that was paid or received. It is neither gain nor loss, so it has no color."""
     if number is None:
         return UNKNOWN
     text, exact = write_number(number, True, places), write_exact(number, True)
@@ -229,8 +229,8 @@ def flow(number: Number | None, places: int | None = None) -> Markup | str:
 
 
 def tokens(number: Number | None, sign: bool = False, places: int | None = None) -> Markup | str:
-    """Mark up an amount of tokens, in tokens and not in raw units. Nothing was won or lost by it,
-    so it has no color.
+    """Mark up an amount of tokens (not raw units). It is neither gain nor loss, so it has no
+    color.
     """
     if number is None:
         return UNKNOWN
@@ -253,8 +253,8 @@ def percent(share: Number | None) -> Markup | str:
 
 
 def change(percentage: Number | None, neutral: bool = False) -> Markup | str:
-    """Mark up a change that is given in percent. `neutral`: it's neither gain nor loss, such as a
-    change of a price, so it has no color.
+    """Mark up a change in percent. `neutral`: neither gain nor loss, such as a price change, so it
+    has no color.
     """
     if percentage is None:
         return UNKNOWN
@@ -286,7 +286,7 @@ def _wrap(number: Number, text: str, exact: str, color: str = "") -> Markup:
     title = f' title="{escape(exact)}"' if exact and exact != text else ""
     value = _strip(f"{_read(number):f}")
     name = f"amount {color}".strip()
-    # Only digits, signs and names of ours are not escaped.
+    # Only digits, signs and our own names are left unescaped.
     return Markup(f'<data class="{name}" value="{value}"{title}>{escape(text)}</data>')
 
 
@@ -295,7 +295,7 @@ def _find_color(number: Number) -> str:
     return "up" if value > 0 else "down" if value < 0 else ""
 
 
-# For the templates, under the names of the functions but for the places of a column.
+# For the templates, under the functions' names except for the places of a column.
 FILTERS: dict[str, Callable[..., Any]] = {
     **{
         one.__name__: one

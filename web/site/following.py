@@ -1,4 +1,4 @@
-"""Follow any bot: notifications of an owner about bots of others."""
+"""Following bots: an owner's notifications about other owners' bots."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ TESTED = "A test is on its way; nothing else is sent before it is answered."
 
 
 class Following(NamedTuple):
-    """A hook as its owner sees it, with the bots it is about: (uid, name)."""
+    """A hook as its owner sees it, with the bots it covers: (uid, name)."""
 
     uid: str
     kind: str
@@ -36,7 +36,7 @@ class Following(NamedTuple):
 
 @blueprint.get("/following")
 def show_following() -> ResponseReturnValue:
-    """List an owner's notifications about bots of others."""
+    """List an owner's notifications about other owners' bots."""
     owner = require_owner()
     own = {bot.uid for bot in influencers.list_bots_of(owner)}
     listed = [one for one in list_hooks(owner) if any(uid not in own for uid, _ in one.bots)]

@@ -1,7 +1,7 @@
-"""What owners' forms have in common: reading what was typed, checking it, showing it again.
+"""Shared by owners' forms: reading what was typed, checking it, showing it again.
 
-A refused form is shown again with what was typed and the reason beside its field. A refused wallet
-is emptied, for it may be a secret, and so is every field that looks like one.
+A rejected form shows what was typed, with the reason next to the field. A rejected wallet is
+cleared, because it may be a secret, and so is every field that looks like one.
 """
 
 import re
@@ -16,7 +16,7 @@ from accounts.fields import check_name, holds_secret
 from accounts.problem import Problem
 from voice import builtin
 
-# Fields that hold a list, with what separates its items.
+# Fields that contain a list, with the separator of its items.
 LISTS = {
     "style": r"[,\n]",
     "adjectives": r"[,\n]",
@@ -24,7 +24,7 @@ LISTS = {
     "catchphrases": r"\n",
 }
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
-# Trades that the preview of a voice tells of.
+# The trades in a voice's preview.
 SAMPLES = (
     {"kind": "buy", "symbol": "PINE", "amount": "1200", "paid": "0.5", "currency": "SOL"},
     {
@@ -32,10 +32,10 @@ SAMPLES = (
         **{"currency": "SOL", "result": "0.12"},
     },
 )
-# An address has 44 letters at most, a secret key 64 or more.
+# An address has up to 44 letters, a secret key 64 or more.
 MAX_MISTYPED_ADDRESS = 50
-# Offered again from a form whose token is stale. Fields that may hold a pasted secret (wallet,
-# prove, signature, code) are left out.
+# Preserved when a form with a stale token is offered again. Fields that may contain a pasted secret
+# (wallet, prove, signature, code) are left out.
 STALE_FIELDS = (
     "name",
     "bio",
@@ -53,17 +53,17 @@ STALE_FIELDS = (
     "on",
     "overlap",
 )
-# Twice the longest field: whoever wrote too much gets it back to shorten it.
+# Twice the longest field, so that overlong text is returned to be shortened.
 MAX_TYPED_TEXT = 8_000
-# A body and its reason at their longest.
+# The maximum length of a body plus its reason.
 MAX_STALE_TEXT = 8_500
-# What was typed, or what is wrong with it, by field.
+# Typed text, or errors, by field.
 Texts = dict[str, str]
 
 
 # ---- reading -------------------------------------------------------------------------------------
 def read_texts(*names: str, form: Mapping[str, str] | None = None) -> Texts:
-    """Return the named fields of a form, the present request's by default, with the API's line
+    """Return the named fields of a form (by default the current request's), with the API's line
     breaks.
     """
     form = request.form if form is None else form
@@ -71,7 +71,7 @@ def read_texts(*names: str, form: Mapping[str, str] | None = None) -> Texts:
 
 
 def read_voice(form: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the voice typed into its fields, as influencers.check_voice takes it."""
+    """Return the typed voice in the format that influencers.check_voice expects."""
     voice: dict[str, Any] = {
         name: text for name, text in read_texts("tone", "emoji", form=form).items() if text.strip()
     }
@@ -81,17 +81,17 @@ def read_voice(form: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 
 def read_known_fields(form: Mapping[str, str]) -> Texts:
-    """Return the STALE_FIELDS of a form, nothing if they are longer than anybody types.
+    """Return the form's STALE_FIELDS, or nothing if they are longer than anyone types.
 
-    This sender has not shown that it was ever here, so the text is measured before it is looked at.
+    The sender hasn't shown that it was ever here, so check the length before reading the text.
     """
     given = {name: form[name] for name in STALE_FIELDS if name in form}
     return given if sum(map(len, given.values())) <= MAX_STALE_TEXT else {}
 
 
 def without_secrets(typed: Texts, errors: Texts | None = None) -> Texts:
-    """Return the fields as they may be shown again: empty where one looks like a secret, is too
-    long to be looked at, or is a refused wallet that is more than a mistyped address.
+    """Return the fields that are safe to show again. A field is cleared if it looks like a secret,
+    is too long to check, or is a rejected wallet that isn't just a mistyped address.
     """
     refused = "wallet" in (errors or {})
     return {
@@ -103,7 +103,9 @@ def without_secrets(typed: Texts, errors: Texts | None = None) -> Texts:
 
 
 def _is_typo(text: str) -> bool:
-    """Is it short and one word? A phrase has many, and a secret key more letters."""
+    """Return whether the text is short and one word. A phrase has several words, and a secret key
+    more letters.
+    """
     return len(text) <= MAX_MISTYPED_ADDRESS and len(text.split()) <= 1
 
 
@@ -112,7 +114,7 @@ def _may_be_secret(text: str) -> bool:
 
 
 def write_samples(voice: dict[str, Any]) -> list[str]:
-    """Return what this voice might say of SAMPLES; nothing for a voice that would be refused."""
+    """Return this voice's text for SAMPLES; nothing for an invalid voice."""
     try:
         persona = orjson.loads(influencers.check_voice(voice))
     except Problem:
@@ -122,7 +124,7 @@ def write_samples(voice: dict[str, Any]) -> list[str]:
 
 # ---- refusing ------------------------------------------------------------------------------------
 def find_errors(*checks: Callable[[], object]) -> Texts:
-    """Run all checks and return {field: message} of those that refuse."""
+    """Run all checks and return {field: message} for those that fail."""
     errors: Texts = {}
     for check in checks:
         try:
@@ -133,7 +135,9 @@ def find_errors(*checks: Callable[[], object]) -> Texts:
 
 
 def find_profile_errors(texts: Texts, present_name: str | None = None) -> Texts:
-    """Check name, bio and voice. The present name is accepted even if today's rules refuse it."""
+    """Check name, bio and voice. The current name is accepted even if today's rules would reject
+    it.
+    """
     return find_errors(
         lambda: texts["name"].strip() == present_name or check_name(texts["name"]),
         lambda: influencers.check_bio(texts["bio"]),
@@ -142,17 +146,17 @@ def find_profile_errors(texts: Texts, present_name: str | None = None) -> Texts:
 
 
 def list_errors(problem: Problem) -> Texts:
-    """Return {field: message}; a refusal that names no field stands under ''."""
+    """Return {field: message}; errors without a field use the key ''."""
     return {one["field"]: as_sentence(one["message"]) for one in problem.errors} or {
         "": as_sentence(problem.detail)
     }
 
 
 def first_error(problem: Problem) -> str:
-    """Return the message of the first refused field, or of the whole."""
+    """Return the message of the first invalid field, or of the whole form."""
     return next(iter(list_errors(problem).values()))
 
 
 def as_sentence(message: str) -> str:
-    """Return a message with a capital and a full stop."""
+    """Return a message with a capital letter and a period."""
     return message[:1].upper() + message[1:] + ("" if message.endswith(".") else ".")

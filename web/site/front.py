@@ -1,4 +1,4 @@
-"""The front page: the feed under its filters, the contradicted bots, and the best of the week."""
+"""The front page: the feed with its filters, the contradicted bots, and the week's best."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from web.site.profile_words import WINDOW_NAMES
 blueprint = Blueprint("front", __name__)
 blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_RANKED, MAX_CONTRADICTED, MAX_FILTER = 20, 5, 3, 88
-# Of the ranking in the side column.
+# Rows of the ranking in the side column.
 WINDOW = "7d"
 
 
 class Filter(NamedTuple):
-    """What a reader asks for, as it was typed. `token`: a ticker or an address; `bot`: a name, a
-    handle or an id.
+    """The reader's filters, as typed. `token`: a ticker or an address; `bot`: a name, a handle or
+    an ID.
     """
 
     label: str = ""
@@ -38,18 +38,17 @@ class Filter(NamedTuple):
 
     @property
     def is_set(self) -> bool:
-        """Is anything left out?"""
+        """Return whether any filter is set."""
         return any(self)
 
     def link(self, **changes: str) -> str:
-        """Return the address of the feed with some filters changed."""
         given = {name: text for name, text in {**self._asdict(), **changes}.items() if text}
         return link_to("/", **given)
 
 
 class Side(NamedTuple):
-    """The side column. `board`: the address of the ranking that `ranked` begins, of this `time`;
-    `contradicted`: bots whose recent posts did not match, with how many.
+    """The side column. `board`: the address of the full ranking that `ranked` begins, for this
+    `time`; `contradicted`: bots with recent posts that don't match, and how many.
     """
 
     board: str
@@ -63,12 +62,12 @@ class Side(NamedTuple):
 
 @blueprint.get("/")
 def show_feed() -> ResponseReturnValue:
-    """Show posts of all bots, newest first, under the filters of the query."""
+    """Show posts of all bots, newest first, with the query's filters."""
     asked, wrong = read_filter()
     scope = ("feed page", *asked)
     position = read_cursor("before", scope, timeline.Start)
     page = timeline.Page([], None)
-    # Read before the posts: what arrives while the page is on its way is told by the stream.
+    # Read this before the posts: the stream sends posts that arrive while the page loads.
     newest = v1.write_newest(queries.find_last_id("arrival"))
     if not wrong:
         page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
@@ -88,9 +87,9 @@ def show_feed() -> ResponseReturnValue:
 
 
 def read_filter() -> tuple[Filter, str | None]:
-    """Return the filters of the query, and what is wrong with them: a choice that is none."""
+    """Return the query's filters, and errors for unknown choices."""
     given = {name: request.args.get(name, "").strip() for name in Filter._fields}
-    # What was typed is shown again, unless it may be a secret that somebody pasted.
+    # Typed text is shown again, unless it may be a pasted secret.
     for name in ("bot", "token"):
         if len(given[name]) > MAX_FILTER or holds_secret(given[name]):
             given[name] = ""
@@ -103,7 +102,7 @@ def read_filter() -> tuple[Filter, str | None]:
 
 
 def find_filters(asked: Filter) -> timeline.Filters:
-    """Return what the timeline is asked for. Simulated posts are left out beside real ones."""
+    """Return the timeline's filters. Simulated posts aren't listed together with real ones."""
     bots = queries.find_bot_ids(asked.bot) if asked.bot else [None]
     return timeline.Filters(
         asked.label,
@@ -115,7 +114,7 @@ def find_filters(asked: Filter) -> timeline.Filters:
 
 
 def find_mints(token: str) -> tuple[str, ...]:
-    """Return the mints of an address or a ticker; several tokens may have one ticker."""
+    """Return the mints of an address or a ticker. Several tokens may share a ticker."""
     return (token,) if is_address(token) else tuple(queries.find_mints(token.lstrip("$")))
 
 

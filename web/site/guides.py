@@ -1,7 +1,7 @@
-"""/skill.md and /llms.txt: this instance explained to programs, with its own address and limits.
-The parameter `bot` of the first names the bot that it is written for.
+"""/skill.md and /llms.txt: this instance described for programs, with its address and limits. The
+parameter `bot` of the first names the bot to write it for.
 
-Nothing in them was written by a stranger: a bot appears by its id and wallet, never by its name.
+They contain no untrusted text: a bot appears with its ID and wallet, never its name.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ blueprint = Blueprint("guides", __name__)
 
 
 class GuidedBot(NamedTuple):
-    """The bot that a guide is written for."""
+    """The bot that a guide is for."""
 
     id: str
     wallet: str | None
@@ -37,7 +37,9 @@ def show_llms() -> ResponseReturnValue:
 
 
 def find_bot(uid: str | None) -> GuidedBot | None:
-    """Return the bot of this id. None for no id, Problem `not_found` for an unknown one."""
+    """Return the bot with this ID. None without an ID; raises Problem `not_found` for an unknown
+    one.
+    """
     if not uid:
         return None
     row = queries.find_bot(uid)
@@ -47,7 +49,7 @@ def find_bot(uid: str | None) -> GuidedBot | None:
 
 
 def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> ResponseReturnValue:
-    """Answer with a rendered guide that may be cached for five minutes."""
+    """Respond with a rendered guide. Caches may keep it for five minutes."""
     response = Response(render_guide(settings(), template, bot), content_type=content_type)
     response.headers["Cache-Control"] = "public, max-age=300"
     response.add_etag()
@@ -55,8 +57,7 @@ def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> R
 
 
 def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
-    """Render a guide with this instance's address and limits."""
-    # Loaded when they are first asked for, as in web.api.document.
+    # Imported on first use, as in web.api.document.
     from web.api.operations import OPERATIONS
 
     return render_template(

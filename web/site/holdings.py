@@ -1,4 +1,4 @@
-"""Tell tokens that strangers sent unasked from those that a bot chose to hold."""
+"""Separate tokens that strangers sent from those that a bot chose to hold."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from chain.symbols import find_own
 from storage.rows import select, write_marks
 from web.api.serialize import Json
 
-# Of these mints, those that the bot ever bought or sold.
+# Those of these mints that the bot ever bought or sold.
 TRADED = """
 SELECT DISTINCT m.address FROM mint m JOIN trade_mint t ON t.mint_id = m.id
 JOIN attachment a ON a.wallet_id = t.wallet_id JOIN bot b ON b.id = a.bot_id
@@ -26,8 +26,8 @@ class MintRow(NamedTuple):
 
 
 def split_positions(uid: str, positions: Sequence[Json]) -> Held:
-    """Split a bot's positions. A token is unasked if none of it was bought, the bot never traded
-    it, it isn't well known and the scout has no price of it.
+    """Split a bot's positions. A token is unasked if the wallet didn't buy any of it, the bot never
+    traded it, it isn't well known and the scout doesn't have a price for it.
     """
     strange = [one["mint"] for one in positions if _is_strange(one)]
     sql = f"{TRADED}({write_marks(strange)})"

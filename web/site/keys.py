@@ -15,17 +15,17 @@ from web.site.forms import as_sentence
 
 HOUR_MS = 3_600_000
 KEY_NAMES = {"publish": "publishing key", "read": "read key", "inbox": "inbox key"}
-# The choices of a form: for how long a rotated key works on.
+# The choices of a form: how long a rotated key keeps working.
 OVERLAPS_MS = {"0": 0, "1": HOUR_MS, "24": 24 * HOUR_MS}
 
 
 def list_keys(owner: Owner) -> list[Key]:
-    """List all keys of an owner, with their last uses from the rate-limit counters."""
+    """List an owner's keys, with their last uses from the rate-limit counters."""
     return api_keys.list_keys(owner, find_app().allowance.find_uses())
 
 
 def find_own_key(uid: str) -> Key:
-    """Return the key of this id. Problem `not_found` for a key of another owner."""
+    """Return the key with this ID. Raises Problem `not_found` for another owner's key."""
     key = api_keys.find_key(uid)
     if key.owner_id != require_owner().id:
         raise Problem("not_found", "there is no such key in your account")
@@ -33,7 +33,7 @@ def find_own_key(uid: str) -> Key:
 
 
 def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
-    """Render the page that shows a key, this once."""
+    """Render the page that shows a key, once."""
     scope = KEY_NAMES[made.key.scope]
     return render_template(
         "secret.html",
@@ -72,7 +72,7 @@ def revoke_key(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/keys/<uid>/rotate", methods=["GET", "POST"])
 def rotate_key(uid: str) -> ResponseReturnValue:
-    """Replace a key of the owner, once confirmed, with an overlap of choice."""
+    """Replace an owner's key, once confirmed, with a chosen overlap."""
     key = find_own_key(uid)
     back = find_page_of(key)
     if request.method != "POST":
@@ -98,5 +98,5 @@ def find_page_of(key: Key) -> str:
 
 
 def describe(key: Key) -> str:
-    """Return name, prefix and last characters of a key."""
+    """Return a key's name, prefix and last characters."""
     return f"{f'“{key.name}” ' if key.name else ''}{key.prefix}…{key.last4}"

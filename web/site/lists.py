@@ -1,6 +1,4 @@
-"""What pages with lists share: filters and cursors in the address, and answers that a browser may
-keep.
-"""
+"""Shared by pages with lists: filters and cursors in the address, and cacheable responses."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -10,35 +8,35 @@ from flask import Response, request, session, url_for
 from web.api import paging
 from web.server.application import find_app
 
-# Parameters that the link to older entries keeps.
+# Parameters to keep in the link to older entries.
 KEPT_PARAMETERS = (
     *("label", "source", "bot", "token", "mint", "posts", "trades", "tab"),
     *("q", "owner", "post", "kind"),
 )
-# Names a list and its filters; a cursor works only in the list that gave it.
+# Identifies a list and its filters. A cursor works only in its own list.
 Scope = tuple[str | None, ...]
 Row = TypeVar("Row")
 
 
 class ListPage(NamedTuple, Generic[Row]):
-    """A page of a list. `cursor`: of the older entries, None where there are none."""
+    """A page of a list. `cursor`: of the older entries, None without any."""
 
     rows: Sequence[Row]
     cursor: str | None
 
 
 def link_to_older(name: str, cursor: str) -> str:
-    """Return the address of this page from `cursor` on, with its filters and nothing else."""
+    """Return this page's address with `cursor` and its filters only."""
     values: dict[str, Any] = {**(request.view_args or {})}
     values |= {key: text for key, text in request.args.items() if key in KEPT_PARAMETERS}
     return url_for(request.endpoint or "", **{**values, name: cursor})
 
 
 def add_etag(response: Response) -> Response:
-    """Answer 304 where the browser already has the page.
+    """Respond with 304 if the browser already has the page.
 
-    A page for a session, and the cookie that renews it, are for this browser alone: not every cache
-    that others share heeds `Vary`.
+    A page for a session, and the cookie that renews it, are only for this browser: some shared
+    caches ignore `Vary`.
     """
     response.headers.setdefault("Cache-Control", "private, no-cache" if session else "no-cache")
     if response.status_code == 200:
@@ -48,9 +46,7 @@ def add_etag(response: Response) -> Response:
 
 
 def read_cursor(name: str, scope: Scope, kind: Callable[..., paging.Kind]) -> paging.Kind | None:
-    """Return the position, as a NamedTuple `kind`, that the parameter `name` gives; None without
-    one.
-    """
+    """Return the position (NamedTuple `kind`) in the parameter `name`; None without one."""
     text = request.args.get(name)
     if not text:
         return None

@@ -1,4 +1,6 @@
-"""GET /stream: news for open pages, as server-sent events. A page that gets none polls instead."""
+"""GET /stream: news for open pages, as server-sent events. A page without a stream polls
+instead.
+"""
 
 from flask import Blueprint, Response, request
 
@@ -11,10 +13,10 @@ blueprint = Blueprint("live", __name__)
 
 @blueprint.get("/stream")
 def open_stream() -> Response:
-    """Answer with the posts and moved verifications since the page was written: public fields only.
+    """Send the posts and changed verifications since the page was rendered: public fields only.
 
-    204 if the instance has too many streams: it tells a browser to stop, without an error in its
-    console, and the page polls. One stream too many of an address ends its oldest.
+    204 if the instance has too many streams: it makes a browser stop without a console error, and
+    the page polls. One stream too many from an address ends its oldest.
     """
     app = find_app()
     after = v1.read_since(request.args, request.headers.get("Last-Event-ID"))
@@ -24,7 +26,7 @@ def open_stream() -> Response:
     if subscriber is None:
         return Response(status=204, headers={"Retry-After": str(stream.PAGE_RETRY_SECONDS)})
     response = Response(
-        # A page that is far behind needs no more than one event: it reads itself again.
+        # A page that is far behind needs only one event: it reloads itself.
         hub.read_events(subscriber, newest if after is None else max(after, newest - stream.BATCH)),
         content_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},

@@ -1,4 +1,4 @@
-"""The page of the log, and the proof on the page of a post."""
+"""The log's page, and the proof on a post's page."""
 
 from typing import Any
 
@@ -29,13 +29,13 @@ def show_log() -> ResponseReturnValue:
 
 
 def find_key() -> str | None:
-    """Return the verifier key of the log that grows; None where nothing was logged yet."""
+    """Return the current log's verifier key; None if it is empty."""
     one = log.find_log()
     return str(find_app().log_signer.verifier(one.origin)) if one else None
 
 
 def find_proof(uid: str) -> dict[str, Any]:
-    """Return what templates/log_proof.html shows of a post; empty for one that is not logged."""
+    """Return the values of templates/log_proof.html for a post; empty if it isn't in the log."""
     logged = log.find_post(uid)
     one = log.find_log(logged.log) if logged else None
     if logged is None or one is None:

@@ -1,4 +1,4 @@
-"""The tab Manage bot: profile, automatic posts, a post by hand, publishing keys, retirement."""
+"""The tab Manage bot: profile, automatic posts, manual posts, publishing keys, retirement."""
 
 import secrets
 from typing import NamedTuple
@@ -47,7 +47,7 @@ POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 @blueprint.get("/bots/<uid>/manage")
 @managing
 def show_manage(bot: Bot) -> ResponseReturnValue:
-    """Show the tab from which the owner manages a bot. `signature` fills in the form of a post."""
+    """Show the tab where the owner manages a bot. `signature` prefills the post form."""
     asked = {name: request.args[name] for name in ("signature",) if name in request.args}
     return render_manage(bot, asked)
 
@@ -59,8 +59,8 @@ def render_manage(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the tab. `typed` and `errors` belong to the one form that was refused; the others show
-    what is stored.
+    """Render the tab. `typed` and `errors` belong to the rejected form; the others show stored
+    values.
     """
     voice = influencers.read_voice(bot.voice)
     page = render_template(
@@ -93,7 +93,7 @@ def _list_stored(bot: Bot) -> Texts:
 
 
 class ListedHook(NamedTuple):
-    """A hook as its owner sees it; `url` without what may be a token. Times in ms."""
+    """A hook as its owner sees it; possible tokens in `url` are masked. Times in ms."""
 
     uid: str
     kind: str
@@ -105,7 +105,7 @@ class ListedHook(NamedTuple):
 
 
 def list_hooks(bot: Bot) -> list[ListedHook]:
-    """List the hooks of a bot's owner that are told of it."""
+    """List the hooks of a bot's owner that cover the bot."""
     found = []
     for hook in hooks.list_hooks(bot.owner):
         bots = hooks.read_list(hook.bots)
@@ -121,7 +121,7 @@ def list_hooks(bot: Bot) -> list[ListedHook]:
 
 
 def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseReturnValue:
-    """Show the tab again, with what was done, or what was not (`kind` is error)."""
+    """Show the tab again, with a message about what was done, or what wasn't (`kind` is error)."""
     flash(message, kind)
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
@@ -168,7 +168,7 @@ def write_post(bot: Bot) -> ResponseReturnValue:
 
 def _publish(bot: Bot, texts: Texts) -> posts.Published:
     given = {name: text for name, text in texts.items() if text.strip()}
-    # The form's draft number keeps a form that is sent twice from posting twice.
+    # The form's draft number prevents a double submission from posting twice.
     event_id = f"studio-{request.form.get('draft', '')}"
     body, sanitized = posts.parse_post({"eventId": event_id, **given})
     gate.check_posting(bot.owner_id)
@@ -209,7 +209,7 @@ TESTED = "A test is on its way; reload this page to see what came of it."
 @blueprint.post("/bots/<uid>/hooks")
 @managing
 def create_hook(bot: Bot) -> ResponseReturnValue:
-    """Create a hook of one bot; a webhook's secret is shown, once."""
+    """Create a hook for one bot. A webhook's secret is shown once."""
     kind = request.form.get("kind", "webhook")
     url = request.form.get("url", "").strip()
     events = request.form.getlist("event")
@@ -259,7 +259,7 @@ def remove_hook(uid: str) -> ResponseReturnValue:
 
 
 def find_own_hook(uid: str) -> Hook:
-    """Return the hook of this id. Problem `not_found` for a hook of another owner."""
+    """Return the hook with this ID. Raises Problem `not_found` for another owner's hook."""
     hook = hooks.find_hook(uid)
     if hook.owner_id != require_owner().id:
         raise Problem("not_found", "there is no such notification in your account")

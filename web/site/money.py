@@ -1,4 +1,4 @@
-"""The words about where a wallet's money went and where a trade's value came from."""
+"""Text about where a wallet's money went and where a trade's value came from."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -11,9 +11,9 @@ from web.api.serialize import Json
 from web.api.trades import show_change
 from web.site import figures, words
 
-# Accounts that are named of those a trade's value came from.
+# How many source accounts to name for a trade's value.
 MAX_NAMED = 3
-# Fewer positions have no win rate.
+# With fewer positions there is no win rate.
 MIN_POSITIONS = 3
 SOL_DECIMALS = 9
 NO_BOOKS = {
@@ -27,7 +27,7 @@ SIGNS = {
     "one_token": "mostly one token",
     "flat_round_trips": "many flat round trips",
 }
-# Member of the reconciliation, its sign, and what it is.
+# Member of the reconciliation, its sign, and its label.
 GAP = "Moved where transactions are missing"
 ITEMS = (
     ("realizedLamports", 1, "Realized PnL"),
@@ -43,12 +43,12 @@ ITEMS = (
 )
 
 
-# What passed beside a trade that went through its venue as a whole.
+# Labels of changes outside the venue.
 NONE: Json = {"solLamports": "0", "tokenChanges": []}
 
 
 class BookLine(NamedTuple):
-    """A line of the reconciliation: what it is, and the exact amount that it adds."""
+    """A line of the reconciliation: its label, and the exact amount it adds."""
 
     label: str
     amount: str
@@ -67,19 +67,19 @@ def write_books(books: Json, name: str) -> str:
 
 
 def list_lines(books: Json) -> list[BookLine]:
-    """List the items between the opening and the closing balance that moved something."""
+    """List the nonzero items between the opening and the closing balance."""
     lines = [(label, sign, *read_books(books, name)) for name, sign, label in ITEMS]
     return [BookLine(label, exact(sign * raw, places)) for label, sign, raw, places in lines if raw]
 
 
 def find_rest(books: Json) -> str:
-    """Return the exact amount that the lines leave over: 0, or a bug."""
+    """Return the exact remainder after all lines: 0, unless there is a bug."""
     difference, places = read_books(books, "differenceLamports")
     return exact(difference - read_books(books, "gapLamports")[0], places)
 
 
 def describe_rest(books: Json) -> str:
-    """Tell in a sentence whether the books close."""
+    """Describe whether the books balance."""
     rest, gaps = find_rest(books), int(books["gapLamports"])
     if rest != "0":
         return (
@@ -95,7 +95,7 @@ def describe_rest(books: Json) -> str:
 
 
 def describe_average(average: Json) -> str:
-    """Tell what the average cost makes of the same sales."""
+    """Describe the same sales' result by average cost."""
     count = average["matchedSells"]
     return (
         f"By average cost instead of first in, first out, its sales made"
@@ -110,13 +110,13 @@ def count_sales(results: Json) -> int:
 
 
 def win_rate(results: Json) -> float | None:
-    """Return the share of positions that won, None for fewer than MIN_POSITIONS."""
+    """Return the share of winning positions, None for fewer than MIN_POSITIONS."""
     is_shown = results["winRate"] is not None and results["positions"] >= MIN_POSITIONS
     return float(results["winRate"]) if is_shown else None
 
 
 def describe_positions(results: Json) -> str:
-    """Tell what the win rate counts: `27 of 44 positions, 3 open`."""
+    """Describe the positions behind the win rate: `27 of 44 positions, 3 open`."""
     count, still_open = results["positions"], results["positionsOpen"]
     noun = "position" if count == 1 else "positions"
     told = f"{results['positionsWon']:,} of {count:,} {noun}"
@@ -128,13 +128,13 @@ def describe_signs(signs: Iterable[str]) -> list[str]:
 
 
 def other_fees(results: Json) -> int:
-    """Return lamports of the fees that no result holds: of failed transactions and non-trades."""
+    """Return lamports of fees that aren't in any result: of failed transactions and non-trades."""
     return int(results["failedCostLamports"]) + int(results["overheadLamports"])
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def describe_source(trade: Json) -> str:
-    """Tell how much of a trade's value came out of which accounts; empty if nothing is priced."""
+    """Describe how much of a trade's value came from which accounts; empty if nothing is priced."""
     share, accounts = trade["explainedShare"], trade["counterparties"]
     if share is None:
         return ""
@@ -150,7 +150,7 @@ def describe_source(trade: Json) -> str:
 
 
 def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
-    """Tell what moved in the same transaction and is no part of the trade; empty without any."""
+    """Describe changes in the same transaction that aren't part of the trade; empty without any."""
     beside = trade["outsideVenue"]
     if beside is None:
         return ""
@@ -176,7 +176,7 @@ def write_change(change: str | None) -> str:
 
 
 def venue_changes(trade: Json) -> list[Json]:
-    """List the token changes of a trade without what passed beside it."""
+    """List a trade's token changes at its venue."""
     whole, beside = trade["tokenChanges"], (trade["outsideVenue"] or NONE)["tokenChanges"]
     told = {one["mint"]: one for one in (*whole, *beside)}
     symbols = {mint: one["symbol"] for mint, one in told.items()}
@@ -191,7 +191,7 @@ def _read_changes(changes: Iterable[Json]) -> list[Change]:
 
 
 def describe_paid(trade: Json) -> str:
-    """Tell what a trade for a stablecoin earned, or why that is unknown; empty for any other."""
+    """Describe a stablecoin trade's result, or why it is unknown; empty for other trades."""
     currency, realized = trade["currency"], trade["realized"]
     if currency in (None, "SOL") or trade["kind"] == "buy":
         return ""
@@ -209,12 +209,12 @@ def describe_paid(trade: Json) -> str:
 
 
 def is_exchange(trade: Json) -> bool:
-    """Was a token traded for another one, or for a stablecoin?"""
+    """Return whether a token was traded for another one or for a stablecoin."""
     return trade["kind"] == "swap" or trade["currency"] not in (None, "SOL")
 
 
 def write_paid(trade: Json, places: int) -> Any:
-    """Return the HTML of what a trade paid or received, in its currency; empty for a swap."""
+    """Return the HTML of a trade's payment in its currency; empty for a swap."""
     quote = find_quote(trade["currency"] or "")
     if quote is None:
         return "" if trade["kind"] == "swap" else figures.flow(venue_sol(trade), places)
@@ -223,14 +223,14 @@ def write_paid(trade: Json, places: int) -> Any:
 
 
 def write_result(realized: Json, places: int) -> Any:
-    """Return the HTML of the result of a sale, with its currency."""
+    """Return the HTML of a sale's result with its currency."""
     quote = find_quote(realized["currency"] or "")
     if quote is None:
         return figures.sol(realized["resultSol"], True, places=places)
     return figures.units(int(realized["resultRaw"]), quote.symbol, quote.decimals, True)
 
 
-# Why a sale has no result, by its flag, the first that applies.
+# Why a sale has no result, by flag. The first that applies is used.
 NO_RESULT = {
     "incomplete_history": "a transaction is missing",
     "ambiguous": "ambiguous transaction",
@@ -242,7 +242,7 @@ NO_RESULT = {
 
 
 def explain_no_result(trade: Json) -> str:
-    """Tell in a few words why a trade has no result; empty if none is expected."""
+    """Explain briefly why a trade has no result; empty if none is expected."""
     status, flags = trade["realized"]["status"], trade["flags"]
     why = next((text for flag, text in NO_RESULT.items() if flag in flags), "")
     if status == "unmatched" or (why and trade["kind"] in ("sell", "swap", "round_trip")):
@@ -251,7 +251,7 @@ def explain_no_result(trade: Json) -> str:
 
 
 def venue_sol(shown: Json) -> str:
-    """Return exact SOL that passed through the venue, of a trade or a row of activity."""
+    """Return the exact SOL that passed through the venue, for a trade or a row of activity."""
     beside = shown["outsideVenue"] or NONE
     return sol(int(shown["solChangeLamports"]) - int(beside["solLamports"]))
 

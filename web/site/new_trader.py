@@ -1,4 +1,4 @@
-"""The page that creates a paper trader. The command line manages it."""
+"""The page that creates a paper trader. Manage it from the command line."""
 
 from flask import Blueprint, flash, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue

@@ -1,4 +1,4 @@
-"""What hooks tell people, beside what they tell programs: the fact of each event in one line."""
+"""Notifications for people: the fact of each event on one line."""
 
 from notify.messages import Event
 from web.api import queries, stream
@@ -13,7 +13,7 @@ def list_notices(base_url: str, after: int, limit: int) -> list[Event]:
 
 
 def write_line(kind: str, shown: Json | None) -> str:
-    """Write what the chain says of an event, on one line; empty where it says nothing."""
+    """Write what the chain shows about an event, on one line; empty if it shows nothing."""
     if shown is None:
         return ""
     if kind == "trade":

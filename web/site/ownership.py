@@ -1,4 +1,4 @@
-"""The wallets of a bot: attached, detached, and proven by a signature of their holder."""
+"""A bot's wallets: attach, detach, and prove with the holder's signature."""
 
 import secrets
 
@@ -35,10 +35,10 @@ LEAD_LEAVING = " The next one takes its place; nothing changes for the others."
 
 
 class Challenge(Stored):
-    """A text that the holder of a wallet is to sign, stored as JSON in the browser's session.
+    """A text for the holder of a wallet to sign, stored as JSON in the browser's session.
 
-    `bot`: the id of the bot it is for; `endsAt`: ms; `action`: `add` the wallet to those that the
-    bot holds, or `replace` the one that leads.
+    `bot`: the ID of its bot; `endsAt`: ms; `action`: `add` the wallet to the bot's wallets, or
+    `replace` the primary one.
     """
 
     text: str
@@ -72,7 +72,7 @@ def detach_wallet(bot: Bot) -> ResponseReturnValue:
     address = request.values.get("wallet") or next(iter(held), "")
     if request.method == "POST" and address in held:
         wallets.remove_wallet(bot, address, g.now)
-    # Also where it was: the form was sent twice.
+    # Also if it was attached already: the form was sent twice.
     if request.method == "POST" or address not in held:
         return return_to_manage(bot, "The wallet is disconnected.")
     return render_confirm(
@@ -94,7 +94,7 @@ def _tell_leaving(held: list[str], address: str) -> str:
 @blueprint.post("/bots/<uid>/challenge")
 @managing
 def begin_proof(bot: Bot) -> ResponseReturnValue:
-    """Write the text that is to be signed. It replaces an earlier one of this browser."""
+    """Write the text to sign. It replaces this browser's earlier one."""
     action = "add" if request.form.get("action") == "add" else "replace"
     attached = wallets.find_attachment(bot)
     address = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
@@ -125,7 +125,9 @@ def show_proof(bot: Bot) -> ResponseReturnValue:
 def render_proof(
     bot: Bot, challenge: Challenge | None, error: str | None = None, status: int = 200
 ) -> ResponseReturnValue:
-    """Render the page that asks for a signature; without a valid challenge, the tab Manage bot."""
+    """Render the page that asks for a signature. Without a valid challenge, render the tab Manage
+    bot.
+    """
     if challenge is None:
         return return_to_manage(
             bot,
@@ -148,7 +150,7 @@ def prove_wallet(bot: Bot) -> ResponseReturnValue:
     if not wallets.is_signed(challenge.wallet, signature, challenge.text):
         return render_proof(bot, challenge, WRONG_SIGNATURE, 422)
     try:
-        # One commit: a challenge is never spent on a wallet that was not attached.
+        # One commit: a challenge is only used up if its wallet is attached.
         with writing():
             is_unspent = spend_challenge()
             if is_unspent:
@@ -178,7 +180,7 @@ def find_challenge(bot: Bot) -> Challenge | None:
 
 
 def spend_challenge() -> bool:
-    """Use up the challenge. Of two equal proofs sent at once, one succeeds."""
+    """Use up the challenge. If two equal proofs are sent at the same time, one succeeds."""
     found = sessions.require_session()
     unspent = (Session.id == found.id) & (Session.challenge == found.challenge)
     changed: int = Session.update(challenge=None).where(unspent).execute()

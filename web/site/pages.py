@@ -1,6 +1,6 @@
-"""The pages everybody reads: posts and status, and what all templates know.
+"""Public pages: posts and status, and values that all templates share.
 
-They show what the API shows: web.api makes the JSON objects, web.site.words puts them in words.
+They show the same data as the API: web.api makes the JSON objects, web.site.words writes the text.
 """
 
 from pathlib import Path
@@ -25,12 +25,12 @@ from web.site.pieces import draw_posts, link_to
 blueprint = Blueprint("pages", __name__)
 blueprint.after_request(add_etag)
 YEAR_SECONDS = 31_536_000
-# The operator's words about the instance, in DATA_DIR: text, no markup.
+# The operator's description of the instance, in DATA_DIR: plain text.
 ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 
 def init_app(app: Flask) -> None:
-    """Add the filters and names that every template knows."""
+    """Register the filters and names that all templates use."""
     for module in (words, money, figures, candor, profile_words, seasons):
         app.jinja_env.filters.update(module.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
@@ -49,7 +49,7 @@ def init_app(app: Flask) -> None:
         JOB_STATES=words.JOB_STATES,
     )
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
-    # The address of a static file changes with its content.
+    # A static file's address changes with its content.
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = YEAR_SECONDS
 
 
@@ -70,7 +70,7 @@ def show_one_post(uid: str) -> ResponseReturnValue:
 
 
 def link_trade(post: Json) -> str:
-    """Return the address of the trade of a post in its bot's list; empty without one."""
+    """Return the address of a post's trade in its bot's list; empty without one."""
     trade = post["verification"].get("tradeId")
     token = post["receipt"] and post["receipt"]["mint"]
     if not trade or not token:
@@ -81,19 +81,19 @@ def link_trade(post: Json) -> str:
 # ---- about this instance -------------------------------------------------------------------------
 @blueprint.get("/create")
 def show_invitation() -> ResponseReturnValue:
-    """Show the public page that invites to create a bot."""
+    """Show the public page that invites visitors to create a bot."""
     return render_template("create.html", closed=settings().registration == "closed")
 
 
 @blueprint.get("/about")
 def show_about() -> ResponseReturnValue:
-    """Show what this instance is, and the rules that its operator wrote."""
+    """Show the description of this instance, and the operator's rules."""
     return render_template("about.html", rules=read_rules(settings().data_dir))
 
 
 def read_rules(data_dir: Path) -> str:
-    """Return the text of DATA_DIR/about.txt; empty where there is none, or none that can be read:
-    `doctor` says which.
+    """Return the text of DATA_DIR/about.txt; empty if it is missing or unreadable, which `doctor`
+    reports.
     """
     try:
         with (data_dir / ABOUT_FILE).open("rb") as file:
@@ -115,7 +115,7 @@ def show_status() -> ResponseReturnValue:
 
 
 def use_tables(config: Config) -> None:
-    """Check the operator's programs, and make their currencies money in this process. Raises
+    """Check the operator's programs, and register their currencies in this process. Raises
     BadTable.
     """
     read_programs(config)
@@ -123,5 +123,7 @@ def use_tables(config: Config) -> None:
 
 
 def read_programs(config: Config) -> Programs:
-    """Return the table of programs with what the operator added; BadTable for a bad row."""
+    """Return the table of programs with the operator's additions. Raises BadTable for an invalid
+    row.
+    """
     return table(config.extra_swap_programs, config.added_programs)

@@ -1,4 +1,4 @@
-"""The pages of paper mode: all traders as a table, one of them, the strategies side by side."""
+"""Paper mode's pages: all traders in a table, one trader, strategies compared."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -21,8 +21,8 @@ blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)
 SHOWN_POSTS = 10
 TABS = ("", "trades", "holdings", "posts", "record")
-# The columns that sort: what of a trader's performance each of them shows. Win rates sort by what
-# they are at least, so that 3 of 3 isn't the best.
+# The sortable columns, each with its performance figure. Win rates sort by their lower bound, so
+# that 3 of 3 isn't the best.
 WINS = "wins"
 SORTS = {"return": "returnPct", "closes": "closes", WINS: "winRate", "equity": "equitySol"}
 NO_SCOUT = (
@@ -58,7 +58,7 @@ def show_traders() -> ResponseReturnValue:
 def sort_traders(
     traders: Sequence[Json], sort: str, least_rates: Mapping[str, float]
 ) -> list[Json]:
-    """Return traders with the largest figure first, those without one last."""
+    """Return traders with the highest figure first, those without one last."""
     figures: Mapping[str, Any] = (
         least_rates
         if sort == WINS
@@ -71,7 +71,7 @@ def sort_traders(
 
 
 def find_figure(trader: Json, name: str) -> Decimal | None:
-    """Return a figure of a trader's performance; None where it is unknown or withheld."""
+    """Return a figure of a trader's performance; None if it is unknown or withheld."""
     shown = trader["performance"]
     if shown["headlineSuppressed"] or shown[name] is None:
         return None
@@ -79,7 +79,7 @@ def find_figure(trader: Json, name: str) -> Decimal | None:
 
 
 def find_price_trouble(now: int) -> str:
-    """Tell why paper traders have no prices and what to do; empty where they have. `now`: ms."""
+    """Explain why paper traders have no prices and what to do; empty if they have. `now`: ms."""
     if not settings().scout_interval_seconds:
         return NO_SCOUT
     discovery = market.show_market_health(now)["discovery"]

@@ -1,7 +1,7 @@
-"""Pictures of pages, with what they are drawn from: curves, sparklines, the race, the calendar.
+"""Charts on pages, with their data: curves, sparklines, the race, the calendar.
 
-All are bounded: points are sampled from running totals, so a bot with a million trades costs what
-one with ten does.
+All are bounded: points are sampled from running totals, so a bot with a million trades costs the
+same as one with ten.
 """
 
 import itertools
@@ -37,7 +37,7 @@ def _macros() -> Any:
 
 # ---- the curve of a bot's wallet -----------------------------------------------------------------
 def draw_curves(bot: Json) -> dict[str, str]:
-    """Return {currency: the HTML of the curve of realized PnL and its table} of a bot."""
+    """Return {currency: HTML of a bot's curve of realized PnL and its table}."""
     if not bot["wallet"]:
         return {}
     return {one["currency"]: _draw_curve(bot, one) for one in list_traded(bot["results"])}
@@ -64,13 +64,13 @@ def _draw_curve(bot: Json, results: Json) -> str:
 
 
 def find_hour_end() -> int:
-    """Return the Unix seconds at which the present hour ends."""
+    """Return the end of the current hour in Unix seconds."""
     return int((g.now // 1000 // HOUR_SECONDS + 1) * HOUR_SECONDS)
 
 
 def list_times(begins: int, ends: int, points: int) -> list[int]:
-    """List at most `points` + 1 Unix seconds from the hour of `begins` on, full hours equally far
-    apart, up to `ends`, which is a full hour.
+    """List at most `points` + 1 Unix seconds, full hours at equal intervals, from the hour of
+    `begins` to `ends`, which is a full hour.
     """
     first = begins // HOUR_SECONDS * HOUR_SECONDS
     size = max(1, -(-(ends - first) // HOUR_SECONDS // points)) * HOUR_SECONDS
@@ -79,18 +79,18 @@ def list_times(begins: int, ends: int, points: int) -> list[int]:
 
 
 def parse_time(text: str) -> int:
-    """Return the Unix seconds of a time as the API writes it."""
+    """Parse a time in the API's format into Unix seconds."""
     return int(datetime.fromisoformat(text).timestamp())
 
 
 def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
-    """Return the Unix seconds of a wallet's gaps, from the transaction before to the one after."""
+    """Return a wallet's gaps in Unix seconds, from the transaction before to the one after."""
     found = (history.find_times(address, one["fromSlot"], one["toSlot"]) for one in gaps)
     return [(begins, ends) for begins, ends in found if begins is not None and ends is not None]
 
 
 def find_marks(bot: str) -> list[charts.TimedTrade]:
-    """Return the newest purchases and sales, as marks of a curve."""
+    """Return the newest purchases and sales as marks of a curve."""
     rows = [row for row in history.list_sales(bot) if row.at is not None]
     return [
         charts.TimedTrade(row.at or 0, name_mark(row), row.result or 0) for row in rows[:MAX_MARKS]
@@ -98,21 +98,20 @@ def find_marks(bot: str) -> list[charts.TimedTrade]:
 
 
 def name_mark(row: history.SaleRow) -> str:
-    """Return the kind of charts.Mark of a trade."""
     if row.result is None:
         return "buy" if row.kind == "buy" else "unknown"
     return "loss" if row.result < 0 else "gain"
 
 
 def list_day_results(bot: str, money: str) -> list[history.DayTotals]:
-    """Return the last days with trades, in order."""
+    """Return the latest days with trades, in order."""
     return history.list_days(bot, money)[-MAX_DAYS_LISTED:]
 
 
-# ---- how days went -------------------------------------------------------------------------------
+# ---- results by day ------------------------------------------------------------------------------
 def draw_days(bot: Json) -> str:
-    """Return the HTML of a calendar that ends today, and of tables by the day for each currency;
-    empty without results.
+    """Return the HTML of a calendar that ends today, and of daily tables for each currency; empty
+    without results.
     """
     found = {
         one["currency"]: (list_day_results(bot["id"], find_money(one)), one["decimals"])
@@ -131,14 +130,14 @@ def find_money(results: Json) -> str:
 
 # ---- the leaderboard -----------------------------------------------------------------------------
 class Sampled(NamedTuple):
-    """What bots had realized, in raw units, at Unix seconds in equal steps over a window."""
+    """Realized PnL of bots, in raw units, at equal intervals (Unix seconds) over a window."""
 
     times: list[int]
     values: dict[str, list[int]]
 
 
 def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, charts.Spark]:
-    """Return {bot: how its realized PnL went in the board's window} of rows of a board."""
+    """Return {bot: sparkline of its realized PnL in the board's window} for rows of a board."""
     drawn = {
         bot: charts.draw_spark(values) for bot, values in sample_board(board, rows).values.items()
     }
@@ -146,8 +145,8 @@ def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, cha
 
 
 def draw_race(board: leaderboard.Board, rows: Sequence[Json], time: str) -> str:
-    """Return the HTML of the race: realized PnL of the first ranked rows of a board over its window
-    (`time` in words); empty if none is ranked.
+    """Return the HTML of the race: realized PnL of a board's first ranked rows over its window
+    (`time` as text); empty if none is ranked.
     """
     runners = [row for row in rows if row["ranked"]][:MAX_RUNNERS]
     times, values = sample_board(board, runners, RACE_POINTS)
@@ -169,7 +168,9 @@ def draw_race(board: leaderboard.Board, rows: Sequence[Json], time: str) -> str:
 def sample_board(
     board: leaderboard.Board, rows: Sequence[Json], points: int = SPARK_POINTS
 ) -> Sampled:
-    """Sample what rows of a board realized in its window. All time begins with the first result."""
+    """Sample the realized PnL of a board's rows in its window. All time begins with the first
+    result.
+    """
     name = "realizedRaw" if board.quote else "realizedLamports"
     bots = [row["botId"] for row in rows if row[name] is not None]
     seconds = WINDOWS[board.window]
@@ -193,7 +194,6 @@ def _sample(board: leaderboard.Board, bots: Sequence[str], first_hour: int, poin
 
 
 def write_level(raw: int, decimals: int) -> str:
-    """Write what was gained or lost, in whole units."""
     return figures.write_tokens(exact(raw, decimals), sign=True)
 
 
@@ -206,8 +206,8 @@ def draw_timeline(trades: Sequence[charts.TimedTrade]) -> str:
 
 # ---- the calendar --------------------------------------------------------------------------------
 class CalendarDay(NamedTuple):
-    """A day of the calendar: weeks from left to right, weekdays from Monday down. `x`, `y`: the
-    middle of its square; `strength`: 0 for nothing, to 3 for the most.
+    """A day in the calendar: weeks from left to right, weekdays from Monday down. `x`, `y`: the
+    center of its square; `strength`: from 0 (nothing) to 3 (the most).
     """
 
     at: int
@@ -229,7 +229,7 @@ def draw_calendar(results: dict[int, tuple[int, int]], today: int) -> list[Calen
     """
     days = range(today - CALENDAR_DAYS + 1, today + 1)
     most = max((abs(results.get(day, (0, 0))[0]) for day in days), default=0) or 1
-    # 1970 began on a Thursday.
+    # January 1, 1970 was a Thursday.
     first_week = (days[0] + 3) // 7
     return [
         _draw_day(day, (day + 3) // 7 - first_week, *results.get(day, (0, 0)), most) for day in days
@@ -244,14 +244,14 @@ def _draw_day(day: int, column: int, realized: int, trades: int, most: int) -> C
 
 
 # ---- paper accounts ------------------------------------------------------------------------------
-# Of more points than these every nth is drawn, and of marks the newest.
+# With more points than this, draw every nth. With more marks, draw the newest.
 MAX_DRAWN = MAX_MARKED = 400
 MAX_GROUPS = 12
 
 
 class DayLine(NamedTuple):
     """A UTC day. `at`: Unix seconds; `equity`, `fall`, `held`: lamports at its end, below the
-    highest so far, and in positions, `exposure` the share of these (None where nobody noted them);
+    previous high, and in positions; `exposure`: the share in positions (None if not recorded);
     `net`: of its closes.
     """
 
@@ -265,8 +265,8 @@ class DayLine(NamedTuple):
 
 
 class AccountPicture(NamedTuple):
-    """What a trader's page shows of its open account. `over`: lamports above what holding the SOL
-    it began with had left it.
+    """A trader's open account as its page shows it. `over`: lamports compared to holding its
+    initial SOL.
     """
 
     equity: charts.Curve | None
@@ -296,7 +296,7 @@ def draw_account(uid: str, until: int) -> AccountPicture | None:
 
 
 def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[charts.TimedTrade]:
-    """List purchases, sales of a part, and closes, as marks of the curve."""
+    """List purchases, partial sales and closes as marks of the curve."""
     filled = [
         charts.TimedTrade(one.at // 1000, "buy" if one.side == "buy" else "part", one.sol)
         for one in trades
@@ -311,7 +311,7 @@ def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[char
 
 
 def list_days(history: AccountHistory) -> list[DayLine]:
-    """List the days with a mark or a close, the newest first."""
+    """List the days with a mark or a close, newest first."""
     falls = list_falls(history.marks, history.start)
     marks = {
         mark.at // DAY_MS: (mark, one.fall) for mark, one in zip(history.marks, falls, strict=True)
@@ -351,7 +351,7 @@ def draw_equity(
 
 
 def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None:
-    """Draw how far points are below the highest so far; None for fewer than two."""
+    """Draw the drawdown at each point; None for fewer than two."""
     if len(points) < 2:
         return None
     peaks = itertools.accumulate((one.lamports for one in points), max)
@@ -362,8 +362,8 @@ def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None
 
 
 def draw_exposure(points: Sequence[SharePoint], until: int) -> charts.Curve | None:
-    """Draw which share of the equity was in positions, up to `until` (ms); None for fewer than two
-    points. The first is the opening: until the second, nobody looked.
+    """Draw the share of the equity in positions up to `until` (ms); None for fewer than two points.
+    The first point is the opening, and there is no data between it and the second.
     """
     if len(points) < 2:
         return None
@@ -385,10 +385,9 @@ def _hold(points: Sequence[EquityPoint], until: int) -> list[charts.Step]:
 
 
 def write_worth(lamports: int) -> str:
-    """Write what an account is worth, which is no gain and has no sign."""
+    """Write an account's value. It isn't a gain, so it has no sign."""
     return figures.write_tokens(sol(lamports))
 
 
 def write_share(basis_points: int) -> str:
-    """Write a share of the whole in percent."""
     return f"{figures.write_tokens(str(Decimal(basis_points) / 100))}%"

@@ -1,4 +1,4 @@
-"""Pieces of pages: posts, trades and ranks as HTML, and the addresses of static files."""
+"""Parts of pages: posts, trades and ranks as HTML, and the addresses of static files."""
 
 import functools
 import hashlib
@@ -23,7 +23,7 @@ from web.site.candor import find_strips
 from web.site.charts import Spark
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
-# What stands in a query as it is, as in the addresses that Flask builds.
+# Characters that stay unescaped in a query, as in the addresses that Flask builds.
 QUERY_SIGNS = "!$'()*,/:;?@"
 
 
@@ -31,8 +31,8 @@ QUERY_SIGNS = "!$'()*,/:;?@"
 class MatchedLot:
     """A purchase that a sale was matched with.
 
-    `signature` is None for a lot held before observing began; `block_time`: Unix seconds; `amount`:
-    exact decimal text; `cost_lamports`: None where the cost is unknown.
+    `signature` is None for a lot from before observation began; `block_time`: Unix seconds;
+    `amount`: exact decimal text; `cost_lamports`: None if the cost is unknown.
     """
 
     signature: str | None
@@ -42,9 +42,9 @@ class MatchedLot:
 
 
 class Columns(NamedTuple):
-    """How a table of the leaderboard is written: in which stablecoin, None for SOL; of what `time`
-    its sparklines are; how many decimal places its amounts have; `link` makes the address of the
-    same board with other choices.
+    """The format of a leaderboard table: its stablecoin, None for SOL; the `time` of its
+    sparklines; the decimal places of its amounts. `link` returns the address of the same board with
+    other choices.
     """
 
     quote: Quote | None
@@ -59,17 +59,16 @@ def _macros() -> Any:
 
 # ---- static files --------------------------------------------------------------------------------
 def asset(name: str) -> str:
-    """Return the address of a file in static/. It changes with the content, so that browsers may
-    keep the file forever.
+    """Return the address of a file in static/. It changes with the content, so browsers may cache
+    the file forever.
     """
     return link_to(f"/static/{name}", v=_digest(name))
 
 
 def link_to(path: str, **query: str | None) -> str:
-    """Return the address of a path of this instance, with what is given of a query.
+    """Return the address of a path of this instance, with the nonempty query values.
 
-    Flask's `url_for` looks for the path among all rules: for the links of the leaderboard it took a
-    tenth of the page's time.
+    Flask's `url_for` searches all rules, which was 10% of the leaderboard's rendering time.
     """
     given = {name: text for name, text in query.items() if text is not None}
     asked = urlencode(given, safe=QUERY_SIGNS)
@@ -83,14 +82,14 @@ def _digest(name: str) -> str:
 
 # ---- posts ---------------------------------------------------------------------------------------
 def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
-    """Return the HTML of posts, each under a heading of this level."""
+    """Return the HTML of posts, with headings of this level."""
     symbols, macros = find_symbols(posts), _macros()
     return [macros.post(post, symbols, heading) for post in posts]
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def draw_trades(trades: Sequence[Json]) -> list[str]:
-    """Return the HTML of trades, whose columns have the same digits behind the point."""
+    """Return the HTML of trades. The amounts in a column have equal decimal places."""
     symbols, lots, places = find_symbols(trades), find_lots(trades), _find_places(trades)
     macros = _macros()
     return [macros.trade(trade, lots[trade["id"]], symbols, places) for trade in trades]
@@ -104,7 +103,9 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 
 
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
-    """Return the HTML of who bought, sold and swapped a token. A row has `tokenChanges`, too."""
+    """Return the HTML of the purchases, sales and swaps of a token. Rows also have
+    `tokenChanges`.
+    """
     symbols, macros = find_symbols(row for row in rows if money.is_exchange(row)), _macros()
     return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
 
@@ -118,7 +119,7 @@ def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json
 
 
 def find_lots(trades: Sequence[Json]) -> dict[str, list[MatchedLot]]:
-    """Return {trade id: the lots each sale was matched with}."""
+    """Return {trade ID: the lots matched with the sale}."""
     ids = {lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"]}
     origins = queries.find_origins(sorted(filter(None, ids)))
     return {
@@ -142,7 +143,7 @@ def _match(
 
 
 def _find_sold(trade: Json) -> tuple[int, Fraction | None]:
-    """(decimals, multiplier of what is displayed) of the token that a trade sold."""
+    """Return (decimals, display multiplier) of the token that a trade sold."""
     return next(
         (
             (change["decimals"], read_multiplier(change["multiplier"]))
@@ -155,7 +156,6 @@ def _find_sold(trade: Json) -> tuple[int, Fraction | None]:
 
 # ---- rows of the leaderboard ---------------------------------------------------------------------
 def draw_ranks(rows: Sequence[Json], sparks: Mapping[str, Spark], columns: Columns) -> list[str]:
-    """Return the HTML of rows of a table of the leaderboard."""
     strips = find_strips([row["botId"] for row in rows])
     macros: Any = current_app.jinja_env.get_template("ranks.html").module
     shown = [(row, sparks.get(row["botId"]), strips[row["botId"]], columns) for row in rows]
@@ -164,8 +164,8 @@ def draw_ranks(rows: Sequence[Json], sparks: Mapping[str, Spark], columns: Colum
 
 # ---- names of tokens -----------------------------------------------------------------------------
 def find_symbols(shown: Iterable[Json]) -> dict[str, str]:
-    """Return {mint: symbol} of all tokens that these posts, trades or positions name, but for those
-    that are called like a stablecoin and are none.
+    """Return {mint: symbol} for all tokens in these posts, trades or positions, except those that
+    only imitate a stablecoin's symbol.
     """
     mints = {mint for one in shown for mint in _mints_of(one)}
     symbols = market.find_symbols(sorted(mints))

@@ -1,4 +1,4 @@
-"""The words of a profile: figures, windows of time, posting pace, its owner. Text only."""
+"""The text of a profile: figures, time windows, posting pace, its owner. Plain text only."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from web.api.serialize import Json
 from web.site import figures, money, words
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
-# Figures that results in every currency have, with how each is written.
+# Figures of each currency's results, with their formatting.
 COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Realized PnL", lambda one: write(one, "realizedRaw", sign=True)),
     ("Worst case", lambda one: write(one, "worstCaseRaw", sign=True)),
@@ -22,7 +22,7 @@ COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Volume", lambda one: write(one, "volumeRaw")),
     ("Cost moved out unsold", lambda one: write(one, "costLeftRaw")),
 )
-# Figures of all currencies together, and of positions in SOL.
+# Figures across all currencies, and of positions in SOL.
 COMPARED_ONCE: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Trades", lambda one: figures.whole(one["observedTrades"])),
     ("Days active", lambda one: figures.whole(find(one["risk"], "daysActive"))),
@@ -34,7 +34,7 @@ COMPARED_ONCE: tuple[tuple[str, Callable[[Json], str]], ...] = (
 
 
 class ComparedFigure(NamedTuple):
-    """A figure since the wallet was connected, and of all that is known of it, as text."""
+    """A figure since the wallet was connected, and over all known history, as text."""
 
     name: str
     since: str
@@ -46,18 +46,18 @@ def find(risk: Json | None, name: str) -> Any:
 
 
 def list_traded(results: Json | None) -> list[Json]:
-    """List the results in each currency that was traded in, SOL first."""
+    """List the results in each traded currency, SOL first."""
     return results["byCurrency"] if results else []
 
 
 def find_results(results: Json | None, currency: str) -> Json | None:
-    """Return the results in a currency, None if nothing was traded in it."""
+    """Return the results in a currency, None if it wasn't traded."""
     return next((one for one in list_traded(results) if one["currency"] == currency), None)
 
 
 def list_compared(bot: Json, currency: str = "") -> list[ComparedFigure]:
-    """List the figures of a Bot in a currency, or those of all currencies together: since it was
-    connected, and of all.
+    """List a Bot's figures in a currency, or across all currencies: since it was connected, and
+    over all history.
     """
     if currency:
         record, everything = (find_results(bot[name], currency) for name in ("record", "results"))
@@ -84,7 +84,7 @@ def write(results: Json, name: str, sign: bool = False) -> str:
 
 
 def write_fall(results: Json) -> str:
-    """Write the max drawdown of results as the loss it is: `−0.2140 SOL`."""
+    """Write the max drawdown of results as a loss: `−0.2140 SOL`."""
     fall = results["maxDrawdownRaw"]
     if fall is None:
         return figures.UNKNOWN
@@ -92,7 +92,7 @@ def write_fall(results: Json) -> str:
 
 
 def write_rate(figures_of: Json) -> str:
-    """Write the share of positions that won: `61%, 27 of 44 positions, 3 open`."""
+    """Write the share of winning positions: `61%, 27 of 44 positions, 3 open`."""
     rate = money.win_rate(figures_of)
     if rate is None:
         return money.describe_positions(figures_of) if figures_of["positions"] else figures.UNKNOWN
@@ -104,12 +104,12 @@ def write_return(percent: str | None) -> str:
 
 
 def write_signed(lamports: str | int | None) -> str:
-    """Write lamports as SOL with a sign, a dash for what is unknown."""
+    """Write lamports as SOL with a sign, or a dash if unknown."""
     return figures.UNKNOWN if lamports is None else figures.write_lamports(lamports, sign=True)
 
 
 def write_duration(seconds: int | None) -> str:
-    """Write how long something took: `40 s`, `12 min`, `2 h 10 min`, `3 d 4 h`."""
+    """Write a duration: `40 s`, `12 min`, `2 h 10 min`, `3 d 4 h`."""
     if seconds is None:
         return figures.UNKNOWN
     if seconds < MINUTE_SECONDS:
@@ -128,7 +128,7 @@ def _join(seconds: int, large: int, large_name: str, small: int, small_name: str
 
 # ---- a history that is still loading -------------------------------------------------------------
 def describe_progress(bot: Json, now: int) -> str:
-    """Tell how much of a wallet's history is here, and when about the rest will be. `now`: ms."""
+    """Describe how much of a wallet's history is loaded, and when the rest should be. `now`: ms."""
     known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
     if not pending:
         return f"{words.write_found(known)} loaded and being double-checked."
@@ -139,8 +139,8 @@ def describe_progress(bot: Json, now: int) -> str:
 
 
 def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
-    """Return the seconds that the rest takes at the pace so far; None where nothing is here yet or
-    the pace tells nothing.
+    """Return the seconds to load the rest at the current pace; None if nothing is loaded yet or the
+    pace isn't meaningful.
     """
     if not known or not 0 < elapsed < DAY_SECONDS:
         return None
@@ -148,7 +148,7 @@ def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
 
 
 def explain_rank(bot: Json) -> str:
-    """Tell why a partial history may have a rank; empty where it has none or is whole."""
+    """Explain why a partial history may have a rank; empty if it has none or is complete."""
     if bot["coverage"]["state"] != "partial" or bot["coverage"]["gaps"]:
         return ""
     return (
@@ -158,7 +158,7 @@ def explain_rank(bot: Json) -> str:
 
 
 def list_tokens(listed: Json) -> list[Json]:
-    """List the tokens of a TokenList from the best to the worst, each once."""
+    """List the tokens of a TokenList from best to worst, without duplicates."""
     known = {one["mint"] for one in listed["best"]}
     worst = [one for one in reversed(listed["worst"]) if one["mint"] not in known]
     return [*listed["best"], *worst]
@@ -168,7 +168,7 @@ WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 
 
 
 class WindowLine(NamedTuple):
-    """What was earned in a currency within a window since the wallets were connected, as text."""
+    """Results in a currency within a window since the wallets were connected, as text."""
 
     name: str
     realized: str
@@ -178,7 +178,7 @@ class WindowLine(NamedTuple):
 
 
 def list_window_lines(windows: Sequence[Json], currency: str) -> list[WindowLine]:
-    """List the lines of RiskWindows in a currency, the shortest first."""
+    """List the lines of RiskWindows in a currency, shortest window first."""
     return [
         WindowLine(
             WINDOW_NAMES[window["window"]],
@@ -194,7 +194,7 @@ def list_window_lines(windows: Sequence[Json], currency: str) -> list[WindowLine
 
 
 def describe_pace(pace: Json) -> str:
-    """Tell how soon a bot posts about its trades."""
+    """Describe how soon a bot posts about its trades."""
     count = pace["tradesPosted"]
     if not count:
         return "None of its posts about trades has a verified receipt yet."
@@ -207,14 +207,14 @@ def describe_pace(pace: Json) -> str:
     )
 
 
-# Why no return of a follower is shown.
+# Why a follower's return isn't shown.
 UNCOPIED = {
     "too_few_sales": "fewer than 10 sales can be followed",
     "too_few_tokens": "the sales that can be followed are of fewer than 3 tokens",
     "not_representative": "less than half of the cost of its sales can be followed",
     "not_worked_out": "not worked out yet",
 }
-# Why parts of sales were left out.
+# Why parts of sales were excluded.
 EXCLUDED = {
     "no_call": "the trading call isn't shown",
     "no_pool": "no pool is shown",
@@ -235,12 +235,12 @@ EXCLUDED = {
 
 
 def write_bps(bps: int) -> str:
-    """1410 is `+14.1%`."""
+    """Write basis points: 1410 is `+14.1%`."""
     return figures.write_change(exact(bps, 2))
 
 
 def describe_copying(copying: Json) -> str:
-    """Say what a follower with 1 SOL per purchase would have made."""
+    """Describe what a follower with 1 SOL per purchase would have earned."""
     size = next(one for one in copying["sizes"] if one["sizeLamports"] == str(SHOWN_SIZE))
     if size["reason"]:
         return f"There is no answer: {UNCOPIED[size['reason']]}."
@@ -256,13 +256,13 @@ def describe_copying(copying: Json) -> str:
 
 
 def describe_kept(size: Json) -> str:
-    """Say what the bot made and how much of it a follower kept, under the tile."""
+    """Describe the bot's result and how much of it a follower kept, for the text below the tile."""
     kept = "" if size["keptPct"] is None else f", kept at most {size['keptPct']}%"
     return f"bot {write_bps(size['evenBotReturnBps'])}{kept}"
 
 
 def describe_owner(owner: Json) -> str:
-    """Tell what the owner of a bot made, tried and gave up."""
+    """Describe a bot's owner: results, bots tried and bots retired."""
     bots, tried = owner["influencers"], owner["walletsTried"]
     told = (
         f"Its owner created {bots:,} {'bot' if bots == 1 else 'bots'}"

@@ -1,4 +1,4 @@
-"""The page of a bot: an overview, and tabs with its trades, holdings, posts, record and copying."""
+"""A bot's page: an overview, and tabs with its trades, holdings, posts, record and copying."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -46,13 +46,13 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as the API shows it, with its row here; Problem `not_found` without one."""
+    """Return the bot as the API shows it, with its row. Raises Problem `not_found` without one."""
     row = bots.find_row(uid)
     return {**bots.show_profile(row, bots.show_bots([row])[0]), "row": row}
 
 
 def is_own(uid: str) -> bool:
-    """May this browser manage the bot?"""
+    """Return whether this browser may manage the bot."""
     owner = sessions.find_owner()
     return owner is not None and queries.is_owner(owner.id, uid)
 
@@ -65,26 +65,25 @@ def show_profile(uid: str) -> ResponseReturnValue:
 
 
 def read_overview(bot: Json) -> dict[str, Any]:
-    """Read what the page shows without a tab."""
     posts = queries.list_posts(LATEST_POSTS, bot=bot["id"])
     return {"posts": draw_posts(show_posts(posts), "h3"), "charts": pictures.draw_curves(bot)}
 
 
 class TradeFilter(NamedTuple):
-    """What a reader asks of a bot's trades, as it was typed; `token`: a ticker or an address."""
+    """A reader's filter of a bot's trades, as typed; `token`: a ticker or an address."""
 
     kind: str = ""
     token: str = ""
 
     @property
     def query(self) -> str:
-        """The query of an address that asks for the same; empty for all trades."""
+        """Return the address query for the same filter; empty for all trades."""
         given = {name: text for name, text in self._asdict().items() if text}
         return f"?{urlencode(given)}" if given else ""
 
 
 def read_filter() -> TradeFilter:
-    """Read which of a bot's trades the query asks for; Problem for a kind that does not exist."""
+    """Read the query's filter of a bot's trades. Raises Problem for an unknown kind."""
     token = request.args.get("token", "").strip()
     if len(token) > MAX_FILTER or holds_secret(token):
         token = ""
@@ -92,14 +91,14 @@ def read_filter() -> TradeFilter:
 
 
 def find_wanted(uid: str, asked: TradeFilter) -> Wanted:
-    """Return the trades of a bot that are asked for; `mints` is () for an unknown ticker."""
+    """Return the matching trades of a bot; `mints` is () for an unknown ticker."""
     mints = find_mints(asked.token) if asked.token else None
     kinds = expand_kinds([asked.kind] if asked.kind else [])
     return Wanted(queries.find_wallets(bot=uid), mints, kinds)
 
 
 def read_trades(bot: Json) -> dict[str, Any]:
-    """Read the tab of trades, of one kind or token where the query asks for it."""
+    """Read the Trades tab, of one kind or token if the query asks for it."""
     asked = read_filter()
     wanted = find_wanted(bot["id"], asked)
     found, cursor = list_trades_of(bot["id"], asked, wanted)
@@ -117,7 +116,7 @@ def read_trades(bot: Json) -> dict[str, Any]:
 
 
 class Total(NamedTuple):
-    """Known cost and estimated value of the positions that have both, in lamports."""
+    """The known cost and estimated value of positions that have both, in lamports."""
 
     tokens: int
     cost: int
@@ -138,7 +137,7 @@ def read_holdings(bot: Json) -> dict[str, Any]:
 
 
 def find_unrealized(position: Json) -> int | None:
-    """Estimate the unrealized PnL of a position; None if its cost or price is unknown."""
+    """Estimate a position's unrealized PnL; None if its cost or price is unknown."""
     if (
         not position["estimate"]
         or not position["costLamports"]
@@ -149,7 +148,7 @@ def find_unrealized(position: Json) -> int | None:
 
 
 def add_up(positions: Sequence[Json]) -> Total:
-    """Add up positions with an unrealized PnL."""
+    """Add up the positions with an unrealized PnL."""
     cost = sum(int(one["costLamports"]) for one in positions)
     return Total(len(positions), cost, cost + sum(one["unrealized"] for one in positions))
 
@@ -169,11 +168,10 @@ def read_record(bot: Json) -> dict[str, Any]:
 
 
 def read_copying(bot: Json) -> dict[str, Any]:
-    """Read the tab of copying."""
     return {"copying": find_copying(bot["row"].id)}
 
 
-# What each tab reads; the overview has no name.
+# The reader of each tab. The overview has no name.
 CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
     "": read_overview,
     "trades": read_trades,
@@ -185,7 +183,6 @@ CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
 
 
 def list_posts_of(uid: str) -> ListPage[Json]:
-    """List a page of a bot's posts, newest first."""
     scope = ("posts of", uid)
     before = read_cursor("posts", scope, paging.IdPosition)
     rows = queries.list_posts(PAGE_SIZE + 1, before.id if before else None, bot=uid)

@@ -1,7 +1,7 @@
 """A receipt as a picture, 1200 x 630: words, what was done, a stamp, a QR code. Pure.
 
-Only this module loads Pillow, and it is imported where a picture is drawn: an instance that shows
-none does not pay for it.
+Only this module imports Pillow, and only code that draws a picture imports it, so an instance that
+doesn't show pictures doesn't load Pillow.
 """
 
 import io
@@ -27,9 +27,9 @@ COLORS = {
 }
 GAIN, LOSS = "#06724a", "#b3261e"
 LEFT, RIGHT, TOP, BOTTOM, TOOTH = 100, 1100, 40, 590, 20
-# The width of a letter of the font, in parts of its size.
+# A character's width, relative to the font size.
 ADVANCE = 0.6021
-# More of a text is never looked at: a card has room for some hundred letters.
+# Longer text is ignored: a card has room for a few hundred letters.
 MAX_TEXT = 400
 UNDRAWABLE = "(words in a script that this picture cannot draw)"
 QR_SIZE, STAMP_SIZE, STAMP_TURN = 190, (340, 96), 7
@@ -45,11 +45,11 @@ class Line(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a card says.
+    """The content of a card.
 
     `stamp`: the label, with a note below it; `trust`: its key, for the color; `words`: of the bot;
-    `told`: what happened; `result`: the large figure, with a small one beside it; `small`: lines
-    at the bottom; `link`: what the QR code leads to.
+    `told`: what happened; `result`: the large figure, with a small one next to it; `small`: lines
+    at the bottom; `link`: the QR code's target.
     """
 
     when: str
@@ -88,8 +88,8 @@ def draw(content: Content) -> bytes:
 
 # ---- text ----------------------------------------------------------------------------------------
 def clean(text: str) -> str:
-    """Return hostile text on one line, in letters that the font has; where most of it has none, a
-    sentence that says so.
+    """Return untrusted text on one line, in characters that the font has. If it lacks most of them,
+    return a sentence that says so.
     """
     line = " ".join(unicodedata.normalize("NFC", text[:MAX_TEXT]).split())
     letters = [one for one in line if unicodedata.category(one)[0] in "LN"]
@@ -99,7 +99,7 @@ def clean(text: str) -> str:
 
 
 def _is_drawable(letter: str) -> bool:
-    # Combining marks and whatever cannot be seen have no width, which nothing here counts on.
+    # Combining marks and invisible characters have no width, but the layout counts every character.
     code = ord(letter)
     known = code < 0x250 or 0x370 <= code < 0x500 or 0x1E00 <= code < 0x1F00
     marks = 0x2010 <= code < 0x2028 or 0x2030 <= code <= 0x203A or code in (0x2212, 0x20BF, 0x20AC)
@@ -112,7 +112,7 @@ def _fit(text: str, width: int, size: int) -> str:
 
 
 def wrap(text: str, width: int, size: int, rows: int) -> list[str]:
-    """Break text into at most `rows` lines of `width` pixels, also inside of long words."""
+    """Break text into at most `rows` lines of `width` pixels, splitting long words if needed."""
     most, lines = int(width / (size * ADVANCE)), [""]
     for word in text.split():
         while word:
@@ -157,7 +157,7 @@ def _write_result(pen: ImageDraw.ImageDraw, content: Content) -> None:
 
 # ---- paper, stamp, code --------------------------------------------------------------------------
 def _draw_paper(pen: ImageDraw.ImageDraw) -> None:
-    """Draw a strip of paper that was torn off at both ends."""
+    """Draw a strip of paper with torn ends."""
     steps = range(50, 1151, TOOTH)
     above = [(x, TOP + TOOTH // 2 * (n % 2)) for n, x in enumerate(steps)]
     below = [(x, BOTTOM - TOOTH // 2 * (n % 2)) for n, x in enumerate(steps)]
@@ -170,7 +170,7 @@ def _dash(pen: ImageDraw.ImageDraw, height: int, end: int) -> None:
 
 
 def _stamp(image: Image.Image, content: Content) -> None:
-    """Press the label on the paper, a little askew."""
+    """Draw the label as a stamp, slightly tilted."""
     color, (width, height) = COLORS[content.trust], STAMP_SIZE
     stamp = Image.new("RGBA", STAMP_SIZE, (0, 0, 0, 0))
     pen = ImageDraw.Draw(stamp)
@@ -186,7 +186,7 @@ def _stamp(image: Image.Image, content: Content) -> None:
 
 
 def _paste_code(image: Image.Image, link: str) -> None:
-    """Draw the QR code without any scaling: its squares stay sharp."""
+    """Draw the QR code without scaling, so that its squares stay sharp."""
     squares = segno.make(link, error="m", micro=False)
     rows = [bytes(row) for row in squares.matrix]
     scale = max(1, QR_SIZE // len(rows))

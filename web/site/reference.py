@@ -1,7 +1,7 @@
-"""The reference on /docs: every request and refusal, read from the operations that the OpenAPI
-document is made of, and every field, read from the document.
+"""The reference on /docs: every request and error, from the operations behind the OpenAPI document,
+and every field, from the document.
 
-The examples are made from the operations, too; with a key in CANDOR_KEY each works as it stands.
+Examples are also made from the operations. Each works unchanged if CANDOR_KEY has a key.
 """
 
 import functools
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from web.api.operations import Operation
 
 SCHEMA_PREFIX = "#/components/schemas/"
-# The pages of fields, each with the shapes of these modules of web.api.
+# The pages of fields, each with the shapes of these web.api modules.
 GROUPS = {
     "bots": ("bots", "results", "risk", "token_results", "copying", "registration"),
     "wallets": ("wallets",),
@@ -35,7 +35,7 @@ GROUPS = {
     "lists": ("shapes",),
     "problems": ("problems",),
 }
-# JSON schema types in words.
+# JSON schema types as text.
 TYPES = {
     "string": "text",
     "integer": "whole number",
@@ -44,7 +44,7 @@ TYPES = {
     "null": "null",
     "object": "object",
 }
-# What stands in an example for the newest of each kind, which fill_ids puts there.
+# Placeholders for the newest ID of each kind, which fill_ids inserts.
 NAMES = {
     "bot": "BOT_ID",
     "post": "POST_ID",
@@ -69,7 +69,7 @@ EXAMPLE_BODIES = {
 class Field(NamedTuple):
     """A parameter, or a member of an object.
 
-    `kind`: its type in words; `shape`: the name of the shape it is made of, None for a plain value.
+    `kind`: its type as text; `shape`: the name of its shape, None for a plain value.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Field(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """An object of the API: its name, what it is, its members."""
+    """An object of the API: its name, description and members."""
 
     name: str
     text: str
@@ -90,8 +90,9 @@ class Shape(NamedTuple):
 class Route(NamedTuple):
     """A request and its examples.
 
-    `takes`, `gives`: the names of the shapes of body and answer (`gives` None: a stream of events),
-    `rows`: that of the rows of a Page; `refusals`: {status: [code...]}, of this request only.
+    `takes`, `gives`: the names of the body's and response's shapes (`gives` None: a stream of
+    events); `rows`: the shape of a Page's rows; `refusals`: {status: [code...]} of this request
+    only.
     """
 
     name: str
@@ -110,18 +111,18 @@ class Route(NamedTuple):
 
 
 def list_routes(base_url: str) -> list[Route]:
-    """Return all requests in the document's order; their examples hold NAMES instead of ids."""
-    # Loaded when it is first asked for, as in web.api.document.
+    """Return all requests in the document's order. Their examples contain placeholders for IDs."""
+    # Imported on first use, as in web.api.document.
     from web.api.operations import OPERATIONS
 
     return [read_route(Example(base_url, operation)) for operation in OPERATIONS]
 
 
-# Takes longer than a page should.
+# Slower than a page should be.
 @functools.lru_cache(1)
 def list_shapes() -> dict[str, list[Shape]]:
     """Return {group: its shapes, sorted by name}, with all groups in order."""
-    # Loaded when it is first asked for, as in web.api.document.
+    # Imported on first use, as in web.api.document.
     from web.api import openapi
 
     groups: dict[str, list[Shape]] = {group: [] for group in GROUPS}
@@ -131,7 +132,7 @@ def list_shapes() -> dict[str, list[Shape]]:
 
 
 def find_group(shape: str) -> str:
-    """Return the page of fields that lists a shape. Bodies of requests are on that of the posts."""
+    """Return the page of fields that lists a shape. Request bodies are on the page about posts."""
     for group, names in GROUPS.items():
         for name in names:
             module = importlib.import_module(f"web.api.{name}")
@@ -142,7 +143,7 @@ def find_group(shape: str) -> str:
 
 
 def fill_ids(page: str) -> str:
-    """Return a page with the newest id of each kind for its name, where there is one.
+    """Replace a page's placeholders with the newest ID of each kind, if any.
 
     So a page is rendered once, and not after each post.
     """
@@ -155,14 +156,14 @@ def fill_ids(page: str) -> str:
 
 # ---- reading the document ------------------------------------------------------------------------
 class Example(NamedTuple):
-    """An operation as the examples call it."""
+    """An operation as used in the examples."""
 
     base_url: str
     operation: "Operation"
 
     @property
     def url(self) -> str:
-        """The address with an id in its place, and with the parameters that it must have."""
+        """Return the address with an ID placeholder and the required parameters."""
         parameters = self.operation.parameters
         needed = [one for one in parameters if one["in"] == "query" and one.get("required")]
         query = "&".join(f"{one['name']}={NAMES[one['name']]}" for one in needed)
@@ -171,7 +172,7 @@ class Example(NamedTuple):
 
     @property
     def body(self) -> str:
-        # A request without a body takes an empty object as well.
+        # A request without a body also accepts an empty object.
         return json.dumps(EXAMPLE_BODIES.get(self.operation.name, {}))
 
 
@@ -181,7 +182,7 @@ def _find_noun(parameters: Sequence[Json]) -> str:
 
 
 def read_route(example: Example) -> Route:
-    """Return an operation as the page shows it."""
+    """Convert an operation for the page."""
     operation = example.operation
     return Route(
         operation.name,
@@ -201,7 +202,7 @@ def read_route(example: Example) -> Route:
 
 
 def list_refusals(operation: "Operation") -> dict[str, list[str]]:
-    """Return {status: [code...]}, without those of all requests, which the page lists once."""
+    """Return {status: [code...]} without the errors of all requests, which the page lists once."""
     refused: defaultdict[str, list[str]] = defaultdict(list)
     for code in operation.refusals:
         if code not in OF_LISTS:
@@ -210,7 +211,7 @@ def list_refusals(operation: "Operation") -> dict[str, list[str]]:
 
 
 def read_shape(name: str, schema: Json) -> Shape:
-    """Return a schema as a shape; of one that extends others, the members that it adds."""
+    """Convert a schema to a shape. If it extends others, include only its own members."""
     *extended, own = schema.get("allOf", (schema,))
     names = " and ".join(map(_name_of, extended))
     text = schema.get("description", "")
@@ -222,21 +223,23 @@ def read_shape(name: str, schema: Json) -> Shape:
 
 
 def read_parameter(parameter: Json) -> Field:
-    """Return a parameter as a field; its text ends with where it goes."""
+    """Convert a parameter to a field. Its text ends with the parameter's location."""
     text = f"{parameter.get('description', '')} ({parameter['in']})"
     field = read_field(parameter["name"], parameter["schema"], parameter.get("required", False))
     return field._replace(text=text)
 
 
 def read_field(name: str, schema: Json, required: bool) -> Field:
-    """Return a member of a shape as a field."""
+    """Convert a member of a shape to a field."""
     described = (one.get("description") for one in (schema, *schema.get("anyOf", ())))
     text = next(filter(None, described), "")
     return Field(name, describe_type(schema), find_shape(schema), required, text)
 
 
 def find_shape(schema: Json) -> str | None:
-    """Return the name of the shape that a schema points to: itself, in a list, or beside null."""
+    """Return the name of the shape that a schema refers to: directly, in a list, or as an
+    alternative to null.
+    """
     if "$ref" in schema:
         return _name_of(schema)
     inner = [
@@ -253,7 +256,7 @@ def _name_of(schema: Json) -> str:
 
 
 def describe_type(schema: Json) -> str:
-    """Write a JSON schema in words: `list of Post`, `text of 1 to 128 characters or null`."""
+    """Write a JSON schema as text: `list of Post`, `text of 1 to 128 characters or null`."""
     if "anyOf" in schema:
         return " or ".join(map(describe_type, schema["anyOf"]))
     if "$ref" in schema:
@@ -279,7 +282,6 @@ def _describe_bounds(schema: Json) -> str:
 
 # ---- examples ------------------------------------------------------------------------------------
 def write_curl(example: Example) -> str:
-    """Write the request as a curl command for a shell."""
     options = ['-H "Authorization: Bearer $CANDOR_KEY"'] if example.operation.keyed else []
     if example.operation.method == "post":
         options += ['-H "Content-Type: application/json"', f"-d '{example.body}'"]
@@ -289,7 +291,7 @@ def write_curl(example: Example) -> str:
 
 
 def write_python(example: Example) -> str:
-    """Write the request in Python with nothing but the standard library."""
+    """Write the request in Python using only the standard library."""
     arguments, headers, modules = [f'"{example.url}"'], [], ["urllib.request"]
     if example.operation.keyed:
         headers.append('"Authorization": "Bearer " + os.environ["CANDOR_KEY"]')
@@ -315,7 +317,7 @@ def write_python(example: Example) -> str:
 
 
 def write_typescript(example: Example) -> str:
-    """Write the request in TypeScript, for Node 18 or newer, Deno, Bun or a browser."""
+    """Write the request in TypeScript for Node 18 or newer, Deno, Bun or a browser."""
     keyed, options = example.operation.keyed, []
     headers = ["Authorization: `Bearer ${process.env.CANDOR_KEY}`"] if keyed else []
     if example.operation.method == "post":

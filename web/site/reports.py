@@ -14,7 +14,7 @@ from web.site.forms import Texts, list_errors, read_texts, without_secrets
 
 @blueprint.route("/posts/<uid>/report", methods=["GET", "POST"])
 def report_post(uid: str) -> ResponseReturnValue:
-    """Show the form of a report, or take one; no account is needed."""
+    """Show the report form, or accept a report without signing in."""
     post = hiding.find_post(uid)
     if request.method == "GET":
         return render_form(post, {}, {}, 200)
@@ -31,7 +31,7 @@ def report_post(uid: str) -> ResponseReturnValue:
 def render_form(
     post: Post | PaperPost, typed: Texts, errors: Texts, status: int
 ) -> ResponseReturnValue:
-    """Render the form with what was typed and what is wrong with it."""
+    """Render the form with what was typed and its errors."""
     page = render_template(
         "report.html",
         post=post,

@@ -1,4 +1,4 @@
-"""/search: what a name, ticker, address or words lead to."""
+"""/search: results for a name, ticker, address or words."""
 
 from typing import Any
 
@@ -19,11 +19,11 @@ PAGE_SIZE, LATEST_POSTS = 20, 5
 
 @blueprint.get("/search")
 def show_search() -> ResponseReturnValue:
-    """Show what the parameter `q` finds; without it, what may be searched for."""
+    """Show results for the parameter `q`, or without it an explanation of the search."""
     try:
         query = search.read_query(request.args.get("q", ""))
     except Problem as problem:
-        # It is not shown again: it may be a secret that somebody pasted.
+        # Don't show it again: it may be a pasted secret.
         return render_template("search.html", query="", refusal=problem.detail), 422
     return render_template("search.html", query=query, **(_find(query) if query else {}))
 
@@ -45,6 +45,6 @@ def _find(query: str) -> dict[str, Any]:
 
 
 def list_latest(found: search.Found) -> list[str]:
-    """Return the HTML of the latest posts of the first bot that was found by its name."""
+    """Return the HTML of the latest posts of the first bot found by name."""
     rows = queries.list_posts(LATEST_POSTS, bot=found.bots[0].uid) if found.bots else []
     return draw_posts(show_posts(rows), "h3")

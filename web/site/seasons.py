@@ -1,4 +1,4 @@
-"""The pages of seasons, the badge on a profile, and joining from the page that manages a bot."""
+"""The pages of seasons, the badge on a profile, and joining from a bot's Manage tab."""
 
 from collections.abc import Callable
 from typing import Any
@@ -72,7 +72,7 @@ def show_one_season(uid: str) -> ResponseReturnValue:
 
 
 def describe(row: Season) -> Json:
-    """Make the Season with what pages say of it."""
+    """Make the Season with its text for pages."""
     shown = show_season(row, g.now)
     return {
         **shown,
@@ -83,7 +83,7 @@ def describe(row: Season) -> Json:
 
 # ---- on a bot's pages ----------------------------------------------------------------------------
 def find_badges(uid: str) -> list[dict[str, Any]]:
-    """List the seasons that a bot ranks in for good, or takes part in."""
+    """List the seasons that a bot has a final rank in, or takes part in."""
     return seasons.list_badges(find_bot(uid).id, g.now)
 
 
@@ -100,7 +100,7 @@ def find_joinable(uid: str) -> list[Json]:
 @creator.blueprint.post("/bots/<uid>/seasons")
 @creator.managing
 def join_season(bot: Bot) -> ResponseReturnValue:
-    """Let a bot take part in the season that the form names."""
+    """Add a bot to the season in the form."""
     row = seasons.find_season(request.form.get("season", ""))
     try:
         is_new = seasons.join(row.uid, bot, g.now)

@@ -1,8 +1,7 @@
-"""/posts/{id}.png and /bots/{id}.png: the pictures that a shared link unfolds to. A hidden post has
-none.
+"""/posts/{id}.png and /bots/{id}.png: link preview pictures. Hidden posts have none.
 
-Pillow is loaded by the first picture that is drawn. One is drawn at a time: the rest of the server
-answers meanwhile.
+Pillow is imported when the first picture is drawn. Only one is drawn at a time, so the server can
+keep handling other requests.
 """
 
 import threading
@@ -24,21 +23,21 @@ from web.site.profile_words import list_traded
 blueprint = Blueprint("share_cards", __name__)
 MAX_WAITING, WAIT_SECONDS = 4, 3.0
 RETRY_AFTER = {"Retry-After": "5"}
-# Other sites ask again after a day; a label that may still move is asked for each time.
+# Other sites refresh after a day. A label that may still change isn't cached.
 SETTLED, MOVING = "public, max-age=86400, immutable", "no-cache"
 SETTLED_STATES = ("verified", "mismatch")
 _drawing, _places = threading.Lock(), threading.Semaphore(MAX_WAITING)
 
 
 def draw(content: Json) -> bytes:
-    """Draw a receipt_image.Content. Problem `busy` if MAX_WAITING requests already wait."""
+    """Draw a receipt_image.Content. Raises Problem `busy` if MAX_WAITING requests already wait."""
     if not _places.acquire(blocking=False):
         raise _make_busy()
     try:
         if not _drawing.acquire(timeout=WAIT_SECONDS):
             raise _make_busy()
         try:
-            # Here, so that a server that shows no picture never loads what draws them.
+            # Imported here, so that a server that doesn't show pictures never loads Pillow.
             from web.site import receipt_image
 
             return receipt_image.draw(receipt_image.Content(**content))
@@ -75,7 +74,7 @@ def _answer(content: Json, caching: str) -> ResponseReturnValue:
     response = Response(content_type="image/png")
     response.headers["Cache-Control"] = caching
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-    # Drawing costs more than all other pages, so the tag is of what is drawn.
+    # Drawing costs more than any other page, so the ETag is computed from the content to draw.
     response.set_etag(generate_etag(orjson.dumps([VERSION, content])))
     response.make_conditional(request)
     if response.status_code == 200:
@@ -83,9 +82,8 @@ def _answer(content: Json, caching: str) -> ResponseReturnValue:
     return response
 
 
-# ---- what a picture says -------------------------------------------------------------------------
+# ---- content -------------------------------------------------------------------------------------
 def describe_post(post: Json) -> Json:
-    """Return the receipt_image.Content of a post."""
     trust, fact, receipt = words.trust_of(post), facts.find_text(post), post["receipt"]
     label, _, note = trust.label.partition(" · ")
     if words.find_warning(post):
@@ -121,7 +119,6 @@ def describe_post(post: Json) -> Json:
 
 
 def describe_bot(bot: Json, strip: candor.Strip) -> Json:
-    """Return the receipt_image.Content of a bot."""
     results, link = bot["results"], bot["profileUrl"]
     earned, *quotes = (cards.list_earned(results) if results else []) or [""]
     proven = bot["wallet"] and bot["wallet"]["ownership"] == "proven"
@@ -138,7 +135,7 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
         "beside": "",
         "small": [
             strip.sentence if results else "Performance not verified.",
-            # Its end may be cut off, and stands in the code beside it.
+            # The end may be cut off, but the QR code contains it.
             " · ".join(filter(None, (", ".join(quotes), wallet, _shorten(link)))),
         ],
         "link": link,

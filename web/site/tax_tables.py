@@ -1,6 +1,6 @@
 """Trades in the import formats of tax tools: Koinly's universal file and rotki's generic trades.
 
-Each line moves at most one asset in and one out. A trade of more assets takes several lines.
+Each line has at most one asset in and one out. A trade of more assets uses several lines.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -31,14 +31,14 @@ ROTKI_COLUMNS = (
 
 
 class Leg(NamedTuple):
-    """An asset that a trade moved. `amount`: exact, never negative, in raw units by decimals."""
+    """An asset that a trade moved. `amount`: exact, nonnegative, in raw units by decimals."""
 
     mint: str
     amount: str
 
 
 class Line(NamedTuple):
-    """What a line of the file moves. `fee`: in SOL, empty if there is none."""
+    """A line of the file. `fee`: in SOL, empty if there is none."""
 
     sent: Leg | None
     received: Leg | None
@@ -77,12 +77,12 @@ def list_lines(trade: Json) -> list[Line]:
 
 
 def _list_raw(changes: Iterable[Json]) -> list[tuple[str, str, int]]:
-    """List changes as on the chain: a display's multiplier changes with time."""
+    """List raw on-chain changes: a display multiplier changes over time."""
     return [(one["mint"], one["changeRaw"], one["decimals"]) for one in changes]
 
 
 def _find_ordered(trade: Json, moved: Collection[str]) -> list[Change]:
-    """Return what a filled order sold: its tokens left the wallet when it was opened."""
+    """Return what a filled order sold: its tokens left the wallet when the order was opened."""
     raw = int(trade["realized"]["matchedRaw"]) + int(trade["realized"]["unmatchedRaw"])
     if not raw or trade["mint"] in moved:
         return []
@@ -112,7 +112,7 @@ def _make_rotki_rows(trade: Json) -> list[Cells]:
     return [
         {
             "Location": "solana",
-            # rotki wants both sides: an asset without a counterpart is traded for nothing.
+            # rotki requires both sides: an asset without a counterpart is traded for nothing.
             **_fill("Spend Amount", "Spend Currency", line.sent or NOTHING, _name_rotki),
             **_fill("Receive Amount", "Receive Currency", line.received or NOTHING, _name_rotki),
             "Fee": line.fee,

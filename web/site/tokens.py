@@ -1,4 +1,4 @@
-"""The market, and the page of a token."""
+"""The market, and a token's page."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -24,11 +24,11 @@ from web.site.pieces import draw_activity, draw_posts
 blueprint = Blueprint("tokens", __name__)
 blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE, MAX_PAGE = 20, 10, 200, 40, 9_999
-# What a swap for another token is on the timeline, by its side.
+# Swap sides on the timeline.
 SWAPPED = {"buy": "got", "sell": "gave"}
-# Of 24 in a day. Two drew a line over the whole width that stood for a day and knew two hours.
+# Of 24 in a day. Two points used to draw a line across the whole day from two hours of data.
 MIN_PRICES = 4
-# Prices become whole numbers for a drawing.
+# Prices are scaled to whole numbers for drawing.
 PRICE_SCALE = 10**18
 
 
@@ -58,7 +58,7 @@ def show_token(mint: str) -> ResponseReturnValue:
 
 
 def find_entry(mint: str) -> Json | None:
-    """Return the market's entry of a token, with its checks in the order a reader wants them."""
+    """Return a token's market entry, with its checks in display order."""
     entry = market.find_entry(g.now, mint)
     return entry and quotes.add_counts(entry)
 
@@ -72,13 +72,13 @@ def show_row(row: ActivityRow, mint: str) -> Json:
 
 
 def draw_timeline(rows: Sequence[ActivityRow]) -> str:
-    """Return the HTML of the timeline of the trades whose time is known."""
+    """Return the HTML of the timeline of trades with a known time."""
     return pictures.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
 
 
 def time_trade(row: ActivityRow) -> charts.TimedTrade:
-    """Return a trade whose time is known for the timeline. What a trade for another token moved in
-    SOL is only its fee.
+    """Convert a trade with a known time for the timeline. In a swap for another token, the SOL
+    moved is only the fee.
     """
     if row.kind == "swap" or row.currency:
         return charts.TimedTrade(row.block_time or 0, SWAPPED[row.side], 0)
@@ -108,7 +108,7 @@ def show_market() -> ResponseReturnValue:
 
 
 def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
-    """Draw prices, which are exact decimal text, oldest first; None for too few."""
+    """Draw prices (exact decimal text), oldest first; None for too few."""
     if len(prices) < MIN_PRICES:
         return None
     return charts.draw_spark([int(Decimal(price) * PRICE_SCALE) for price in prices])

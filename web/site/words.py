@@ -1,5 +1,5 @@
-"""The words of the pages: for kinds, states and reasons, and how amounts, times and addresses are
-written for a reader. Text only, no HTML.
+"""The text of the pages: labels of kinds, states and reasons, and the formatting of amounts, times
+and addresses. Text only, no HTML.
 """
 
 import zlib
@@ -17,8 +17,8 @@ MAX_NAME, HUES = 40, 24
 
 
 class Trust(NamedTuple):
-    """One of five labels: `key` names its shape and color, `label` is its words, `detail` the
-    reason in a sentence.
+    """One of the five labels: `key` names its shape and color, `label` is its text, `detail` the
+    reason as a sentence.
     """
 
     key: str
@@ -58,7 +58,7 @@ TRUST = {
         " happened on chain.",
     ),
 }
-# By the reason of a verification.
+# By reason of the verification.
 REASONS = {
     "no_wallet": "This bot has no wallet connected, so the transaction it names can't be checked.",
     "not_final_yet": "The transaction it names isn't final yet, or hasn't been found yet.",
@@ -242,8 +242,8 @@ UNDER_REVIEW = "record under review"
 
 # ---- labels --------------------------------------------------------------------------------------
 def find_warning(post: Json) -> str:
-    """Return the warning to show with a post while its writer's record is under review or rejected;
-    empty without one.
+    """Return the warning on a post while its author's record is under review or rejected; empty
+    without one.
     """
     return post.get("warning") or ""
 
@@ -260,8 +260,8 @@ def trust_of(post: Json) -> Trust:
 
 # ---- coverage and results -----------------------------------------------------------------------
 def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
-    """Tell in a sentence or two how much of the history of a wallet is known: of `several`, of the
-    least complete one, by its name. `now` in ms.
+    """Describe in a sentence or two how much of a wallet's history is known. With `several`
+    wallets, describe the least complete one by name. `now`: ms.
     """
     state, name = coverage["state"], short(coverage["wallet"]) if several else ""
     if state == "none":
@@ -300,7 +300,7 @@ def _describe_backfill(coverage: Json, name: str) -> str:
 
 
 def write_found(count: int) -> str:
-    """Write the beginning of a sentence about all transactions found so far."""
+    """Write the start of a sentence about all transactions found so far."""
     if count == 1:
         return "The one transaction found so far is"
     return f"All {count:,} transactions found so far are"
@@ -333,7 +333,7 @@ def _describe_check(coverage: Json, now: int) -> str:
 
 
 def describe_results(results: Json) -> str:
-    """Tell how many sales the realized PnL rests on, and how many are left out."""
+    """Describe how many sales the realized PnL is based on, and how many are excluded."""
     counted = results["matchedSells"] + results["partialSells"]
     unmatched = results["unmatchedSells"]
     text = "no sale with a known purchase price yet"
@@ -356,7 +356,7 @@ Time = str | int
 
 
 def ago(at: Time, now: int) -> str:
-    """Write a time as `3 minutes ago`, and in full when it is a day old. `now` in ms."""
+    """Write a time as `3 minutes ago`, or in full once it is a day old. `now`: ms."""
     seconds = now // 1000 - int(_parse_time(at).timestamp())
     if seconds < 5:
         return "just now"
@@ -370,12 +370,12 @@ def ago(at: Time, now: int) -> str:
 
 
 def iso(at: Time) -> str:
-    """Write a time for the attribute `datetime`."""
+    """Write a time for the `datetime` attribute."""
     return _parse_time(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def day(at: Time) -> str:
-    """Write the date of a time, in UTC: `Nov 20, 2026`."""
+    """Write the UTC date of a time: `Nov 20, 2026`."""
     return _parse_time(at).strftime("%b %-d, %Y")
 
 
@@ -397,33 +397,34 @@ def _parse_time(at: Time) -> datetime:
 
 
 def short(address: str) -> str:
-    """Write both ends of an address, which is what people compare."""
+    """Write both ends of an address, which people compare."""
     return f"{address[:4]}…{address[-4:]}"
 
 
 def plain(text: str) -> str:
-    """Write a name that a stranger chose: one line, no invisible characters, at most MAX_NAME."""
+    """Write an untrusted name: one line, no invisible characters, at most MAX_NAME."""
     text = write_line(text)
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
 def name_token(mint: str | None, symbol: str | None) -> str:
-    """Write what a token is called, as chain.symbols shows it; empty without a symbol."""
+    """Write a token's name as chain.symbols shows it; empty without a symbol."""
     return plain(show_symbol(mint, symbol) or "")
 
 
 def hue(name: str) -> int:
-    """Choose one of the colors of an avatar, always the same for a name."""
+    """Choose an avatar color, always the same for a name."""
     return zlib.crc32(name.encode()) % HUES
 
 
 def initials(name: str) -> str:
-    """Write the first letters of the first two words of a name."""
     return "".join(word[0] for word in plain(name).split()[:2]).upper()
 
 
 def describe_voice(voice: Json) -> str:
-    """Write a voice in a line: `dry, terse, curious · talks about fees and launches · “Steady.”`"""
+    """Describe a voice on one line: `dry, terse, curious · talks about fees and launches ·
+    “Steady.”`
+    """
     adjectives = filter(None, (voice["tone"], *voice["style"], *voice["adjectives"]))
     manner = ", ".join(dict.fromkeys(adjectives))
     topics = f"talks about {join(voice['topics'])}" if voice["topics"] else ""
@@ -432,11 +433,11 @@ def describe_voice(voice: Json) -> str:
 
 
 def join(words: Sequence[str]) -> str:
-    """Write words as a list in a sentence: `a, b and c`."""
+    """Join words as a list in a sentence: `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-# For the templates, under the names of the functions.
+# For the templates, under the functions' names.
 FILTERS: dict[str, Callable[..., Any]] = {
     # One line without invisible characters.
     "clean": write_line,

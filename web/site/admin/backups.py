@@ -1,4 +1,4 @@
-"""Backups that the operator asks for by a button."""
+"""Backups that the operator starts with a button."""
 
 from flask import flash, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
@@ -26,7 +26,7 @@ def list_backups() -> ResponseReturnValue:
 
 @blueprint.post("/backups")
 def make_backup() -> ResponseReturnValue:
-    """Begin to make a backup, which other requests do not wait for."""
+    """Start a backup in the background."""
     who, now = find_session().uid, g.now
 
     def tell(name: str, problem: str | None) -> None:

@@ -1,5 +1,5 @@
-"""What the operator changes, each once it is confirmed and with a reason: hide a post, retire a
-bot, revoke a key, test a hook, switch it off or on, dismiss a report, ban an owner or a wallet.
+"""Operator actions, each confirmed and with a reason: hide a post, retire a bot, revoke a key, test
+a hook, switch it off or on, dismiss a report, ban an owner or a wallet.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ from web.site.admin.entry import blueprint, find_session
 from web.site.admin.lists import find_list_of
 from web.site.forms import first_error, without_secrets
 
-# Does it: (reason) -> whether anything was done.
+# Performs the action: (reason) -> whether anything was done.
 Change = Callable[[str], bool]
-# Bots of one source banned at once, well within a request's time.
+# Bots of one source to ban at a time, well within a request's time limit.
 MAX_BANNED = 100
 NOTHING_DONE = "It was so already; nothing was done."
 
@@ -31,8 +31,8 @@ def confirm(
     shown: str = "",
     switch_on: bool = False,
 ) -> ResponseReturnValue:
-    """Ask for a reason, then do it. `shown`: words of a stranger that it is about; `switch_on`: of
-    a switch, which way the form moves it.
+    """Ask for a reason, then perform the action. `shown`: untrusted words that it is about;
+    `switch_on`: the direction of a switch.
     """
     error, typed = None, request.form.get("reason", "")
     if request.method == "POST":
@@ -103,9 +103,9 @@ def change_key(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/hooks/<uid>/switch", methods=["GET", "POST"])
 def change_hook(uid: str) -> ResponseReturnValue:
-    """Switch a hook off, or one that is off on again, once confirmed."""
+    """Switch a hook off, or back on, once confirmed."""
     hook, who = hooks.find_hook(uid), find_session().uid
-    # The form says what was shown, so that sending it twice does not undo it.
+    # The form contains the displayed state, so sending it twice doesn't undo it.
     is_off = hook.state == hooks.OFF
     on = request.form.get("on") == "yes" if request.method == "POST" else is_off
     url = hooks.mask_url(hook.url)
@@ -143,7 +143,7 @@ def find_page_of(hook: Hook) -> str:
 
 @blueprint.route("/reports/<uid>/dismiss", methods=["GET", "POST"])
 def dismiss_report(uid: str) -> ResponseReturnValue:
-    """Set a reader's report aside, once confirmed."""
+    """Dismiss a reader's report, once confirmed."""
     report, who = conduct.find_report(uid), find_session().uid
     return confirm(
         "Dismiss this report?",
@@ -171,7 +171,7 @@ def change_owner_ban(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/wallets/<address>/ban", methods=["GET", "POST"])
 def change_wallet_ban(address: str) -> ResponseReturnValue:
-    """Ban a wallet, held by a bot or not, or let bots hold it again, once confirmed."""
+    """Ban a wallet, whether or not a bot holds it, or lift its ban, once confirmed."""
     address = check_wallet(address)
     return change_ban(
         "wallet",
@@ -202,7 +202,7 @@ def ban_source(source: str) -> ResponseReturnValue:
 def change_ban(
     kind: str, target: str, text: str, back: str, ban: Callable[[str, str, str, int], bool]
 ) -> ResponseReturnValue:
-    """Ask to ban, or to lift a ban. The form says which, so that sending it twice does not undo
+    """Ask to ban, or to lift a ban. The form contains which one, so sending it twice doesn't undo
     it.
     """
     who = find_session().uid

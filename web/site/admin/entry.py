@@ -1,8 +1,8 @@
-"""Who may open the pages of the operator: the browser that used a link of `app.py admin login`, and
-nobody else, whatever proxies say.
+"""Access to the operator's pages: only the browser that used a link from `app.py admin login`,
+whatever headers a proxy sets.
 
-The session has a cookie of its own, so an owner's session is none here and neither ends the other.
-Forms are checked as those of owners (web.server.sessions).
+The session has its own cookie, so owner and operator sessions are separate and neither ends the
+other. Forms are checked like those of owners (web.server.sessions).
 """
 
 from flask import Blueprint, Response, flash, g, redirect, render_template, request, url_for
@@ -17,7 +17,7 @@ from web.server.gate import settings
 blueprint = Blueprint("admin", __name__, url_prefix="/admin")
 blueprint.before_request(sessions.check_sender)
 PLAIN_NAME, SECURE_NAME = "candor_admin", "__Secure-candor_admin"
-# A browser takes a cookie of this name for all paths of this very host alone.
+# Browsers accept a cookie with this name only for all paths and from this exact host.
 HOST_NAME = "__Host-candor_admin"
 OPEN_ENDPOINTS = ("admin.show_login", "admin.log_in")
 # A code has 43 characters.
@@ -27,7 +27,7 @@ WRONG_CODE = "This code is unknown, was used before, or is more than ten minutes
 
 @blueprint.before_request
 def require_operator() -> ResponseReturnValue | None:
-    """Let the operator's browser pass, and show how to log in to any other."""
+    """Admit the operator's browser; show others how to sign in."""
     if request.endpoint in OPEN_ENDPOINTS:
         return None
     token = request.cookies.get(name_cookie(settings()))
@@ -37,33 +37,32 @@ def require_operator() -> ResponseReturnValue | None:
 
 @blueprint.after_request
 def keep_private(response: Response) -> Response:
-    """Keep the operator's pages out of every cache and every index."""
+    """Keep the operator's pages out of caches and search engines."""
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Robots-Tag"] = "noindex, nofollow"
     return response
 
 
 def find_session() -> AdminSession:
-    """Return the operator's session of the present request, once it was let pass."""
+    """Return the operator's session of the current request, once admitted."""
     found: AdminSession = g.admin_session
     return found
 
 
-# ---- logging in and out --------------------------------------------------------------------------
+# ---- signing in and out --------------------------------------------------------------------------
 @blueprint.get("/login")
 def show_login() -> ResponseReturnValue:
-    """Show the button that uses up a code; looking at it uses nothing up."""
+    """Show the button that uses a code. Opening the page doesn't use it."""
     return render_login(request.args.get("code", "")[:MAX_CODE])
 
 
 def render_login(code: str = "", error: str | None = None, status: int = 200) -> tuple[str, int]:
-    """Render the page with the form for a code."""
     return render_template("admin/login.html", code=code, error=error), status
 
 
 @blueprint.post("/login")
 def log_in() -> ResponseReturnValue:
-    """Use up a code: this browser is the operator's from now on."""
+    """Use a code: it makes this browser the operator's."""
     made = admin.use_login(request.form.get("code", "")[:MAX_CODE], g.now)
     if made is None:
         gate.note_failure()
@@ -84,7 +83,7 @@ def log_in() -> ResponseReturnValue:
 
 @blueprint.post("/logout")
 def log_out() -> ResponseReturnValue:
-    """End this session, or with `all` every one."""
+    """End this session, or with `all` every session."""
     who = find_session().uid
     if request.form.get("all") == "yes":
         admin.end_all(who, g.now)
@@ -106,17 +105,17 @@ def log_out() -> ResponseReturnValue:
 
 # ---- the cookie ----------------------------------------------------------------------------------
 def name_cookie(config: Config) -> str:
-    """Return the name of the cookie: behind https one that no other host can set."""
+    """Return the cookie's name: behind HTTPS one that no other host can set."""
     if not is_https(config):
         return PLAIN_NAME
     return SECURE_NAME if config.base_path else HOST_NAME
 
 
 def find_path(config: Config) -> str:
-    """Return the paths that the cookie is sent to. `__Host-` allows no other than all."""
+    """Return the cookie's path. `__Host-` requires /."""
     return "/" if name_cookie(config) == HOST_NAME else f"{config.base_path}/admin"
 
 
 def is_https(config: Config) -> bool:
-    """Do browsers come by https?"""
+    """Return whether browsers connect over HTTPS."""
     return config.base_url.startswith("https:")

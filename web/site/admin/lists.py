@@ -1,5 +1,5 @@
-"""The operator's lists: owners, bots, wallets, keys, hooks, posts, posts of paper traders, reports,
-registrations, bans and acts; and the page of one owner.
+"""The operator's lists (owners, bots, wallets, keys, hooks, posts, posts of paper traders, reports,
+registrations, bans and actions) and the page of one owner.
 """
 
 import re
@@ -26,7 +26,7 @@ from web.site.admin.entry import blueprint
 from web.site.lists import ListPage, cut_page, read_cursor
 
 LIMIT, MAX_QUERY = 50, 200
-# What an owner's page shows of each list.
+# Rows of each list on an owner's page.
 SHORT_LIMIT = 10
 HEADINGS = {
     "owners": "Owners",
@@ -41,13 +41,13 @@ HEADINGS = {
     "bans": "Bans",
     "acts": "What the operator did",
 }
-# What of an owner stands on its page.
+# Lists on an owner's page.
 OF_OWNER = ("bots", "wallets", "keys", "hooks")
 ID = re.compile(r"\b(owner|bot|trader|post|key|hook)_[0-9a-f]{24}\b")
 
 
 def render_list(name: str) -> ResponseReturnValue:
-    """Render a page of a list, with the filters of its address."""
+    """Render a page of a list with the query's filters."""
     filters = read_filters(name)
     scope = ("admin", name, *(f"{one}={text}" for one, text in filters.items()))
     position = read_cursor("before", scope, IdPosition)
@@ -70,15 +70,15 @@ for listed in HEADINGS:
 
 
 def read_filters(name: str) -> dict[str, str]:
-    """Return the filters of the address that this list has."""
+    """Return the query's filters that this list has."""
     known = queries.LISTINGS[name].filters
     given = {one: request.args.get(one, "").strip()[:MAX_QUERY] for one in known}
     return {one: text for one, text in given.items() if text}
 
 
 def finish_rows(name: str, rows: Any) -> list[Any]:
-    """Return rows as they may be shown: addresses of hooks masked, keys with their last use, owners
-    with the names of their bots.
+    """Prepare rows for display: hook addresses masked, keys with their last use, owners with their
+    bots' names.
     """
     if name == "hooks":
         rows = [row._replace(url=mask_url(row.url)) for row in rows]
@@ -97,7 +97,7 @@ def finish_rows(name: str, rows: Any) -> list[Any]:
 # ---- one owner -----------------------------------------------------------------------------------
 @blueprint.get("/owners/<uid>")
 def show_owner(uid: str) -> ResponseReturnValue:
-    """Show an owner: its quotas, bots, wallets, keys and hooks."""
+    """Show an owner: quotas, bots, wallets, keys and hooks."""
     owner = find_owner(uid)
     lists = {}
     for name in OF_OWNER:
@@ -127,14 +127,13 @@ def list_uses(owner: Owner) -> list[quotas.Use]:
 
 
 def list_limits(owner: Owner) -> tuple[ratelimit.Limit, ...]:
-    """Return the windows of the owner's allowance."""
     return ratelimit.list_limits(settings(), owner.id, posting=True)
 
 
 # ---- finding one ---------------------------------------------------------------------------------
 @blueprint.get("/find")
 def find_one() -> ResponseReturnValue:
-    """Lead to what an id, an address that holds one, or the handle of a bot names."""
+    """Redirect to the match of an ID, an address that contains one, or a bot's handle."""
     asked = request.args.get("q", "").strip()[:MAX_QUERY]
     if is_address(asked):
         known = Wallet.select().where(Wallet.address == asked).exists()
@@ -159,6 +158,6 @@ def find_one() -> ResponseReturnValue:
 
 
 def find_list_of(post: Post | PaperPost) -> str:
-    """Return the address of the list that a post stands in, with this post alone."""
+    """Return the address of the list that contains a post, showing only this post."""
     endpoint = "admin.list_posts" if isinstance(post, Post) else "admin.list_paper_posts"
     return url_for(endpoint, post=post.uid)

@@ -1,4 +1,4 @@
-"""The first page of the operator: what is wrong, how the jobs are, what is stored and was done."""
+"""The operator's home page: problems, background jobs, storage and recent actions."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ LEVELS = ("wrong", "look", "fine")
 
 @blueprint.get("")
 def show_overview() -> ResponseReturnValue:
-    # It loads what asks nodes and what derives records again: a tenth of a start.
+    # Imports the modules that query nodes and rebuild records: 10% of startup.
     from operate import doctor
 
     config = settings()
@@ -49,7 +49,7 @@ def show_overview() -> ResponseReturnValue:
 
 
 def show_log() -> dict[str, Any]:
-    """Return the checkpoint of the log (None before there is one), and what witnesses saw."""
+    """Return the log's checkpoint (None before there is one), and what witnesses saw."""
     one = log.find_log()
     return {
         "checkpoint": log.make_checkpoint(one) if one else None,

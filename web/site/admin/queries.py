@@ -1,5 +1,5 @@
-"""Rows of the operator's lists, and the statements that read them: a page at a time, the newest
-first, by the number of the row. Times in ms.
+"""Rows of the operator's lists, and their statements: one page at a time, newest first, by row
+number. Times in ms.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ NEWEST = 2**62
 
 
 class NamedOwner(NamedTuple):
-    """An owner, called by the names of its bots; empty without any."""
+    """An owner, identified by its bots' names; empty without any."""
 
     uid: str
     name: str
@@ -36,7 +36,7 @@ def name_owners(uids: Iterable[str]) -> dict[str, NamedOwner]:
 
 
 class OwnerRow(NamedTuple):
-    """An owner, with what it has now."""
+    """An owner with its current counts."""
 
     id: int
     uid: str
@@ -50,7 +50,7 @@ class OwnerRow(NamedTuple):
 
 
 class BotRow(NamedTuple):
-    """A bot, its owner, and the wallet it has now."""
+    """A bot, its owner, and its current wallet."""
 
     id: int
     uid: str
@@ -64,9 +64,9 @@ class BotRow(NamedTuple):
 
 
 class WalletRow(NamedTuple):
-    """A wallet, the bot that holds or held it last, and how observing it goes.
+    """A wallet, its current or last bot, and the state of its observation.
 
-    `attached_at` is None for one that nobody holds; `backfilled`: all of its past was listed.
+    `attached_at` is None if no bot holds it; `backfilled`: its whole past is listed.
     """
 
     id: int
@@ -82,8 +82,8 @@ class WalletRow(NamedTuple):
 
 
 class KeyRow(NamedTuple):
-    """A key, without its hash; `bot_*` is None for a read key. `last_used_at` is filled in later:
-    rate-limit counters hold it.
+    """A key without its hash. `bot_*` is None for a read key. `last_used_at` comes from the
+    rate-limit counters.
     """
 
     id: int
@@ -102,8 +102,8 @@ class KeyRow(NamedTuple):
 
 
 class HookRow(NamedTuple):
-    """A hook, without its secret; `url` is to be masked before it is shown. `owner_uid`: None where
-    it comes from the operator's settings.
+    """A hook without its secret. Mask `url` before showing it. `owner_uid`: None if the operator's
+    settings define the hook.
     """
 
     id: int
@@ -147,7 +147,7 @@ class PaperPostRow(NamedTuple):
 
 
 class ActRow(NamedTuple):
-    """Something the operator did."""
+    """An action by the operator."""
 
     id: int
     at: int
@@ -188,7 +188,7 @@ class BanRow(NamedTuple):
 
 
 class RegistrationRow(NamedTuple):
-    """A bot that an agent registered; `source` names the network it came from."""
+    """A bot that an agent registered. `source`: the network it registered from."""
 
     id: int
     wallet: str
@@ -203,8 +203,8 @@ class RegistrationRow(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """How a list is read: its type of row, its statement with `{where}` for conditions, the column
-    of its numbers, and the condition of each filter.
+    """The definition of a list: its row type, its statement with `{where}` for conditions, its
+    number column, and the condition of each filter.
     """
 
     row: Any
@@ -324,15 +324,16 @@ FROM registration g JOIN bot b ON b.id = g.bot_id JOIN owner o ON o.id = b.owner
 def read_list(
     name: str, limit: int, filters: dict[str, str] | None = None, before: int | None = None
 ) -> list[Any]:
-    """Return rows of the list `name`, the newest first; `before`: those with a lower number.
+    """Return rows of the list `name`, newest first. `before`: only those with a lower number.
 
-    `filters`: {one of the list's filters: a public id}.
+    `filters`: {one of the list's filters: a public ID}.
     """
     listing = LISTINGS[name]
     parts: list[tuple[str, str | int]] = [
         (listing.filters[one], text) for one, text in (filters or {}).items()
     ]
-    # Without one, too: so a table is read by its numbers and never as a whole.
+    # On the first page, too: then the statement always uses the number's index and never scans a
+    # table.
     parts.append((f"{listing.number} < ?", NEWEST if before is None else before))
     where = "WHERE " + " AND ".join(part for part, _ in parts)
     sql = f"{listing.sql.format(where=where)} ORDER BY {listing.number} DESC LIMIT {limit:d}"

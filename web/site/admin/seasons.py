@@ -16,14 +16,14 @@ FIELDS = ("name", "starts_at", "ends_at", "rule", "currency", "wallets", "min_tr
 
 @blueprint.get("/seasons")
 def list_all_seasons() -> ResponseReturnValue:
-    """List seasons, with the form for another one."""
+    """List seasons, with the form for a new one."""
     return render_seasons({**dict.fromkeys(FIELDS, ""), **seasons.DEFAULTS})
 
 
 def render_seasons(
     typed: Texts, errors: Texts | None = None, season: Season | None = None
 ) -> ResponseReturnValue:
-    """Render the list and the form, of `season` or of a new one."""
+    """Render the list and the form for `season` or a new one."""
     page = render_template(
         "admin/seasons.html",
         seasons=[describe(row) for row in seasons.list_seasons()],
