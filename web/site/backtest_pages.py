@@ -144,5 +144,5 @@ def read_report(run: Backtest) -> Any:
     """Parse the result of a finished backtest; Problem `not_found` where it is damaged."""
     report = read_stored(run.result, REPORT)
     if report is None:
-        raise Problem("not_found", "what came of this backtest cannot be read; run it again")
+        raise Problem("not_found", "the result of this backtest is unreadable; run it again")
     return report
