@@ -617,7 +617,7 @@ def test_before_anything_was_asked_there_is_an_empty_market_that_says_so(db):
         == shown.show_market_health(NOW)["safety"]["state"]
         == "waiting"
     )
-    assert shown.explain_empty(NOW) == "the scout has not looked at the market yet"
+    assert shown.explain_empty(NOW) == "the scout has not checked the market yet"
 
 
 def test_an_empty_market_says_why(world):

@@ -313,7 +313,7 @@ def explain_empty(now_ms: int) -> str:
     if discovery["lastError"]:
         return f"the scout has found nothing yet; {discovery['lastError']}"
     return (
-        "the scout has not looked at the market yet"
+        "the scout has not checked the market yet"
         if discovery["state"] == "waiting"
         else "the scout has found nothing yet"
     )
