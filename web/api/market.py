@@ -87,7 +87,7 @@ class FeedHealth(TypedDict):
     ageSeconds: Annotated[int | None, described("since the last success")]
     lastAttemptAt: Time | None
     lastError: str | None
-    droppedRows: Annotated[int, described("unreadable rows of the last answers, left out")]
+    droppedRows: Annotated[int, described("unreadable rows skipped in the latest responses")]
     feeds: NotRequired[
         Annotated[dict[str, "FeedHealth"], described("discovery only: by request and provider")]
     ]

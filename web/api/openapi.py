@@ -22,7 +22,8 @@ INTRODUCTION = (
     " within v1."
     " Any GET under /api/v1 accepts `fields=a,b,c`, which returns only these fields of the object"
     " or each row; don't use it with typed clients that expect all fields. Responses to a key have"
-    " the RateLimit headers of the default response. All objects of paper mode say `simulated: true`."
+    " the RateLimit headers of the default response. Every object of paper mode has"
+    " `simulated: true`."
 )
 SCHEMAS = "#/components/schemas/"
 DEMONSTRATED = {
