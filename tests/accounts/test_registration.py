@@ -405,7 +405,7 @@ def test_the_operator_bans_all_bots_of_a_source_but_claimed_ones(opened, clock):
     held = Attachment.select().where(Attachment.detached_at.is_null())
     assert held.count() == 2
     assert (
-        "nothing was done"
+        "Nothing changed"
         in operator.get(operator.send(path, page=path, reason="again").headers["Location"]).text
     )
     clock.now += 1
