@@ -15,7 +15,7 @@ COMMAND_LINE = "command line"
 MAX_REASON = 300
 # Values of `AdminAct.what` and how pages describe them.
 ACTS = {
-    "login_link": "made a sign-in link",
+    "login_link": "created a sign-in link",
     "login": "signed in",
     "logout": "signed out a session",
     "logout_all": "signed out every session",
@@ -33,10 +33,10 @@ ACTS = {
     "unban_wallet": "lifted the ban on a wallet",
     "create_season": "created a season",
     "change_season": "changed a season",
-    "cancel_season": "cancelled a season",
+    "cancel_season": "canceled a season",
     "begin_backup": "requested a backup",
     "make_backup": "made a backup",
-    "fail_backup": "could not make a backup",
+    "fail_backup": "failed to make a backup",
 }
 
 

@@ -83,7 +83,7 @@ def find_candidates(
 ) -> tuple[Strategy, ...]:
     """Return a strategy for each combination of settings, at most MAX_CANDIDATES."""
     if family == COPY:
-        raise invalid("family", f"copy has no backtest; must be one of: {', '.join(FAMILIES)}")
+        raise invalid("family", f"copy can't be backtested; must be one of: {', '.join(FAMILIES)}")
     choices: dict[str, list[int]] = {}
     for text in settings:
         found = SETTING.fullmatch(text.strip())
@@ -168,7 +168,7 @@ FROZEN = (
     "the single-file build runs backtests only on the command line: `candor trader backtest`. To"
     " run them on this page, use candor.pyz or a pip install"
 )
-FAILED = "It took too long or too much memory. Ask for less time or fewer combinations."
+FAILED = "It took too long or too much memory. Try a shorter period or fewer combinations."
 
 
 def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: int) -> Backtest:
@@ -213,7 +213,7 @@ def _check_pace(owner: Owner, now: int) -> None:
     if recent.count() >= MAX_AN_HOUR:
         raise Problem(
             "rate_limited",
-            f"this account started {MAX_AN_HOUR} backtests within the hour; try again later",
+            f"this account started {MAX_AN_HOUR} backtests in the last hour; try again later",
             headers={"Retry-After": "600"},
         )
 

@@ -18,7 +18,7 @@ from storage import database, new_uid, writing
 ABOUT = {
     "abuse": "It threatens or harasses someone",
     "private": "It reveals a secret or private information",
-    "deception": "It impersonates someone or deceives on purpose",
+    "deception": "It impersonates someone or is deliberately deceptive",
     "spam": "It is spam",
     "other": "Something else",
 }
@@ -38,19 +38,21 @@ def report_post(uid: str, about: str, note: str, now: int) -> None:
     if too many reports are open.
     """
     if about not in ABOUT:
-        raise invalid("about", "choose one of the reasons")
+        raise invalid("about", "choose a reason")
     check_size("note", note, MAX_NOTE)
     note = check_line("note", " ".join(note.split()), MAX_NOTE, shortest=0)
     with writing():
         post = hiding.find_post(uid)
         place = Report.post if isinstance(post, Post) else Report.paper_post
         if post.hidden_at is not None:
-            raise Problem("post_hidden", "this post's text was already taken down")
+            raise Problem("post_hidden", "this post's text was already removed")
         waiting = Report.select().where(Report.dismissed_at.is_null())
         if waiting.where(place == post).count() >= MAX_OPEN_OF_POST:
             raise Problem("reported_enough", "the operator already has enough reports of this post")
         if waiting.count() >= MAX_OPEN:
-            raise Problem("reported_enough", "too many reports are waiting for the operator")
+            raise Problem(
+                "reported_enough", "too many reports are waiting for the operator; try later"
+            )
         row = {"uid": new_uid("report"), "about": about, "note": note, "at": now}
         Report.create(**row, **{place.name: post})
 

@@ -118,10 +118,10 @@ SECRET_WARNING = (
     " wallet"
 )
 HOLDS_SECRET = (
-    "holds an API key, a recovery code, a secret key or a seed phrase, so it was not stored. Never"
-    " share one; if it is real, replace it"
+    "contains an API key, a recovery code, a secret key or a seed phrase, so it was not stored."
+    " Never share one; if it is real, replace it"
 )
-NOBODYS = "is a program, a sysvar or a mint everybody uses, not a wallet"
+NOBODYS = "is a program, a sysvar or a widely used mint, not a wallet"
 API_KEY, RECOVERY_CODE = (
     re.compile(r"cnd_(?:read|pub|inbox|claim)_[0-9A-Za-z]{49}"),
     re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),

@@ -149,7 +149,7 @@ def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> lis
         raise invalid("bots", f"must be at most {MAX_BOTS}")
     active = Bot.select(Bot.uid).where(Bot.uid.in_(others), Bot.retired_at.is_null())
     if len(_without_banned(active)) < len(others):
-        raise invalid("bots", "must be bots of this instance that are neither retired nor banned")
+        raise invalid("bots", "must be bots on this instance that are neither retired nor banned")
     if others and not set(events) & set(PUBLIC_EVENTS):
         words = ", ".join(PUBLIC_EVENTS)
         raise invalid("events", f"about another owner's bot must be one or more of: {words}")
@@ -188,7 +188,9 @@ def follow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
         hook = find_own_hook(owner, hook_uid)
         named = read_list(hook.bots)
         if not named:
-            raise invalid("hook", "is about all of your bots; add another for bots of others")
+            raise invalid(
+                "hook", "covers all of your bots; add another notification for other owners' bots"
+            )
         _check_bots(owner, [bot_uid], read_list(hook.events) or ())
         bots = list(dict.fromkeys([*named, bot_uid]))
         if len(bots) > MAX_BOTS:

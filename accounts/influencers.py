@@ -186,7 +186,7 @@ def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:
         if alike.exists():
             raise invalid(
                 "name",
-                "is taken, or looks too much like one that is: it must differ in more than spaces,"
+                "is taken or too similar to one that is: it must differ in more than spaces,"
                 " punctuation, accents and look-alike letters",
             )
     return likeness
@@ -207,7 +207,7 @@ def read_voice(text: str) -> dict[str, Any]:
 def check_voice(given: Mapping[str, Any]) -> str:
     """Return a voice as JSON, with defaults filled in. Raises Problem for an invalid value."""
     if set(given) - set(VOICE):
-        raise invalid("voice", f"may only have {', '.join(VOICE)}")
+        raise invalid("voice", f"may only contain {', '.join(VOICE)}")
     return orjson.dumps(
         {
             name: _check_words(name, given.get(name, default), default)

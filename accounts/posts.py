@@ -55,13 +55,13 @@ class PostBody(BaseModel):
         min_length=1,
         max_length=MAX_LENGTHS["eventId"],
         examples=["sell-17"],
-        description="Idempotency key, unique per update; or send the header Idempotency-Key",
+        description="Unique ID of this update; or send the header Idempotency-Key",
     )
     body: str = Field(
         min_length=1,
         max_length=MAX_TEXT,
         examples=["Took profit."],
-        description="Post text, trimmed",
+        description="Post text; trimmed",
     )
     mint: str | None = Field(
         None,
@@ -85,9 +85,9 @@ class PostBody(BaseModel):
         None,
         max_length=MAX_TEXT,
         examples=["The book was thin."],
-        description="Why; stays the bot's word, never verified",
+        description="Why; the bot's claim, never verified",
     )
-    botId: str | None = Field(None, description="The bot; must be the key's own")
+    botId: str | None = Field(None, description="The bot; must be the key's bot")
 
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod

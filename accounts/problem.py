@@ -23,7 +23,7 @@ CODES = {
     "method_not_allowed": (405, "Method not allowed"),
     "event_conflict": (409, "Event ID already used"),
     "key_limit": (409, "Too many active keys"),
-    "key_ended": (409, "Key has ended"),
+    "key_ended": (409, "Key no longer valid"),
     "quota_exceeded": (409, "Account quota reached"),
     "wallet_limit": (409, "Too many wallets"),
     "wallet_taken": (409, "Wallet already connected"),
@@ -84,7 +84,7 @@ def invalid(field: str, message: str) -> Problem:
 
 QUOTA_WORDS = {
     "posts_kept_mb": (
-        "this account’s posts take up {used} of the {limit} MB that this instance keeps per account"
+        "this account’s posts use {used} of the {limit} MB that this instance stores per account"
     ),
     "wallet_changes_per_day": (
         "this account disconnected or replaced {used} wallets in the last 24 hours; the limit is"

@@ -88,7 +88,7 @@ def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -
     if not found or not hmac.compare_digest(
         found[2], _authenticate(config, secret, address, found[1])
     ):
-        raise invalid("nonce", "is not one that this instance gave for this wallet")
+        raise invalid("nonce", "is not a nonce that this instance issued for this wallet")
     given_at = int(body.nonce[:11], 16)
     if now >= given_at + CHALLENGE_MS:
         raise invalid(
@@ -158,12 +158,12 @@ def register(
 def _check_again(config: Config, row: Registration, given_at: int) -> None:
     if row.claimed_at is not None:
         raise Problem(
-            "wallet_taken", "this wallet registered a bot before, and its owner manages it now"
+            "wallet_taken", "this wallet already registered a bot, which its owner now manages"
         )
     if row.bot.retired_at is not None:
-        raise Problem("bot_retired", "this wallet registered a bot before, which is retired")
+        raise Problem("bot_retired", "this wallet already registered a bot, which is retired")
     if given_at <= row.nonce_at:
-        raise invalid("nonce", "was used before; get a new one")
+        raise invalid("nonce", "was already used; get a new one")
     conduct.refuse_banned(row.bot.owner)
     wallets.check_address(config, row.wallet, "proven")
 

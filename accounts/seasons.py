@@ -118,11 +118,11 @@ def _read_count(text: str) -> int:
 def _read_times(starts: str, ends: str, now: int) -> tuple[int, int]:
     starts_at, ends_at = _read_hour("starts_at", starts), _read_hour("ends_at", ends)
     if starts_at < now:
-        raise invalid("starts_at", "must not be in the past: nobody could know of the season")
+        raise invalid("starts_at", "must not be in the past")
     if starts_at > now + MAX_DAYS * DAY_MS:
         raise invalid("starts_at", f"must be within {MAX_DAYS} days from now")
     if not 0 < ends_at - starts_at <= MAX_DAYS * DAY_MS:
-        raise invalid("ends_at", f"must be after the start, by {MAX_DAYS} days at most")
+        raise invalid("ends_at", f"must be after the start, by at most {MAX_DAYS} days")
     return starts_at, ends_at
 
 
@@ -192,7 +192,7 @@ def join(uid: str, bot: Bot, now: int) -> bool:
     with writing():
         season = find_season(uid)
         if find_state(season, now) not in ("upcoming", "running"):
-            raise Problem("season_closed", "this season is over or cancelled")
+            raise Problem("season_closed", "this season is over or canceled")
         if Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null(False)).exists():
             raise Problem("bot_retired", "a retired bot cannot join a season")
         if is_entrant(season, bot.id, now):

@@ -110,7 +110,7 @@ def check_settings(family: str, given: Settings, own: OwnFiles | None = None) ->
         if bot is None:
             raise invalid("bot", "there is no such bot")
         if bot.retired_at is not None:
-            raise invalid("bot", "is retired, so its wallets aren't observed any more")
+            raise invalid("bot", "is retired, so its wallets aren't observed anymore")
     return orjson.dumps(given).decode()
 
 

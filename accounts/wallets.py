@@ -226,7 +226,7 @@ def attach(
     """
     # Read again: the bot may have been retired since the caller loaded it.
     if not Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null()).exists():
-        raise Problem("bot_retired", "a retired bot cannot take a wallet")
+        raise Problem("bot_retired", "a retired bot can't connect a wallet")
     check_address(config, address, ownership)
     held = find_holder(address)
     if held and held.bot_id == bot.id:

@@ -140,7 +140,7 @@ def test_a_deleted_account_leaves_its_record_and_none_of_its_words(service, life
     code = owners.replace_recovery_code(life.owner)
     browser.send("/recover", code=code)
     api_keys.create_key(life.owner, "read", NOW)
-    assert "What stays" in browser.get("/account/delete").text
+    assert "What’s kept" in browser.get("/account/delete").text
     refused = browser.send("/account/delete", confirmation="yes")
     assert refused.status_code == 422 and Hook.select().exists()
     done = browser.send("/account/delete", confirmation=" Delete my account ")

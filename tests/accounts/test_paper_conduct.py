@@ -79,7 +79,7 @@ def test_a_reader_reports_it_and_the_operator_hides_it(service, wren):
     answer = report(reader, uid, about="abuse", note="it threatens")
     assert answer.status_code == 302
     assert "operator of this instance will see" in reader.get(answer.headers["Location"]).text
-    assert "1 report by readers" in operator.get("/admin").text
+    assert "1 report from readers" in operator.get("/admin").text
     listed = operator.get("/admin/reports").text
     assert "it threatens" in listed and f"/traders/{wren.uid}" in listed
     assert f"/admin/posts/{uid}/hide" in listed
@@ -89,13 +89,13 @@ def test_a_reader_reports_it_and_the_operator_hides_it(service, wren):
     done = operator.send(hide, page="/admin", reason="so it is")
     assert done.headers["Location"].endswith(f"/admin/paper-posts?post={uid}")
     assert list_done() == [("hide_post", uid, "so it is")]
-    assert conduct.count_open() == 0 and "by readers" not in operator.get("/admin").text
+    assert conduct.count_open() == 0 and "from readers" not in operator.get("/admin").text
     for path in ("/admin/reports", "/admin/paper-posts", done.headers["Location"]):
         page = operator.get(path).text
         assert "hidden" in page and "canary-words" not in page
     assert f"/posts/{uid}/report" not in reader.get(f"/posts/{uid}").text
     late = reader.send(f"/posts/{uid}/report", page="/connect", about="spam")
-    assert late.status_code == 409 and "taken down already" in late.text
+    assert late.status_code == 409 and "already removed" in late.text
     # Sent twice it is one act.
     operator.send(hide, page="/admin", reason="again")
     assert len(list_done()) == 1

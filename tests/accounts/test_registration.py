@@ -173,7 +173,7 @@ def test_a_nonce_registers_once_whatever_the_clock_does(opened, clock, set_back)
     assert register(opened, body=body).status_code == 201
     again = register(opened, body=body)
     assert again.status_code == 422 and again.json["errors"][0]["field"] == "nonce"
-    assert "was used" in again.json["detail"]
+    assert "already used" in again.json["detail"]
 
 
 def test_a_refused_name_leaves_the_nonce_for_another_try(opened):
@@ -405,7 +405,7 @@ def test_the_operator_bans_all_bots_of_a_source_but_claimed_ones(opened, clock):
     held = Attachment.select().where(Attachment.detached_at.is_null())
     assert held.count() == 2
     assert (
-        "nothing was done"
+        "Nothing changed"
         in operator.get(operator.send(path, page=path, reason="again").headers["Location"]).text
     )
     clock.now += 1

@@ -147,7 +147,7 @@ def test_when_the_lead_is_removed_the_other_leads(service, browser, bot, trip, w
     watched.store(trip)
     watched.publish()
     asked = browser.get(f"/bots/{uid}/wallet/detach?wallet={A}").text
-    assert short(A) in asked and "takes its place" in asked and f'value="{A}"' in asked
+    assert short(A) in asked and "becomes the main one" in asked and f'value="{A}"' in asked
     browser.send(f"/bots/{uid}/wallet/detach", wallet=A)
     assert held(Bot.get()) == [B]
     watched.publish()

@@ -26,7 +26,7 @@ import models
 import storage
 from accounts import posts
 from bench._ports import find_port, wait_for
-from chain.rpc import Refused
+from chain import rpc
 from demo import cast, stage
 from demo.market import BY_SYMBOL, TOKENS, Market, price
 from demo.node import BadCall, Node
@@ -75,7 +75,7 @@ class AsOf:
         try:
             return self.chain.answer(method, params, self.at)
         except BadCall as error:
-            raise Refused(str(error)) from None
+            rpc._raise_error({"code": error.code}, {})
 
 
 @pytest.fixture(scope="module")

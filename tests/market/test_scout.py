@@ -617,7 +617,7 @@ def test_before_anything_was_asked_there_is_an_empty_market_that_says_so(db):
         == shown.show_market_health(NOW)["safety"]["state"]
         == "waiting"
     )
-    assert shown.explain_empty(NOW) == "the scout has not looked at the market yet"
+    assert shown.explain_empty(NOW) == "the scout has not checked the market yet"
 
 
 def test_an_empty_market_says_why(world):
@@ -957,9 +957,9 @@ def test_the_status_page_tells_how_much_of_a_budget_is_used(service, standing_cl
         details = json.dumps({"budgets": {"dexscreener": budget}})
         with storage.database.connection_context():
             jobs.note_job("scout", "ok", now, None, details)
-        _, _, page = service.get("/status").text.partition("What price services")
+        _, _, page = service.get("/status").text.partition("Requests to price providers")
         return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
     assert "DexScreener 129,600 518,400 25% never" in show({"heldBack": 0, "heldBackAt": None})
     told = show({"heldBack": 2, "heldBackAt": time.time_ns() // 1_000_000})
-    assert "25% 2 times, last" in told and "asked for in the next pass" in told
+    assert "25% 2 times, last" in told and "sends postponed requests" in told

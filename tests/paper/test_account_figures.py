@@ -183,14 +183,14 @@ def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
     tabs = ("", "?tab=trades", "?tab=record")
     page = " ".join(service.get(f"/traders/{account.uid}{tab}").text for tab in tabs)
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
-    assert f"Equity is 9.500 SOL: {MINUS}0.5000 SOL against holding the SOL it began with." in text
+    assert f"Equity is 9.500 SOL: {MINUS}0.5000 SOL compared with holding its starting SOL." in text
     # 1.5 of 11 SOL.
-    assert f"Below its highest so far: at most 13.64%, now {MINUS}1.500 SOL." in text
+    assert f"Below its peak: at most 13.64%, now {MINUS}1.500 SOL." in text
     assert page.count('class="picture') == 3 and "Results by token" in text
     marks = [page.count(one) for one in ('class="bought"', "circle class=", 'class="part"')]
     # A purchase, and the sale that closes apart from that of a part before it.
     assert marks == [1, 2, 1] and '<circle class="loss"' in page
-    assert "ringed ones sales of a part" in text and "Results by reason for leaving" in text
+    assert "ringed ones partial sales" in text and "Results by exit reason" in text
     assert re.search(r"virtual SOL, Nov 5,( 2026,)? 9:00 AM UTC to", text)
     # 2 of 11 SOL two hours ago, nothing since.
     assert "0% of the equity is in open positions; 9% on average." in text
@@ -204,7 +204,7 @@ def test_figures_of_a_doubted_record_are_withheld(service, account):
     assert service.get(f"/api/traders/{account.uid}").json["metrics"] is None
     tabs = ("", "?tab=trades", "?tab=record")
     page = " ".join(service.get(f"/traders/{account.uid}{tab}").text for tab in tabs)
-    assert "against holding" not in page and "Profit factor" not in page
+    assert "compared with holding" not in page and "Profit factor" not in page
 
 
 def test_marks_are_of_open_positions_too_and_of_each_close_once():

@@ -363,7 +363,9 @@ def test_combinations_are_candidates_and_bad_ones_are_refused(db):
 
 @pytest.mark.parametrize("settings", [[], ["bot=bot_4f1c"]])
 def test_copying_has_no_backtest(settings):
-    with pytest.raises(Problem, match="copy has no backtest; must be one of: momentum") as refused:
+    with pytest.raises(
+        Problem, match="copy can't be backtested; must be one of: momentum"
+    ) as refused:
         asked.find_candidates("copy", settings)
     assert refused.value.errors[0]["field"] == "family"
 

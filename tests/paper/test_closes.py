@@ -140,7 +140,7 @@ def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     assert answer.status_code == 200 and "simulated" in page and answer.text.count("<h1") == 1
     assert f"{MINUS}0.1460 SOL {MINUS}14.3% of what was spent" in page
     assert "Decided to buy AA for 1.000 SOL: the price rose 12% in 6 snapshots." in page
-    assert "held AA for 9 min and left: stop." in page
+    assert "held AA for 9 min and closed it: stop." in page
     # (1 + 0.02) SOL for 100 tokens, and (0.9 - 0.02) SOL for 100.
     assert "0.0102" in page and "0.0088" in page
     assert f"amm-cp/3, constants {MODEL_HASH}" in page
@@ -148,7 +148,7 @@ def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     # 2 x 0.0025 of 1.02 + 0.88 SOL.
     assert re.search(r"Pool fee paid 0\.2632 ?%", page)
     assert [answer.text.count(f'<circle class="{one}"') for one in ("unknown", "sold")] == [1, 1]
-    assert "The same as a table" in page
+    assert "Show as a table" in page
     assert "<script" not in re.sub(
         r'<script src="/static/[^"]+" defer blocking="render"></script>', "", answer.text
     )
@@ -210,7 +210,7 @@ def test_a_doubted_record_says_so_on_the_page(service, close):
     trader, shown = close
     accounts.open_review(trader, "a jump", NOW)
     page = service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}")
-    assert "counts nowhere" in page.text
+    assert "so this close doesn’t count" in page.text
 
 
 def test_unknown_closes_are_not_found(service, close):
@@ -226,7 +226,7 @@ def test_a_close_whose_prices_are_gone_is_still_told(service, close):
     trader, shown = close
     Snapshot.delete().execute()
     page = text_of(service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}"))
-    assert "Too few of the prices" in page and f"Net {MINUS}0.1460" in page
+    assert "Not enough recorded prices" in page and f"Net {MINUS}0.1460" in page
 
 
 # ---- the picture ---------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ def test_a_profile_says_what_a_follower_would_have_made(service):
     assert "in 41 of 58 sales, 83% of their cost" in tab
     assert "If others take your SOL out first: +8.0%." in tab
     assert "fewer than 10 sales can be followed" in tab
-    assert "31% of all gains are from one token, of 12" in tab
+    assert "one token (of 12) made 31% of all gains" in tab
     assert "a route of several pools 11" in tab
 
 
@@ -216,4 +216,4 @@ def test_a_profile_without_followers_has_no_tile(service):
     service.observe_results(address("w"), 5)
     assert "Copied right behind" not in service.get(f"/bots/{bot.bot.uid}").text
     tab = text_of(service.get(f"/bots/{bot.bot.uid}?tab=copying"))
-    assert "There is no answer: not worked out yet." in tab
+    assert "No result: not calculated yet." in tab

@@ -54,7 +54,7 @@ def test_a_link_works_once_and_looking_at_it_uses_nothing_up(service):
     assert browser.get("/admin").status_code == 200
     other = Browser(service)
     again = other.send("/admin/login", page="/admin/login", code=code)
-    assert again.status_code == 422 and "used before" in again.text
+    assert again.status_code == 422 and "already used" in again.text
     assert other.get("/admin").status_code == 403
     assert AdminLogin.select().count() == 0
 
@@ -195,13 +195,15 @@ def fill(service, count=1, name="Ada", body="words"):
 def test_every_page_is_whole_when_empty_and_when_full(service, operator):
     for path in PATHS:
         text = text_of(operator.get(f"/admin{path}"))
-        empty = "They are stored in" if path == "/backups" else "signed in" if not path else "None."
+        empty = (
+            "Backups are stored in" if path == "/backups" else "signed in" if not path else "None."
+        )
         assert path == "/acts" or empty in text, path
     made = fill(service, 2)
     for path in PATHS:
         assert operator.get(f"/admin{path}").status_code == 200, path
     page = text_of(operator.get(f"/admin/owners/{made.owner.uid}"))
-    assert "Hooks 1 5 MAX_HOOKS_PER_OWNER" in page and "Wallets 1 5 MAX_WALLETS" in page
+    assert "Webhooks 1 5 MAX_HOOKS_PER_OWNER" in page and "Wallets 1 5 MAX_WALLETS" in page
     assert "https://x.example/…" in page
     overview = text_of(operator.get("/admin"))
     assert "Leaves" in overview and "Free disk space" in overview and "signed in" in overview
@@ -312,7 +314,7 @@ def test_a_hook_that_is_off_stays_off_until_the_operator_wants_it(service, opera
         service.config, Bot.get(Bot.uid == bot).owner, "https://x.example/in", NOW, bots=[bot]
     ).hook.uid
     operator.send(f"/admin/hooks/{hook}/switch", page="/admin", reason="spam")
-    assert "switched off by the operator" in owner.get(f"/bots/{bot}/manage").text
+    assert "turned off by the operator" in owner.get(f"/bots/{bot}/manage").text
     owner.send(f"/hooks/{hook}/test")
     assert (Hook.get().state, Hook.get().ping) == ("off", False)
     answer = operator.send(f"/admin/hooks/{hook}/switch", page="/admin", reason="sorry", on="yes")
@@ -376,7 +378,7 @@ def test_one_backup_is_made_at_a_time(service, operator, monkeypatch):
     go, store = threading.Event(), backups.store_backup
     monkeypatch.setattr(backups, "store_backup", lambda *given: go.wait(60) and store(*given))
     operator.send("/admin/backups", page="/admin/backups")
-    assert "is being made." in operator.get("/admin/backups").text
+    assert "A backup is running." in operator.get("/admin/backups").text
     operator.send("/admin/backups", page="/admin/backups")
     assert "being made already" in operator.get("/admin/backups").text
     go.set()
@@ -403,4 +405,4 @@ def test_a_backup_that_cannot_be_made_is_said(service, operator, monkeypatch):
 def test_on_postgresql_its_own_tools_make_backups(service, operator):
     assert "pg_dump" in operator.get("/admin/backups").text
     operator.send("/admin/backups", page="/admin")
-    assert "Not begun" in operator.get("/admin/backups").text and list_done() == []
+    assert "Not started" in operator.get("/admin/backups").text and list_done() == []

@@ -52,10 +52,10 @@ def test_an_owner_plays_a_backtest_and_sees_what_came_of_it(service, waiting):
     assert sent.status_code == 302
     shown = browser.get(sent.headers["Location"]).text
     assert "simulated" in shown and "riseBps 600" in shown and "<svg" in shown
-    assert "it decides the same" in shown and "riseBps 600: random entries" in shown
-    assert ">The same as a table</summary>" in shown
+    assert "Look-ahead check passed" in shown and "riseBps 600: random entries" in shown
+    assert ">Show as a table</summary>" in shown
     assert "Equity went from 10.00 SOL to " in shown and "with riseBps 600; " in shown
-    assert "Holding SOL" in shown and "3x costs" in shown and "Nine in ten within" in shown
+    assert "Holding SOL" in shown and "3x costs" in shown and "90th percentile" in shown
     result = orjson.loads(browser.get(sent.headers["Location"] + ".json").data)
     assert result["closeCount"] == 1 and result["simulated"] is True
     table = list(csv.DictReader(io.StringIO(browser.get(sent.headers["Location"] + ".csv").text)))

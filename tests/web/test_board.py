@@ -207,7 +207,7 @@ def test_proven_ones_come_first_and_those_without_a_rank_last(service, ada):
         # Ada was not observed
         assert kinds == [(False, "proven")] * 3 + [(False, "claimed")] * 2 + [(True, "claimed")]
     page = service.get("/leaderboard").text
-    told = "Anyone can name a wallet; these owners have not proven theirs."
+    told = "Anyone can name a wallet; these owners haven’t proven theirs."
     assert page.index("Signed, two sales") < page.index(told) < page.index(">Named</bdi></a>")
 
 

@@ -423,7 +423,7 @@ def test_without_javascript(site, open_page):
     page.get_by_role("link", name="Manage").click()
     page.get_by_role("button", name="Revoke").click()
     page.get_by_role("button", name="Yes, revoke it").click()
-    page.get_by_text("The key is revoked.").wait_for()
+    page.get_by_text("Key revoked.").wait_for()
     assert site.get("/api/v1/me", key).status_code == 401
 
 

@@ -102,7 +102,7 @@ def test_lengths_are_those_that_are_checked(service):
     for name, stated in (
         ("eventId", "`eventId` (1 to 128 characters)"),
         ("body", "`body` has 1 to 4,000 characters"),
-        ("reason", "`reason` (to 4,000 characters)"),
+        ("reason", "`reason` (up to 4,000 characters)"),
         ("symbol", "`symbol` (1 to 32)"),
     ):
         longest = next(

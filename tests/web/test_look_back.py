@@ -143,7 +143,7 @@ def test_the_tab_filters_by_kind_and_by_token(service, bot, trades):
     assert shown(read(service, bot, f"&token={M}"))[:2] == [signature("t10"), signature("t8")]
     html = read(service, bot, "&kind=stake")
     assert not shown(html) and "No trades match." in html and 'value="stake" selected' in html
-    assert "No token with this ticker is known here" in read(service, bot, "&token=NOBODY")
+    assert "We don’t know a token with this ticker" in read(service, bot, "&token=NOBODY")
     assert service.get(f"/bots/{bot.bot.uid}?tab=trades&kind=gift").status_code == 400
 
 

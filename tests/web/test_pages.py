@@ -321,7 +321,7 @@ def test_a_choice_that_is_none_is_explained(service, bot):
         page = service.get(f"/?{query}")
         assert page.status_code == 422 and "from the list" in page.text
         assert "Hidden by the filter." not in page.text
-    assert "No post matches" in service.get(f"/?token={MINT}").text
+    assert "No posts match" in service.get(f"/?token={MINT}").text
 
 
 def test_a_cursor_of_another_list_is_explained(service, bot):
@@ -423,7 +423,7 @@ def test_results_say_since_when_they_count(service, observed):
     service.observe_span(WALLET, **standing)
     front = text_of(service.get("/"))
     assert "Top bots SOL, last 7 days, since connected" in front
-    whole = "Of all known history, after costs; not a balance."
+    whole = "All known history, after costs. Not a balance."
     assert whole in text_of(service.get(f"/bots/{observed.bot.uid}"))
     embedded = text_of(service.get(f"/embed/bots/{observed.bot.uid}"))
     assert "Realized PnL, all known history, from 1 sale −0.2500 SOL" in embedded
@@ -541,7 +541,7 @@ def test_pages_and_health_agree_on_the_status(service, monkeypatch, broken, said
 
 def test_a_feed_that_finds_nothing_leads_on_in_a_sentence(service, bot):
     publish(service, bot, "e")
-    assert "No post matches. Show the whole feed ." in text_of(service.get("/?label=pending"))
+    assert "No posts match. Show the whole feed ." in text_of(service.get("/?label=pending"))
     assert "or show the whole feed" in text_of(service.get("/?token=NONE"))
 
 

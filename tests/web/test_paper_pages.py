@@ -120,7 +120,7 @@ def test_strategies_without_a_close_are_an_empty_state(service):
     page = service.get("/strategies").text
     assert "Nothing to compare yet" in page
     # What is known of real fills is told all the same.
-    assert "Simulated against real fills" in page
+    assert "Simulated and real fills" in page
     assert page.count("<table") == 1 and "left out" in page
     closed(make_trader(service), 1, SOL)
     page = service.get("/strategies").text

@@ -199,7 +199,7 @@ def test_a_trade_tells_its_result_in_its_currency(service, bot):
     assert " · +2.500 USDC (+25.0%) · " in facts.write_trade(trades["trade_sold"])
     page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=trades"))
     assert "Result in USDC: +2.5 USDC." in page
-    assert "was paid for in another currency, so it has a result in neither" in page
+    assert "was paid for in another currency, so it has no result in either" in page
 
 
 @pytest.mark.parametrize("symbol", ["SOL", "USDC"])
@@ -269,7 +269,7 @@ def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
     assert "Realized PnL, USDC" in text and "+1.50" in text and "worst case" in text
     assert '<option value="USDC" selected>USDC</option>' in quoted.text
     empty = text_of(service.get("/leaderboard?currency=PYUSD"))
-    assert "No bot of this list has traded in PYUSD yet. Results in SOL , or connect a bot" in empty
+    assert "No bot on this list has traded in PYUSD yet. Results in SOL , or connect a bot" in empty
     narrow = service.get("/leaderboard?currency=PYUSD&window=24h")
     assert "All time , results in SOL" in text_of(narrow)
     assert (

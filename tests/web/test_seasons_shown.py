@@ -127,10 +127,10 @@ def test_an_owner_joins_on_the_page_that_manages_the_bot(service, cup):
     _, uid, *_ = browser.create("Nell")
     page = f"/bots/{uid}/manage"
     assert ">Join<" in browser.get(page).text
-    for told in ("Joined.", "already takes part"):
+    for told in ("Joined.", "already taking part"):
         sent = browser.send(f"/bots/{uid}/seasons", page=page, season=cup.uid)
         assert sent.status_code == 302 and told in browser.get(page).text
-    assert "This bot takes part" in browser.get(page).text
+    assert "This bot is taking part" in browser.get(page).text
     missing = browser.send(f"/bots/{uid}/seasons", page=page, season="season_x")
     assert missing.status_code == 404
     other = Browser(service)

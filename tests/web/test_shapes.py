@@ -130,7 +130,7 @@ def list_answers(show):  # noqa: F811
         if operation.method != "get" or operation.answer is None:
             continue
         nouns = [
-            one["description"].removeprefix("id of the ")
+            one["description"].removeprefix("ID of the ")
             for one in operation.parameters
             if one["in"] == "path"
         ]

@@ -160,7 +160,7 @@ def test_a_form_sent_twice_makes_one_influencer(browser):
         and again.location == f"/bots/{uid}/manage"
         and Bot.select().count() == 1
     )
-    assert "was created when you first sent the form" in browser.get(again.location).text
+    assert "You already created this bot with this form" in browser.get(again.location).text
 
 
 def test_a_second_influencer_joins_the_same_account(browser, nell):
@@ -404,7 +404,7 @@ def test_a_recovery_code_opens_once_signs_others_out_and_is_replaced(service, br
     refused = late.send("/recover", code=code)
     assert (
         refused.status_code == 422
-        and "used before" in errors_of(refused)["code"]
+        and "already used" in errors_of(refused)["code"]
         and code not in refused.text
     )
     assert late.send("/recover", code=new).status_code == 200
@@ -617,7 +617,7 @@ def test_a_revoked_key_is_not_rotated(browser, nell):
     key = Key.get()
     browser.send(f"/keys/{key.uid}/revoke")
     done = browser.get(f"/bots/{nell}/manage").text
-    assert '<p class="notice message" role="status">The key is revoked.' in done
+    assert '<p class="notice message" role="status">Key revoked.' in done
     assert browser.send(f"/keys/{key.uid}/rotate").status_code == 302 and Key.select().count() == 1
     refused = browser.get(f"/bots/{nell}/manage").text
     # What failed does not look like what was done.
@@ -732,7 +732,7 @@ def test_a_retired_influencer_keeps_its_page_and_nothing_else(service, browser):
         browser.send(f"/bots/{uid}/posts", body="More", draft="x").status_code == 409
         and browser.send(f"/bots/{uid}/keys").status_code == 409
     )
-    assert "Nothing left to manage" in browser.get(f"/bots/{uid}/manage").text
+    assert "A retired bot can’t be managed" in browser.get(f"/bots/{uid}/manage").text
 
 
 # ---- proof of ownership --------------------------------------------------------------------------
@@ -799,7 +799,7 @@ def test_a_wrong_signature_proves_nothing_and_may_be_tried_again(browser, owned)
     wrong = prove(browser, uid, text, SigningKey(b"x" * 32))
     assert (
         wrong.status_code == 422
-        and "not this wallet" in errors_of(wrong)["signature"]
+        and "isn’t this wallet" in errors_of(wrong)["signature"]
         and wallets.find_attachment(Bot.get()).ownership == "claimed"
     )
     assert (
@@ -853,16 +853,16 @@ def test_an_owner_sees_how_each_bot_is_doing(service, browser, nell):
     """A wallet that is loading, then one without a post for a week, then a healthy one."""
     browser.send(f"/bots/{nell}/wallet", wallet=PROVABLE)
     page = browser.get("/connect").text
-    assert "loading its history" in page and "Prove this wallet" in page
+    assert "loading history" in page and "Prove this wallet" in page
     coverage = {**NOT_POLLED, "state": "complete", "receipts": 3, "note": None}
     coverage |= {"checkedAt": "2026-11-05T12:00:00Z"}
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
-    assert "silent: no post for a week" in browser.get("/connect").text
+    assert "silent: no posts for a week" in browser.get("/connect").text
     browser.send(f"/bots/{nell}/posts", body="Here.", draft="d1")
     assert "healthy" in browser.get("/connect").text
     coverage["gaps"] = [{"fromSlot": 1, "toSlot": 2, "reason": "missing"}]
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
-    assert "a part of its history is missing" in browser.get("/connect").text
+    assert "part of its history is missing" in browser.get("/connect").text
 
 
 def test_a_claimed_wallet_is_to_be_proven_first(browser, nell):

@@ -440,10 +440,10 @@ def test_a_post_about_unexplained_value_says_so(service, bot, key):
 
 
 def test_the_status_page_names_books_that_do_not_close(service, bot):
-    assert "do not add up" not in text_of(service.get("/status"))
+    assert "don’t balance" not in text_of(service.get("/status"))
     Wallet.update(imbalance=-7).execute()
     page = text_of(service.get("/status"))
-    assert "The books of 1 wallet do not add up to the lamport" in page
+    assert "The books of 1 wallet don’t balance to the last lamport" in page
     assert f"{W} by −0.000000007 SOL." in page
     Wallet.update(quote_imbalance=orjson.dumps({QUOTES[0].mint: -1_500_000}).decode()).execute()
     assert f"{W} by −0.000000007 SOL and −1.5 USDC." in text_of(service.get("/status"))

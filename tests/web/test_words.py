@@ -55,7 +55,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
             {"state": "partial", "gaps": [{}]},
             (
                 "240 transactions of this wallet are known, but not its whole history. 1 stretch of"
-                " it could not be found yet; sales after a gap get no result until it is filled."
+                " it couldn’t be found yet; sales after a gap get no result until it is filled."
                 " Last checked 2 minutes ago."
             ),
         ),
@@ -78,7 +78,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
             {"state": "partial", "gaps": [{}], "wallet": "AAAABBBBCCCC"},
             (
                 "240 transactions of AAAA…CCCC are known, but not its whole history. 1 stretch of"
-                " it could not be found yet; sales after a gap get no result until it is filled."
+                " it couldn’t be found yet; sales after a gap get no result until it is filled."
                 " Last checked 2 minutes ago."
             ),
         ),

@@ -91,7 +91,7 @@ def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
     known = shape.__annotations__
     names = set(text.split(","))
     if not names.issubset(known):
-        raise refuse("fields", f"must be some of these, comma-separated: {', '.join(known)}")
+        raise refuse("fields", f"must be a comma-separated list of any of: {', '.join(known)}")
     return tuple(name for name in known if name in names)
 
 

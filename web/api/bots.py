@@ -90,8 +90,8 @@ class Owner(TypedDict):
 
     influencers: Annotated[int, described("bots that were created")]
     retired: int
-    walletsTried: Annotated[int, described("wallets that any of them ever held")]
-    walletsDetached: Annotated[int, described("of these, disconnected")]
+    walletsTried: Annotated[int, described("wallets ever connected to them")]
+    walletsDetached: Annotated[int, described("of these, now disconnected")]
     realizedLamportsOfAll: Annotated[
         Whole | None,
         described(
@@ -135,7 +135,7 @@ class Bot(TypedDict):
         Literal["held_by_another", "damaged"] | None,
         described(
             "held_by_another: another bot held the wallet first, so only what came after is shown;"
-            " damaged: what was stored can't be read until the next poll"
+            " damaged: stored data is unreadable until the next poll"
         ),
     ]
     record: Annotated[
@@ -165,14 +165,14 @@ Reason = Annotated[
 class BotDetail(Bot):
     """A bot with its latest trades and posts, and what it holds."""
 
-    latestTrades: Annotated[NotRequired[list[Trade]], described("20; left out with trades=0")]
-    feed: Annotated[NotRequired[list[Post]], described("20; left out with feed=0")]
+    latestTrades: Annotated[NotRequired[list[Trade]], described("20; omitted with trades=0")]
+    feed: Annotated[NotRequired[list[Post]], described("20; omitted with feed=0")]
     openPositions: list[Position] | None
     openPositionsReason: Annotated[Literal["damaged"] | None, described("why there is none")]
     risk: Annotated[Risk | None, described("of all known history, in SOL")]
     riskReason: Reason
     tokens: Annotated[
-        list[TokenResult] | None, described("20 that moved the results most; null with the risk")
+        list[TokenResult] | None, described("20 with the largest effect; null if risk is null")
     ]
     daily: Annotated[list[DayResult], described("the latest 90 days with trades in SOL")]
     reconciliation: Reconciliation | None
@@ -185,14 +185,14 @@ class BotDetail(Bot):
         described(
             "one_token: more than 80% of a gain is one token's; flat_round_trips: at least 10 pairs"
             " of a purchase and a sale of a token within a minute that net no more than their fees;"
-            " they change no rank"
+            " they don't affect the rank"
         ),
     ]
     formerWallets: list[Address]
-    autoPost: Annotated[bool, described("this instance posts about its later trades by itself")]
+    autoPost: Annotated[bool, described("this instance automatically posts about its later trades")]
     provable: Annotated[
         bool | None,
-        described("false: a program derived the address, so no key can sign; null without one"),
+        described("false: the address belongs to a program, so no key can sign; null without one"),
     ]
 
 

@@ -52,7 +52,7 @@ class CopySize(TypedDict):
         Literal["too_few_sales", "too_few_tokens", "not_representative", "not_worked_out"] | None,
         described(
             "why there is no return: fewer than 10 sales or 3 tokens used, less than half of the"
-            " cost covered, or the job hasn't worked it out yet"
+            " cost covered, or not calculated yet"
         ),
     ]
 

@@ -62,9 +62,9 @@ class WalletNote(TypedDict):
 
     wallet: Address
     lagSeconds: NotRequired[
-        Annotated[int | None, described("since it was polled; null while it never was")]
+        Annotated[int | None, described("since its last poll; null before the first")]
     ]
-    pending: NotRequired[Annotated[int, described("transactions not read yet")]]
+    pending: NotRequired[Annotated[int, described("transactions not fetched yet")]]
     signature: NotRequired[Signature]
     slot: NotRequired[int]
     reason: NotRequired[str]
@@ -94,10 +94,10 @@ class ObserverHealth(JobHealth):
     """The job that observes wallets, and its backlog."""
 
     wallets: int
-    lagSeconds: Annotated[int | None, described("of the wallet polled longest ago")]
+    lagSeconds: Annotated[int | None, described("of the least recently polled wallet")]
     pending: int
     byWallet: Annotated[
-        list[WalletNote], described("the ones polled longest ago: lagSeconds, pending")
+        list[WalletNote], described("the least recently polled: lagSeconds, pending")
     ]
     damagedCoverage: Annotated[
         list[Address],
@@ -105,7 +105,7 @@ class ObserverHealth(JobHealth):
     ]
     refused: Annotated[
         list[WalletNote],
-        described("transactions nothing could be derived from: signature, slot, reason"),
+        described("transactions that couldn't be interpreted: signature, slot, reason"),
     ]
     nearLimit: Annotated[
         list[WalletNote],
@@ -122,13 +122,13 @@ class ObserverHealth(JobHealth):
     differences: Annotated[
         list[WalletNote],
         described(
-            "wallets whose books don't close although nothing is missing: differenceLamports,"
+            "wallets whose books don't balance although nothing is missing: differenceLamports,"
             " byCurrency. Please report this bug"
         ),
     ]
     walletsWithDifference: int
     requestsLastMinute: Annotated[
-        int | None, described("that nodes were asked; null before the first pass")
+        int | None, described("requests to nodes; null before the first pass")
     ]
     endpoints: int | None
     resting: Annotated[
@@ -152,8 +152,8 @@ class DatabaseHealth(TypedDict):
     """The database: its version and journal mode."""
 
     ok: bool
-    sqlite: NotRequired[Annotated[str, described("the version, where it is SQLite")]]
-    postgresql: NotRequired[Annotated[str | None, described("the version, where it is PostgreSQL")]]
+    sqlite: NotRequired[Annotated[str, described("the version, if it's SQLite")]]
+    postgresql: NotRequired[Annotated[str | None, described("the version, if it's PostgreSQL")]]
     journal: str | None
     writable: Annotated[
         bool,
@@ -161,21 +161,21 @@ class DatabaseHealth(TypedDict):
             "false if writes fail: the disk is full, or another process keeps the database locked"
         ),
     ]
-    problem: Annotated[str | None, described("why it is not writable, in a sentence")]
+    problem: Annotated[str | None, described("why it isn't writable")]
 
 
 class Health(TypedDict):
-    """Whether this instance serves, and the state of its jobs (omitted while it is down)."""
+    """Status of this instance and of its jobs (omitted while it is down)."""
 
     status: Literal["ok", "degraded", "down"]
-    mode: Annotated[Literal["simulated"], described("of the engine: it never trades")]
-    simulated: Annotated[bool, described("always true: nothing here was traded")]
+    mode: Annotated[Literal["simulated"], described("of the engine, which never trades real funds")]
+    simulated: Annotated[bool, described("always true: no real trades")]
     engine: NotRequired[Annotated[JobHealth, described("as strategyEngine")]]
-    strategyEngine: NotRequired[Annotated[JobHealth, described("the job that plays paper mode")]]
+    strategyEngine: NotRequired[Annotated[JobHealth, described("the job that runs paper mode")]]
     walletObserver: NotRequired[
         Annotated[ObserverHealth, described("the job that observes wallets")]
     ]
-    scout: NotRequired[Annotated[ScoutHealth, described("the job that looks at the market")]]
+    scout: NotRequired[Annotated[ScoutHealth, described("the job that checks the market")]]
     database: DatabaseHealth
     allowanceOk: Annotated[
         bool, described("requests can be counted; if not, no keyed request is served")

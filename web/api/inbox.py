@@ -82,7 +82,7 @@ def take_message(key: str) -> Response:
 def make_message(value: dict[str, Any], uid: str, key_uid: str) -> dict[str, Any]:
     row = queries.find_post(uid)
     if row is None:
-        raise Problem("not_found", "the post is stored, and its account was deleted meanwhile")
+        raise Problem("not_found", "the post was stored, but its account has since been deleted")
     message = discord.show_message(value, row.uid, row.bot, row.bot_name, key_uid, row.created_at)
     return {**message, "post": show_posts([row])[0]}
 

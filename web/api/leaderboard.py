@@ -86,7 +86,7 @@ class LeaderboardEntry(TypedDict):
         Ownership | None, described("proven and claimed wallets are ranked apart, each from 1")
     ]
     coverage: Coverage
-    retiredAt: Annotated[Time | None, described("retired bots stay on the boards of their time")]
+    retiredAt: Annotated[Time | None, described("retired bots stay on boards of their time")]
     record: Record
     currency: Currency
     realizedLamports: Whole | None
@@ -104,7 +104,7 @@ class LeaderboardEntry(TypedDict):
     unmatchedSells: int | None
     costLeftLamports: Annotated[Whole | None, described("known cost of tokens moved out unsold")]
     worstCaseLamports: Annotated[Whole | None, described("as in Results")]
-    maxDrawdownLamports: Annotated[Whole | None, described("from the window's first hour on")]
+    maxDrawdownLamports: Annotated[Whole | None, described("since the window's first hour")]
     signs: Annotated[list[Sign], described("as in BotDetail")]
     realizedRaw: NotRequired[Whole | None]
     realized: NotRequired[Exact | None]

@@ -87,7 +87,7 @@ class FeedHealth(TypedDict):
     ageSeconds: Annotated[int | None, described("since the last success")]
     lastAttemptAt: Time | None
     lastError: str | None
-    droppedRows: Annotated[int, described("unreadable rows of the last answers, left out")]
+    droppedRows: Annotated[int, described("unreadable rows skipped in the latest responses")]
     feeds: NotRequired[
         Annotated[dict[str, "FeedHealth"], described("discovery only: by request and provider")]
     ]
@@ -313,7 +313,7 @@ def explain_empty(now_ms: int) -> str:
     if discovery["lastError"]:
         return f"the scout has found nothing yet; {discovery['lastError']}"
     return (
-        "the scout has not looked at the market yet"
+        "the scout has not checked the market yet"
         if discovery["state"] == "waiting"
         else "the scout has found nothing yet"
     )

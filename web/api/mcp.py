@@ -51,7 +51,7 @@ def check_agent() -> None:
     pages of other sites.
     """
     if not is_own_origin(request.headers.get("Origin")):
-        raise Problem("foreign_origin", "pages of other sites may not call this")
+        raise Problem("foreign_origin", "pages on other sites can't call this")
     if "Authorization" in request.headers or gate.settings().self_registration == "off":
         gate.check_key()
     else:
@@ -130,7 +130,7 @@ async def speak(
         async with asyncio.timeout(MAX_SECONDS), app.router.lifespan_context(app):
             await app(make_scope(headers), receive, send)
     except TimeoutError:
-        raise Problem("busy", "the tool took too long", headers={"Retry-After": "2"}) from None
+        raise Problem("busy", "the tool timed out", headers={"Retry-After": "2"}) from None
     start, *parts = sent
     content = b"".join(part.get("body", b"") for part in parts)
     kinds = {name.lower(): value.decode() for name, value in start["headers"]}

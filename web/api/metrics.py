@@ -40,23 +40,23 @@ class StatusCount(NamedTuple):
 COUNTS = (
     ("bots", "Bots that are not retired", "FROM bot WHERE retired_at IS NULL"),
     ("traders", "Paper traders that are not retired", "FROM trader WHERE retired_at IS NULL"),
-    ("wallets_in_trouble", "Observed wallets whose last pass met trouble of their own", IN_TROUBLE),
-    ("trades", "Receipts booked, of every kind", "FROM trade"),
+    ("wallets_in_trouble", "Observed wallets whose last pass had a problem", IN_TROUBLE),
+    ("trades", "Receipts processed, of every kind", "FROM trade"),
     ("receipts", "Receipts stored", "FROM receipt"),
     (
         "receipts_pending",
-        "Receipts listed and not stored yet",
+        "Receipts listed but not stored yet",
         "FROM sighting WHERE state = 'pending'",
     ),
     (
         "receipts_refused",
-        "Pending receipts of which no endpoint gave a usable one",
+        "Pending receipts that no endpoint returned in usable form",
         "FROM sighting WHERE state = 'pending' AND problem IS NOT NULL",
     ),
     ("tokens", "Tokens the scout tracks", "FROM token WHERE tracked_at IS NOT NULL"),
     (
         "reviews_open",
-        "Records of paper mode under review",
+        "Paper mode records under review",
         "FROM review WHERE state = 'under_review'",
     ),
 )
@@ -100,13 +100,13 @@ class Instance(Collector):
         for name, text, counted in COUNTS:
             yield number(name, text, select_value(f"SELECT COUNT(*) {counted}"))
         observed = select_value(f"SELECT {COUNT_HELD}")
-        yield number("wallets", "Wallets that are observed now", observed)
+        yield number("wallets", "Currently observed wallets", observed)
         # PostgreSQL's version is known after the first query.
         info = ((VERSION, database.version()), 1)
-        yield gauge("info", "Always 1; the labels tell", [info], ("version", database.engine))
+        yield gauge("info", "Always 1; see the labels", [info], ("version", database.engine))
         yield gauge(
             "posts",
-            "Posts of wallet mode by what observation made of them",
+            "Posts by bots, by verification status",
             [((row.status,), row.posts) for row in select(StatusCount, POSTS)],
             ("verification",),
         )
@@ -114,9 +114,7 @@ class Instance(Collector):
         oldest = select_value(OLDEST_POLL, (IS_PROGRAM,))
         if oldest is not None:
             lag = max(0, self.now - oldest / 1000)
-            yield number(
-                "observer_lag_seconds", "Since the wallet that waits longest was polled", lag
-            )
+            yield number("observer_lag_seconds", "Seconds since the oldest poll", lag)
         yield from self._collect_disk()
         yield from self._collect_refusals()
 
@@ -132,7 +130,7 @@ class Instance(Collector):
         running = [job for job in jobs if states[job.name] != "off"]
         yield gauge(
             "job_state",
-            "1 for the state a background job is in",
+            "1 for the current state of a background job",
             [
                 ((name, one), int(one == state))
                 for name, state in states.items()
@@ -142,13 +140,13 @@ class Instance(Collector):
         )
         yield gauge(
             "job_heartbeat_timestamp_seconds",
-            "When a job last ended a run, Unix time",
+            "When a job last finished a run, Unix time",
             [((job.name,), job.heartbeat_at / 1000) for job in running if job.heartbeat_at],
             ("task",),
         )
         yield gauge(
             "job_success_timestamp_seconds",
-            "When a job last went well, Unix time",
+            "When a job last succeeded, Unix time",
             [((job.name,), job.last_success_at / 1000) for job in running if job.last_success_at],
             ("task",),
         )
@@ -156,31 +154,31 @@ class Instance(Collector):
     def _collect_disk(self) -> Iterator[Metric]:
         sizes = [((name,), size) for name, size in database.list_sizes()]
         yield gauge(
-            "database_bytes", "Size of the database and of its write-ahead log", sizes, ("file",)
+            "database_bytes", "Size of the database and its write-ahead log", sizes, ("file",)
         )
         free = find_free(self.config.data_dir)
         if free is not None:
-            yield number("disk_free_bytes", "Free on the disk of DATA_DIR", free)
+            yield number("disk_free_bytes", "Free space on the disk of DATA_DIR", free)
         yield number(
             "database_writable",
-            "0 where the last write failed or one would",
+            "0 if the last write failed or a write would fail",
             int(database.find_trouble() is None),
         )
 
     def _collect_refusals(self) -> Iterator[Metric]:
         yield number(
             "allowance_ok",
-            "0 where no request can be counted, so that the keyed interface is busy",
+            "0 if requests can't be counted, so keyed requests are refused as busy",
             int(self.is_counting),
         )
         yield number(
             "connections_closed",
-            "Connections closed since the start, for an address that had too many",
+            "Connections closed since the start because their address had too many",
             self.crowded_out,
         )
         refused = CounterMetricFamily(
             "candor_busy_answers",
-            "Answers `busy` of one process by what was in the way",
+            "`busy` responses of one process, by reason",
             labels=("reason", "process"),
         )
         for reason in TROUBLES:

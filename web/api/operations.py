@@ -37,28 +37,28 @@ LIMIT = {
     "name": "limit",
     "in": "query",
     "schema": {"type": "integer", "minimum": 1, "default": 20},
-    "description": "rows of a page; above 100 counts as 100",
+    "description": "rows per page; values over 100 count as 100",
 }
 CURSOR = {
     "name": "cursor",
     "in": "query",
     "schema": {"type": "string"},
-    "description": "nextCursor of the page before",
+    "description": "nextCursor of the previous page",
 }
 SINCE = {
     "name": "since",
     "in": "query",
     "schema": {"type": "string"},
     "description": (
-        "newestCursor of any answer, or the id of a stream event: what arrived later, in order."
-        " Pass each answer's newestCursor to the next request. Not together with cursor"
+        "newestCursor of any response, or the ID of a stream event; returns newer entries in order."
+        " Pass each response's newestCursor to the next request. Can't be combined with cursor"
     ),
 }
 LAST_EVENT_ID = {
     "name": "Last-Event-ID",
     "in": "header",
     "schema": {"type": "string"},
-    "description": "id of the last event received; the stream resumes after it. Overrides since",
+    "description": "ID of the last event received; the stream resumes after it. Overrides since",
 }
 
 
@@ -96,7 +96,7 @@ def identifier(noun: str) -> Json:
         "in": "path",
         "required": True,
         "schema": {"type": "string"},
-        "description": f"id of the {noun}",
+        "description": f"ID of the {noun}",
     }
 
 
@@ -111,27 +111,27 @@ SORT = query(
 WINDOW = query(
     "window",
     {"type": "string", "enum": list(WINDOWS), "default": "all"},
-    "of how long; it begins at a full hour",
+    "length of the period, which starts on the hour",
 )
 RECORD = query(
     "record",
     {"type": "string", "enum": list(RECORDS), "default": RECORDS[0]},
-    "forward: since the bot connected its wallets; all: everything known about them",
+    "forward: since the bot connected its wallets; all: their entire known history",
 )
 CURRENCY = query(
     "currency",
     {"type": "string", "default": "SOL"},
-    "paid in this, never converted: SOL, USDC, USDT, PYUSD, USD1 or what the operator added",
+    "currency paid, never converted: SOL, USDC, USDT, PYUSD, USD1 or one the operator added",
 )
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
-BOT = query("botId", {"type": "string", "minLength": 1}, "of this bot")
-OWNERSHIP = query("ownership", {"type": "string", "enum": list(OWNERSHIPS)}, "of such wallets only")
+BOT = query("botId", {"type": "string", "minLength": 1}, "only this bot")
+OWNERSHIP = query("ownership", {"type": "string", "enum": list(OWNERSHIPS)}, "only such wallets")
 OF_BODIES = ("invalid_json", "body_too_large", "unsupported_media_type", "validation_failed")
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "schema": {"type": "string", "minLength": 1, "maxLength": 128},
-    "description": "instead of eventId in the body",
+    "description": "alternative to eventId in the body",
 }
 BOT_ID, TRADER_ID = identifier("bot"), identifier("trader")
 # Shared by several operations, by their names in the document.
@@ -155,7 +155,7 @@ OPERATIONS = [
         "/api/v1/bots/challenge",
         "getChallenge",
         "Influencers",
-        "Get the text with which a wallet registers a bot",
+        "Get the text that a wallet signs to register a bot",
         registration.Challenge,
         refusals=("registration_closed", *OF_BODIES),
         description="For agents without a key, if SELF_REGISTRATION is on.",
@@ -175,8 +175,8 @@ OPERATIONS = [
             *("wallet_taken", "bot_retired"),
         ),
         description=(
-            "201, or 200 if this wallet registered a bot that nobody has claimed: the bot as it is,"
-            " a new key in place of the old one, and a new link."
+            "201, or 200 if this wallet already registered a bot that isn't claimed yet: the same"
+            " bot, with a new key that replaces the old one and a new link."
         ),
         body=RegistrationBody,
         keyed=False,
@@ -194,13 +194,13 @@ OPERATIONS = [
             query("feed", FLAG, "0 leaves out feed"),
         ),
         ("not_found", "invalid_parameter"),
-        description="The 20 newest trades and posts; /trades and /feed have older ones.",
+        description="Includes the 20 newest trades and posts; /trades and /feed have older ones.",
     ),
     Operation(
         "/api/v1/bots/{id}/positions",
         "listPositions",
         "Influencers",
-        "What a bot holds, by mint",
+        "A bot's token holdings, by mint",
         Page,
         (BOT_ID, LIMIT, CURSOR),
         ("not_found", *OF_LISTS),
@@ -210,33 +210,33 @@ OPERATIONS = [
         "/api/v1/bots/{id}/tokens",
         "listTokens",
         "Influencers",
-        "What a bot's sales of each token earned, the best first",
+        "A bot's results by token, best first",
         Page,
         (BOT_ID, LIMIT, CURSOR),
         ("not_found", *OF_LISTS),
-        description="All tokens with a result in SOL.",
+        description="Lists all tokens with a result in SOL.",
         rows=TokenResult,
     ),
     Operation(
         "/api/v1/bots/{id}/daily",
         "listDays",
         "Influencers",
-        "What a bot did by the day, newest first",
+        "A bot's daily results, newest first",
         Page,
         (BOT_ID, CURRENCY, LIMIT, CURSOR),
         ("not_found", *OF_LISTS),
-        description="UTC days with trades in one currency, SOL by default.",
+        description="Lists UTC days with trades in one currency, SOL by default.",
         rows=bots.DayResult,
     ),
     Operation(
         "/api/v1/bots/{id}/copying",
         "getCopying",
         "Influencers",
-        "What a follower right behind a bot would have got",
+        "What copying a bot right behind its trades would have returned",
         copying.Copying,
         (BOT_ID,),
         ("not_found", "invalid_parameter"),
-        description="For three sizes of a purchase; computed after new sales.",
+        description="For three purchase sizes; recalculated after new sales.",
     ),
     Operation(
         "/api/v1/feed",
@@ -247,7 +247,7 @@ OPERATIONS = [
         (
             BOT,
             MINT,
-            query("label", {"type": "string", "enum": list(POST_STATUSES)}, "of this status"),
+            query("label", {"type": "string", "enum": list(POST_STATUSES)}, "only this status"),
             LIMIT,
             CURSOR,
             SINCE,
@@ -259,8 +259,8 @@ OPERATIONS = [
         "/api/v1/stream",
         "streamEvents",
         "Posts",
-        "What arrives, as server-sent events: `hello` (`{}`), then `post`, `trade` and"
-        " `verification` (a post whose verification changed); their ids are positions for since",
+        "Stream new entries as server-sent events: `hello` (`{}`), then `post`, `trade` and"
+        " `verification` (a post whose verification changed); event IDs work as since",
         None,
         (SINCE, LAST_EVENT_ID),
         OF_LISTS,
@@ -282,7 +282,7 @@ OPERATIONS = [
         "/api/v1/posts",
         "publishPost",
         "Posts",
-        "Publish a post; an identical retry answers 200 and the same post",
+        "Publish a post; an identical retry returns 200 and the same post",
         posts.Post,
         (IDEMPOTENCY_KEY,),
         (
@@ -306,17 +306,17 @@ OPERATIONS = [
         "Finalized wallet activity, newest first",
         trades.TradePage,
         (
-            query("wallet", ADDRESS, "of this wallet"),
+            query("wallet", ADDRESS, "only this wallet"),
             BOT,
             MINT,
             query(
                 "kind",
                 {"type": "string"},
-                f"one kind of Trade or several, comma-separated; {EVERY_TRADE}: buys, sells, swaps"
-                " and round trips. With a kind or currency a page looks at"
+                f"one or more kinds of Trade, comma-separated; {EVERY_TRADE}: buys, sells, swaps"
+                " and round trips. With a kind or currency, a page searches"
                 f" {MAX_LOOK_BACK:,} trades of each wallet, so it may have fewer rows than `limit`"
-                " and still a `nextCursor`; with `since` it is done once `newestCursor` stays the"
-                " same",
+                " and still have a `nextCursor`; with `since`, you're done once `newestCursor`"
+                " stays the same",
             ),
             CURRENCY,
             LIMIT,
@@ -324,7 +324,7 @@ OPERATIONS = [
             SINCE,
         ),
         OF_LISTS,
-        description="Raw token quantities, what changed in SOL, and matched realized results.",
+        description="Raw token amounts, SOL changes, and matched realized PnL.",
     ),
     Operation(
         "/api/v1/activity",
@@ -339,12 +339,12 @@ OPERATIONS = [
         "/api/v1/leaderboard",
         "getLeaderboard",
         "Trades",
-        "The best by matched realized result, volume or observed trades",
+        "Bots ranked by realized PnL, return, win rate, volume or trades",
         leaderboard.Leaderboard,
         (RECORD, SORT, WINDOW, OWNERSHIP, CURRENCY, LIMIT),
         ("invalid_parameter",),
         description=(
-            "`limit` rows in all. A rank needs three sales with a result in that record and window."
+            "Returns at most `limit` rows. A rank needs three sales with a result in the window."
         ),
     ),
     Operation(
@@ -384,14 +384,14 @@ OPERATIONS = [
         market.MarketList,
         (LIMIT, CURSOR),
         OF_LISTS,
-        description="From the scout's cache, newest discovery first; causes no request elsewhere.",
+        description="From the scout's cache, newest first; never triggers outside requests.",
         rows=market.MarketEntry,
     ),
     Operation(
         "/api/v1/search",
         "search",
         "Search",
-        "Bots, paper traders, tokens, trades and posts that a query names",
+        "Search bots, paper traders, tokens, trades and posts",
         Page,
         (
             query("q", {"type": "string", "minLength": 1, "maxLength": 200}, "the query", True),
@@ -401,7 +401,7 @@ OPERATIONS = [
         OF_LISTS,
         description=(
             "Bots by name, handle or wallet address; tokens by ticker, name or address; trades by"
-            " signature; posts by whole words, all of which they hold. Posts are last, newest"
+            " signature; posts that contain all the words. Posts are listed last, newest"
             " first."
         ),
         rows=search.SearchHit,
@@ -410,7 +410,7 @@ OPERATIONS = [
         "/api/v1/me",
         "getMe",
         "Account",
-        "The key that is asking and what is left of its allowance; costs nothing",
+        "The key of this request and its remaining rate limit; not counted",
         me.Me,
     ),
     Operation(
@@ -426,7 +426,7 @@ OPERATIONS = [
         "/api/traders/{id}",
         "getTrader",
         "Paper mode",
-        "One of them with diary, positions, closes, posts and brain (simulated)",
+        "One paper trader with diary, positions, closes, posts and brain (simulated)",
         paper.TraderDetail,
         (TRADER_ID,),
         ("not_found",),
@@ -441,7 +441,7 @@ OPERATIONS = [
             ClosesPage if rows is paper.PaperClose else PaperPage,
             (TRADER_ID, LIMIT, CURSOR),
             ("not_found", *OF_LISTS),
-            description="The detail has the latest 20 of them.",
+            description="getTrader includes the latest 20.",
             keyed=False,
             rows=rows,
         )
@@ -475,18 +475,18 @@ OPERATIONS = [
         "/api/strategies",
         "compareStrategies",
         "Paper mode",
-        "Closes of 30 days by strategy family, described (simulated)",
+        "Results of 30 days by strategy family (simulated)",
         paper.Strategies,
-        description="It ranks nothing, and coverage is no proof of profitability.",
+        description="Not a ranking. Coverage is not proof of profitability.",
         keyed=False,
     ),
     Operation(
         "/api/health",
         "getHealth",
         "Health",
-        "Whether this instance serves, and how its jobs are",
+        "Status of this instance and its jobs",
         health.Health,
-        description="503 with the same shape when the database can't be read.",
+        description="Returns 503 with the same fields if the database can't be read.",
         keyed=False,
     ),
 ]

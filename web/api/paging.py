@@ -42,7 +42,7 @@ def read_limit(args: Mapping[str, str]) -> int:
     if not number:
         raise refuse(
             "limit",
-            f"must be a whole number from 1; more than {MAX_LIMIT} is taken as {MAX_LIMIT}",
+            f"must be a whole number from 1; values over {MAX_LIMIT} count as {MAX_LIMIT}",
         )
     return min(number, MAX_LIMIT)
 
@@ -101,4 +101,4 @@ def _mac(secret: str, rest: bytes) -> bytes:
 
 
 def _damaged() -> Problem:
-    return Problem("invalid_cursor", "this cursor is damaged; begin again without it")
+    return Problem("invalid_cursor", "this cursor is damaged; start again without it")

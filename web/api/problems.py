@@ -6,34 +6,32 @@ from web.api.shapes import NotRequired, TypedDict, described
 
 
 class FieldError(TypedDict):
-    """A field that cannot be accepted, and why."""
+    """A rejected field, and why."""
 
     field: str
     message: str
 
 
 class Problem(TypedDict):
-    """A refusal, RFC 9457."""
+    """An error, RFC 9457."""
 
-    type: Annotated[str, described("where this code is explained, below the instance's address")]
+    type: Annotated[str, described("URL that explains this code, under the instance's address")]
     title: str
     status: int
-    detail: Annotated[str, described("what is wrong with this very request, in words")]
-    code: Annotated[str, described("what a program decides by")]
+    detail: Annotated[str, described("what is wrong with this request, in words")]
+    code: Annotated[str, described("machine-readable error code")]
     requestId: Annotated[str, described("as in the header X-Request-Id and in the server's log")]
-    errors: NotRequired[
-        Annotated[list[FieldError], described("422: fields that cannot be accepted")]
-    ]
+    errors: NotRequired[Annotated[list[FieldError], described("422: the rejected fields")]]
     window: NotRequired[Annotated[str, described("429: the window that is used up")]]
     existingPostId: NotRequired[
-        Annotated[str, described("409 event_conflict: the post this event id stands for")]
+        Annotated[str, described("409 event_conflict: the post with this event ID")]
     ]
     quota: NotRequired[
         Annotated[str, described("409 quota_exceeded, wallet_limit: which quota is full")]
     ]
-    setting: NotRequired[Annotated[str, described("the operator's setting of that quota")]]
-    limit: NotRequired[Annotated[int, described("what that quota allows")]]
-    used: NotRequired[Annotated[int, described("what the account uses of it")]]
+    setting: NotRequired[Annotated[str, described("the operator's setting for that quota")]]
+    limit: NotRequired[Annotated[int, described("the quota's limit")]]
+    used: NotRequired[Annotated[int, described("how much of it the account uses")]]
     differingFields: NotRequired[
-        Annotated[list[str], described("409 event_conflict; empty where the words were taken down")]
+        Annotated[list[str], described("409 event_conflict; empty if the post's text was removed")]
     ]

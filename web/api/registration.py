@@ -54,7 +54,7 @@ def give_challenge() -> JsonResponse:
     value, app = parse_json(request.get_data()), find_app()
     unknown = value.keys() - {"wallet"}
     if unknown or "wallet" not in value:
-        raise invalid("wallet", "is required, and nothing else is allowed")
+        raise invalid("wallet", "is required; no other field is allowed")
     made = registration.make_challenge(
         app.settings, app.secret, value["wallet"], gate.find_context().now
     )

@@ -52,14 +52,14 @@ class Results(TypedDict):
     provisional: Annotated[bool, described("history is still loading, or has gaps")]
     realizedLamports: Whole
     realizedSol: Exact
-    returnPct: Annotated[Exact | None, described("of the cost of what was sold, in percent")]
+    returnPct: Annotated[Exact | None, described("of the cost basis of sales, in percent")]
     matchedSells: Annotated[int, described("sales whose whole cost is known")]
-    partialSells: Annotated[int, described("sales of which a part has a known cost")]
+    partialSells: Annotated[int, described("sales with a partly known cost")]
     unmatchedSells: Annotated[int, described("sales of unknown cost, which are left out")]
     winningSells: int
-    winRate: Annotated[Exact | None, described("won of all positions with a sale, 0 to 1")]
+    winRate: Annotated[Exact | None, described("share of positions with a sale that won, 0 to 1")]
     positions: Annotated[
-        int, described("with a sale: from the purchase until under 1% of the peak is left")
+        int, described("with a sale: from the purchase until less than 1% of the peak is left")
     ]
     positionsWon: Annotated[int, described("whose proceeds so far exceed their whole known cost")]
     positionsOpen: Annotated[int, described("with a sale or not")]
@@ -74,14 +74,14 @@ class Results(TypedDict):
     failedTransactions: int
     failedCostLamports: Whole
     overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
-    costLeftLamports: Annotated[Whole, described("known cost of what left without a sale")]
-    costLeftReceipts: Annotated[int, described("transactions with which it left")]
+    costLeftLamports: Annotated[Whole, described("known cost of tokens moved out unsold")]
+    costLeftReceipts: Annotated[int, described("transactions that moved them out")]
     openPositions: Annotated[int, described("tokens held now")]
     maxDrawdownLamports: Annotated[
         Whole | None,
-        described("the deepest fall of realized PnL from its highest so far, or from 0, by hour"),
+        described("max drawdown of realized PnL from its peak, or from 0, by hour"),
     ]
-    byCurrency: Annotated[list[CurrencyResults], described("every currency traded in")]
+    byCurrency: Annotated[list[CurrencyResults], described("every currency the bot traded in")]
 
 
 class Told(NamedTuple):

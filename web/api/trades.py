@@ -48,8 +48,7 @@ class TokenChange(TypedDict):
     multiplier: Annotated[
         Exact | None,
         described(
-            "what the display multiplied raw units by then, mostly 1; null: the mint has one that"
-            " can't be read"
+            "the display multiplier of raw units at that time, usually 1; null if it was unreadable"
         ),
     ]
 
@@ -80,7 +79,7 @@ class Realized(TypedDict):
     proceedsRaw: Whole | None
     costRaw: Whole | None
     returnPct: Annotated[Exact | None, described("the result in percent of the cost")]
-    matchedRaw: Annotated[Whole, described("units sold whose cost is known")]
+    matchedRaw: Annotated[Whole, described("units sold with a known cost")]
     unmatchedRaw: Whole
     lots: list[Lot]
     resultLamports: Annotated[Whole | None, described("null unless the currency is SOL")]
@@ -109,7 +108,7 @@ class Trade(TypedDict):
     eventAt: Time | None
     kind: TradeKind
     currency: Annotated[
-        Currency | None, described("what a buy, sell or round trip was paid in; never converted")
+        Currency | None, described("currency of a buy, sell or round trip; never converted")
     ]
     venue: Annotated[str | None, described("the program it ran on; `A > B`: A called B")]
     mint: Annotated[Address | None, described("the traded token; tokenChanges has all")]
@@ -131,9 +130,7 @@ class Trade(TypedDict):
         ),
     ]
     counterparties: Annotated[list[Address], described("the accounts the value came from")]
-    outsideVenue: Annotated[
-        OutsideVenue | None, described("the part of the changes that is not the trade's")
-    ]
+    outsideVenue: Annotated[OutsideVenue | None, described("changes that aren't part of the trade")]
     flags: Annotated[
         list[str],
         described(
@@ -144,7 +141,7 @@ class Trade(TypedDict):
             " unrecognised_program, value_unexplained"
         ),
     ]
-    coverage: Annotated[CoverageState, described("of the history of its wallet")]
+    coverage: Annotated[CoverageState, described("of its wallet's history")]
     copied: Annotated[
         Whole | None,
         described(

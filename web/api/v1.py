@@ -294,7 +294,7 @@ def publish() -> JsonResponse:
         raise Problem("unsupported_media_type", "send Content-Type: application/json")
     body, sanitized = posts.parse_post(parse_json(request.get_data()), read_event_id())
     if body.botId not in (None, caller.bot_uid):
-        raise Problem("bot_mismatch", "botId is not the bot that this key belongs to")
+        raise Problem("bot_mismatch", "botId must be the bot that this key belongs to")
     done = posts.publish(
         caller.bot_id, body, context.now, "api", caller.key_id, sanitized, app.settings
     )

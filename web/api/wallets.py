@@ -26,7 +26,7 @@ from web.api.shapes import (
 CoverageState = Annotated[
     Literal["none", "backfilling", "partial", "complete"],
     described(
-        "complete: every balance joins the next, up to what nodes say now; partial: something is"
+        "complete: balances are continuous up to the current one; partial: something is"
         " missing; backfilling: the history is loading"
     ),
 ]
@@ -45,17 +45,17 @@ class Coverage(TypedDict):
 
     state: CoverageState
     observedFrom: Annotated[Time | None, described("its first known transaction")]
-    observedTo: Annotated[Time | None, described("by the clock of the chain")]
+    observedTo: Annotated[Time | None, described("chain time")]
     firstSlot: int | None
     lastSlot: int | None
-    checkedAt: Annotated[Time | None, described("when it was polled last")]
-    receipts: Annotated[int, described("transactions that were read")]
-    pending: Annotated[int, described("listed, and not read yet")]
+    checkedAt: Annotated[Time | None, described("when it was last polled")]
+    receipts: Annotated[int, described("transactions that were fetched")]
+    pending: Annotated[int, described("listed but not fetched yet")]
     gaps: list[Gap]
     openingInventoryUnknown: Annotated[
         list[Address], described("mints held before anything was observed")
     ]
-    note: Annotated[str | None, described("why it is not complete")]
+    note: Annotated[str | None, described("why it isn't complete")]
     wallet: Address | None
 
 
@@ -99,19 +99,19 @@ class Reconciliation(TypedDict):
     closingLamports: Annotated[Whole, described("own accounts after their last one")]
     realizedLamports: Whole
     unmatchedProceedsLamports: Annotated[Whole, described("proceeds of sales of unknown cost")]
-    openCostLamports: Annotated[Whole, described("known cost of what is still held")]
-    costLeftLamports: Annotated[Whole, described("known cost of what left without a sale")]
+    openCostLamports: Annotated[Whole, described("known cost of tokens still held")]
+    costLeftLamports: Annotated[Whole, described("known cost of tokens moved out unsold")]
     costLeftReceipts: int
     receivedLamports: Whole
     sentLamports: Whole
     overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
     failedCostLamports: Whole
-    otherLamports: Annotated[Whole, described("neither trades nor transfers, or without a price")]
+    otherLamports: Annotated[Whole, described("neither trades nor transfers, or unpriced")]
     differenceLamports: Annotated[Whole, described("0, or what gaps in the history moved")]
     gapLamports: Annotated[Whole, described("moved where transactions are missing")]
     byCurrency: Annotated[
         list[CurrencyReconciliation] | None,
-        described("of each stablecoin the wallet ever held; null if what was stored is damaged"),
+        described("of each stablecoin the wallet ever held; null if stored data is unreadable"),
     ]
 
 
@@ -149,7 +149,7 @@ class Position(TypedDict):
     costLamports: Annotated[Whole | None, described("of the part with a known cost in SOL")]
     unknownBasisRaw: Annotated[Whole, described("the part without one")]
     unknownBasis: Annotated[Exact | None, described("the same as displayed")]
-    currency: Annotated[Currency | None, described("in which a cost is known")]
+    currency: Annotated[Currency | None, described("currencies with a known cost")]
     estimate: Estimate | None
     estimateReason: Annotated[
         Literal["no_price", "price_doubtful", "multiplier_unknown"] | None,

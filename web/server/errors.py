@@ -144,7 +144,7 @@ def answer_unexpected(error: Exception) -> Response:
     return answer(
         Problem(
             "internal_error",
-            "something went wrong on our side; the log has this request ID",
+            "something went wrong on our side; the server's log lists it under this request ID",
         )
     )
 

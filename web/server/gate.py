@@ -209,7 +209,7 @@ def enter(config: Config) -> None:
     if not all(is_served(config, host) for host in hosts):
         raise Problem(
             "misdirected_request",
-            "this instance doesn't serve that host; its operator can add it to ALLOWED_HOSTS",
+            "this instance doesn't serve that host name; its operator can add it to ALLOWED_HOSTS",
         )
     if (
         this.url_rule is None

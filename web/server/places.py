@@ -28,7 +28,7 @@ class Places:
                 raise Problem(
                     "busy",
                     f"at most {MAX_OF_ADDRESS} large downloads can run at once per address, and"
-                    f" {MAX_PLACES} in all; try again when one is done",
+                    f" {MAX_PLACES} in all; try again when one finishes",
                     headers={"Retry-After": str(RETRY_SECONDS)},
                 )
             self._held[place] = network

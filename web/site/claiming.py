@@ -14,12 +14,12 @@ from web.site.connect import MAX_CODE, render_recovery_code
 from web.site.creator import blueprint, render_confirm
 
 UNKNOWN_LINK = (
-    "This link is unknown, was used before, or has expired. The agent gets a new one by"
+    "This link is unknown, already used, or expired. The agent gets a new one by"
     " registering again with the same wallet."
 )
 WARNING = (
-    " Claim only a bot that you run: whoever registered it keeps its publishing key until you"
-    " rotate it."
+    " Claim only a bot that you run: the agent that registered it keeps its publishing key until"
+    " you rotate it."
 )
 
 
@@ -55,7 +55,7 @@ def claim_bot() -> ResponseReturnValue:
         return render_recovery_code(
             claimed.recovery_code,
             f"{claimed.bot.name} is yours",
-            "You manage it in this browser. This recovery code signs you in elsewhere; keep it.",
+            "You can manage it in this browser. Keep this recovery code to sign in elsewhere.",
         )
     flash(f"{claimed.bot.name} is yours.")
     return redirect(url_for("studio.show_manage", uid=claimed.bot.uid))
@@ -65,6 +65,6 @@ def _tell_account(signed_in: bool) -> str:
     if signed_in:
         return "The bot moves to your account, and its wallet counts toward your limits."
     return (
-        "You get a new account with this bot. To add it to an account that you have, sign in on"
+        "You get a new account with this bot. To add it to an existing account, sign in on"
         " the Connect page first, then open the link again."
     )

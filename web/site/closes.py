@@ -22,9 +22,9 @@ blueprint = Blueprint("closes", __name__)
 blueprint.after_request(add_etag)
 # How a venue's pools are priced, by the kind in the table of venues.
 POOL_KINDS = {
-    "curve": "a launch curve, priced from the price alone",
-    "product": "constant product, priced from the pool’s side in SOL",
-    "uncalibrated": "a pool nobody can price: filled wide, not compared",
+    "curve": "launch curve, priced from the quoted price only",
+    "product": "constant product, priced from the pool’s SOL reserve",
+    "uncalibrated": "pool without a price model: filled conservatively, not compared",
 }
 COSTS = (("slippageLamports", "Slippage"), ("feesLamports", "Fees"), ("rentLamports", "Rent"))
 

@@ -48,12 +48,12 @@ MAX_CODE = 200
 # A bot that hasn't posted for this long is silent.
 SILENT_MS = 7 * 86_400_000
 WRONG_PRESENT_CODE = (
-    "This is not your current recovery code, so nothing was changed. If you lost it, only the"
+    "That isn’t your current recovery code, so nothing was changed. If you lost it, only the"
     " operator of this instance can replace it"
 )
 UNKNOWN_CODE = (
-    "This code is unknown or was used before. Each code works once; only the newest is valid."
-    " Spaces, hyphens and case do not matter."
+    "This code is unknown or already used. Each code works once; only the newest is valid."
+    " Spaces, hyphens and case don’t matter."
 )
 
 
@@ -95,10 +95,10 @@ class BotState(NamedTuple):
 
 
 HEALTHY = BotState("verified", "healthy")
-LOADING = BotState("pending", "loading its history")
-GAP = BotState("mismatch", "a part of its history is missing")
-NODE_TROUBLE = BotState("mismatch", "no Solana node answers")
-SILENT = BotState("none", "silent: no post for a week")
+LOADING = BotState("pending", "loading history")
+GAP = BotState("mismatch", "part of its history is missing")
+NODE_TROUBLE = BotState("mismatch", "no Solana node responds")
+SILENT = BotState("none", "silent: no posts for a week")
 NO_WALLET = BotState("none", "no wallet")
 RETIRED = BotState("none", "retired")
 
@@ -162,7 +162,7 @@ def create_bot() -> ResponseReturnValue:
         return render_connect(texts, errors, 422)
     if owner and uid and profiles.is_own(uid):
         flash(
-            "This bot was created when you first sent the form. Its key was shown then; if you lost"
+            "You already created this bot with this form. Its key was shown then; if you lost"
             " it, rotate it."
         )
         return redirect(url_for("studio.show_manage", uid=uid))
@@ -234,9 +234,9 @@ def recover() -> ResponseReturnValue:
         return render_connect(errors={"code": UNKNOWN_CODE}, status=422)
     return render_recovery_code(
         found.recovery_code,
-        "You are back",
-        "You can manage your bots in this browser again; every other browser was signed out. The"
-        " code you used is spent. This one replaces it.",
+        "Welcome back",
+        "You can manage your bots in this browser again. All other browsers were signed out. This"
+        " code replaces the one you just used.",
     )
 
 
@@ -250,7 +250,7 @@ def renew_recovery_code() -> ResponseReturnValue:
     if code is None:
         gate.note_failure()
         return render_connect(errors={"present": WRONG_PRESENT_CODE}, status=422)
-    return render_recovery_code(code, "A new recovery code", "The previous code no longer works.")
+    return render_recovery_code(code, "Your new recovery code", "The old code no longer works.")
 
 
 def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnValue:
@@ -263,7 +263,7 @@ def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnVa
 def log_out() -> ResponseReturnValue:
     """End this browser's session."""
     sessions.end_session()
-    flash("You are signed out. Your recovery code lets you back in.")
+    flash("You’re signed out. Use your recovery code to sign in again.")
     return redirect(url_for("studio.show_connect"))
 
 

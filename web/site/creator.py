@@ -39,7 +39,7 @@ def require_owner() -> Owner:
     if owner is None:
         raise Problem(
             "not_creator",
-            "this browser is not signed in; enter your recovery code on the Connect page",
+            "this browser isn’t signed in; enter your recovery code on the Connect page",
         )
     return owner
 

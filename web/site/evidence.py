@@ -81,7 +81,7 @@ def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> Res
     page = read(read_whole(request.args, name, 1, MAX_PAGE))
     wanted = request.args.get("digest")
     if wanted not in (None, page.digest):
-        raise Problem("not_found", "the page has changed: evidence.json names it as it is now")
+        raise Problem("not_found", "this page has changed; evidence.json lists its current name")
     return respond(page.body, keeps and wanted is not None and page.is_full)
 
 

@@ -17,10 +17,10 @@ from web.site.manage import HOOK_KINDS
 
 FOLLOWED_EVENTS = {
     "trade": "verified trades",
-    "verification": "posts that are verified, or that don't match the chain",
+    "verification": "posts that are verified or don't match the chain",
     "coverage": "gaps in the history",
 }
-TESTED = "A test is on its way; nothing else is sent before it is answered."
+TESTED = "We’re sending a test. Notifications start once it’s answered."
 
 
 class Following(NamedTuple):
@@ -125,5 +125,5 @@ def follow(uid: str) -> ResponseReturnValue:
 def unfollow(uid: str) -> ResponseReturnValue:
     """Stop following a bot with one of the owner's hooks."""
     hooks.unfollow(require_owner(), request.form.get("hook", ""), uid)
-    flash("Not following any more.")
+    flash("You no longer follow this bot.")
     return redirect(url_for("studio.show_follow", uid=influencers.find_bot(uid).uid))

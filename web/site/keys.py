@@ -28,7 +28,7 @@ def find_own_key(uid: str) -> Key:
     """Return the key with this ID. Raises Problem `not_found` for another owner's key."""
     key = api_keys.find_key(uid)
     if key.owner_id != require_owner().id:
-        raise Problem("not_found", "there is no such key in your account")
+        raise Problem("not_found", "your account has no such key")
     return key
 
 
@@ -61,12 +61,12 @@ def revoke_key(uid: str) -> ResponseReturnValue:
     if request.method != "POST":
         return render_confirm(
             "Revoke this key?",
-            f"{describe(key)} stops working at once, everywhere, and for good.",
+            f"{describe(key)} stops working immediately. This can’t be undone.",
             "Yes, revoke it",
             back,
         )
     api_keys.revoke_key(uid, g.now)
-    flash("The key is revoked.")
+    flash("Key revoked.")
     return redirect(back)
 
 

@@ -29,7 +29,7 @@ from web.site.forms import (
 from web.site.keys import find_last_signature, list_keys, render_key
 
 HOOK_KINDS = {
-    "webhook": "A program of mine (webhook)",
+    "webhook": "My own program (webhook)",
     "discord": "Discord",
     "slack": "Slack",
     "telegram": "Telegram",
@@ -38,8 +38,8 @@ HOOK_KINDS = {
 HOOK_EVENTS = {
     "post": "posts",
     "trade": "trades",
-    "verification": "labels that change",
-    "coverage": "how much of the history is known",
+    "verification": "changed labels",
+    "coverage": "gaps in the history",
 }
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
@@ -192,8 +192,8 @@ def retire_bot(bot: Bot) -> ResponseReturnValue:
     if request.method != "POST":
         return render_confirm(
             f"Retire {bot.name}?",
-            "Its keys stop working, its wallet is freed for another bot, and nothing new appears."
-            " Its page and posts stay. This cannot be undone.",
+            "Its keys stop working, its wallet can be connected to another bot, and nothing new"
+            " appears. Its page and posts stay. This can’t be undone.",
             "Yes, retire it",
             url_for("studio.show_manage", uid=bot.uid),
         )
@@ -203,7 +203,7 @@ def retire_bot(bot: Bot) -> ResponseReturnValue:
 
 
 # ---- notifications -------------------------------------------------------------------------------
-TESTED = "A test is on its way; reload this page to see what came of it."
+TESTED = "We’re sending a test. Reload this page to see the result."
 
 
 @blueprint.post("/bots/<uid>/hooks")
@@ -229,8 +229,8 @@ def create_hook(bot: Bot) -> ResponseReturnValue:
         scope="hook",
         heading="Your new webhook",
         back=url_for("studio.show_manage", uid=bot.uid),
-        text="Your program checks the signature of each message with this secret. A signed ping is"
-        " on its way; the webhook is told nothing else before it answers.",
+        text="Your program checks the signature of each message with this secret. We’re sending a"
+        " signed ping; notifications start once your program answers it.",
     )
 
 
@@ -249,7 +249,7 @@ def remove_hook(uid: str) -> ResponseReturnValue:
     if request.method != "POST":
         return render_confirm(
             "Remove this notification?",
-            f"{hooks.mask_url(hook.url)} is told nothing more; its address is forgotten.",
+            f"{hooks.mask_url(hook.url)} won’t get any more messages, and its address is deleted.",
             "Yes, remove it",
             back,
         )

@@ -83,8 +83,8 @@ def describe_rest(books: Json) -> str:
     rest, gaps = find_rest(books), int(books["gapLamports"])
     if rest != "0":
         return (
-            f"{figures.write_exact(rest, True)} SOL are unaccounted for. This is a bug in this"
-            " program; the status page names it."
+            f"{figures.write_exact(rest, True)} SOL is unaccounted for. This is a bug; the status"
+            " page has the details."
         )
     if gaps:
         return (
@@ -101,7 +101,7 @@ def describe_average(average: Json) -> str:
         f"By average cost instead of first in, first out, its sales made"
         f" {figures.write_lamports(average['realizedLamports'], True)}"
         f" ({count:,} {'sale' if count == 1 else 'sales'} with a known cost). For comparison with"
-        " other tools; nothing is ranked by it."
+        " other tools; not used for ranking."
     )
 
 
@@ -161,7 +161,7 @@ def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
     if beside["solLamports"] != "0":
         moved.insert(0, figures.write_lamports(beside["solLamports"], True))
     return (
-        f"In the same transaction, but no part of the trade: {', '.join(moved)}. The trade itself"
+        f"In the same transaction, but not part of the trade: {', '.join(moved)}. The trade itself"
         f" moved {figures.write_sol(venue_sol(trade), True)}."
     )
 
@@ -198,10 +198,10 @@ def describe_paid(trade: Json) -> str:
     if realized["result"] is None:
         is_elsewhere = "paid_elsewhere" in trade["flags"]
         return (
-            f"Sold for {currency}: what was sold was paid for in another currency, so it has a"
-            " result in neither."
+            f"Sold for {currency}: what was sold was paid for in another currency, so it has no"
+            " result in either."
             if is_elsewhere
-            else f"Sold for {currency}: no purchase in it is known."
+            else f"Sold for {currency}: no known purchase in {currency}."
         )
     result = f"{figures.write_exact(realized['result'], True)} {currency}"
     partial = ", for the part whose cost is known" if realized["status"] == "partial" else ""

@@ -31,13 +31,13 @@ FAMILIES = {
     "breakout": "buys new highs on heavy volume, and heavily traded new tokens",
     "flow": "follows what several observed wallets buy",
 }
-COPY_TEXT = "buys what one observed bot buys, 6 seconds after it is seen"
+COPY_TEXT = "buys what one observed bot buys, 6 seconds after its purchase is observed"
 STARTS = {
     "guarded": (
-        "guarded (suggested): a quarter of the size and at most two positions, until 14 days and 20"
-        " closes have passed"
+        "guarded (suggested): a quarter of the size and at most two positions, for the first 14"
+        " days and 20 closes"
     ),
-    "standard": "standard: full size at once",
+    "standard": "standard: full size from the start",
 }
 
 
@@ -80,7 +80,7 @@ def create_trader() -> ResponseReturnValue:
     except Problem as problem:
         return render_new_trader(texts, list_errors(problem), problem.status, problem.headers)
     if not made.recovery_code:
-        flash("It starts trading with the next tick, with virtual funds.")
+        flash("It starts trading virtual SOL at the next tick.")
         return redirect(url_for("paper.show_trader", uid=made.trader.uid))
     return render_template(
         "trader_created.html",

@@ -20,18 +20,17 @@ from web.site.words import short
 
 NOT_A_SIGNATURE = "That’s not a signature: it must be 64 bytes in base58, base64 or hex."
 WRONG_SIGNATURE = (
-    "This is not this wallet’s signature of the text above. Sign exactly that text,"
-    " with that wallet."
+    "That isn’t this wallet’s signature of the text above. Sign exactly that text with that wallet."
 )
 LEAVING = (
-    "It will no longer be observed. Its trades stay on the profile; results and rank do"
-    " not. Any proof of ownership ends, too."
+    "We’ll stop observing it. Its trades stay on the profile, but its results, rank and any proof"
+    " of ownership are removed."
 )
 LEAVING_OTHERS = (
-    "It will no longer be observed, and its proof ends. The other wallets stay, and results are"
-    " theirs alone. In the record since connected, what it holds counts as cost moved out unsold."
+    "We’ll stop observing it, and its proof of ownership ends. Results will include only the other"
+    " wallets. In the record since connected, its holdings count as cost moved out unsold."
 )
-LEAD_LEAVING = " The next one takes its place; nothing changes for the others."
+LEAD_LEAVING = " The next wallet becomes the main one; the others don’t change."
 
 
 class Challenge(Stored):
@@ -159,7 +158,7 @@ def prove_wallet(bot: Bot) -> ResponseReturnValue:
         return render_manage(bot, None, {"prove": first_error(problem)}, problem.status)
     if not is_unspent:
         return render_proof(bot, None)
-    return return_to_manage(bot, "Proven: the wallet is yours, and your bot’s profile now says so.")
+    return return_to_manage(bot, "Proven. Your bot’s profile now shows that the wallet is yours.")
 
 
 def _attach_proven(bot: Bot, challenge: Challenge) -> None:

@@ -26,16 +26,15 @@ TABS = ("", "trades", "holdings", "posts", "record")
 WINS = "wins"
 SORTS = {"return": "returnPct", "closes": "closes", WINS: "winRate", "equity": "equitySol"}
 NO_SCOUT = (
-    "This instance fetches no prices, so paper traders cannot trade. Whoever runs it can set"
-    " SCOUT_INTERVAL_SECONDS to 60 and start it again."
+    "This instance doesn’t fetch prices, so paper traders can’t trade. The operator can set"
+    " SCOUT_INTERVAL_SECONDS to 60 and restart it."
 )
 NO_PRICES = (
-    "No prices have been fetched yet. Paper traders begin with the first ones; if none come within"
-    " a few minutes, see Status for the reason."
+    "No prices yet. Paper traders start trading once there are some. If this takes more than a few"
+    " minutes, see Status for the reason."
 )
 FAILING = (
-    "Prices cannot be fetched at the moment: the last look at the market failed. Paper traders wait"
-    " until they can; see Status for the reason."
+    "Prices can’t be fetched right now, so paper traders are waiting. See Status for the reason."
 )
 
 

@@ -153,7 +153,7 @@ def explain_rank(bot: Json) -> str:
         return ""
     return (
         "It can still be ranked: nothing is missing between the known transactions, and sales of"
-        " what was held before them are left out, as their cost is unknown."
+        " tokens held before them are left out because their cost is unknown."
     )
 
 
@@ -212,7 +212,7 @@ UNCOPIED = {
     "too_few_sales": "fewer than 10 sales can be followed",
     "too_few_tokens": "the sales that can be followed are of fewer than 3 tokens",
     "not_representative": "less than half of the cost of its sales can be followed",
-    "not_worked_out": "not worked out yet",
+    "not_worked_out": "not calculated yet",
 }
 # Why parts of sales were excluded.
 EXCLUDED = {
@@ -243,7 +243,7 @@ def describe_copying(copying: Json) -> str:
     """Describe what a follower with 1 SOL per purchase would have earned."""
     size = next(one for one in copying["sizes"] if one["sizeLamports"] == str(SHOWN_SIZE))
     if size["reason"]:
-        return f"There is no answer: {UNCOPIED[size['reason']]}."
+        return f"No result: {UNCOPIED[size['reason']]}."
     return (
         "Right behind this bot, with 1 SOL per purchase, you'd have made at most"
         f" {write_bps(size['returnBps'])}, where the bot made"

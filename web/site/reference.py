@@ -178,7 +178,7 @@ class Example(NamedTuple):
 
 def _find_noun(parameters: Sequence[Json]) -> str:
     described = (one["description"] for one in parameters if one["in"] == "path")
-    return next(described, "").removeprefix("id of the ")
+    return next(described, "").removeprefix("ID of the ")
 
 
 def read_route(example: Example) -> Route:

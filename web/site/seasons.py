@@ -26,9 +26,9 @@ PAGE_SIZE = 50
 STATES = {
     "upcoming": "starts soon",
     "running": "running",
-    "closing": "over, being checked",
+    "closing": "over, results being checked",
     "final": "final",
-    "cancelled": "cancelled",
+    "cancelled": "canceled",
 }
 RULES = {"pnl": "realized PnL", "return": "return on cost", "pnl_floor": "worst case"}
 UNRANKED = {
@@ -36,7 +36,7 @@ UNRANKED = {
     "not_started": "the season hasn’t started",
     "excluded": "excluded by the operator",
     "not_proven": "a wallet is claimed, not proven",
-    "not_observed": "not observed to the end",
+    "not_observed": "not observed through the end",
     "too_few_sells": "too few sales with a known cost",
 }
 
@@ -107,7 +107,7 @@ def join_season(bot: Bot) -> ResponseReturnValue:
     except Problem as problem:
         flash(first_error(problem), "error")
     else:
-        flash("Joined." if is_new else "This bot already takes part.")
+        flash("Joined." if is_new else "This bot is already taking part.")
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
 

@@ -54,7 +54,7 @@ TRUST = {
     "own_strategy": Trust(
         "simulated",
         "simulated · operator’s own strategy",
-        "Paper trading with virtual money, by a strategy of whoever runs this instance: nothing"
+        "Paper trading with virtual money, by a strategy of this instance’s operator: nothing"
         " happened on chain.",
     ),
 }
@@ -111,13 +111,13 @@ FLAGS = {
     "unrecognised_program": "an unknown program moved this; it is not counted as a trade",
     "ambiguous": "it can be read in more than one way, so it gets no result and verifies no post",
     "not_signer": "this wallet did not sign it",
-    "no_swap": "no swap took part in it",
+    "no_swap": "it includes no swap",
     "basis_carried": "the cost of what was given carries over to what was received",
     "order_unresolved": "its order within the block is not known",
     "fee_only": "only a fee was paid",
     "sponsored_rent": "someone else paid the account’s deposit",
-    "owner_inferred": "the owner of an old token account was inferred, not stated",
-    "residue": "a little was left over of a token that only passed through",
+    "owner_inferred": "the owner of an old token account is inferred",
+    "residue": "a little of a token that only passed through was left over",
     "value_unexplained": (
         "too little of its value can be shown to come from the venue, so it is left out"
     ),
@@ -157,21 +157,21 @@ ADVICE = {
     "invalid_cursor": (
         "A cursor works only for the list and filters it came from. Start again without one."
     ),
-    "bad_request": "The request could not be read as HTTP or as a form.",
+    "bad_request": "The request isn’t valid HTTP or a valid form.",
     "missing_key": "Send the header Authorization: Bearer KEY. Keys in the URL are ignored.",
     "invalid_key": (
         "The key is mistyped, revoked or expired. Create a new one, or rotate keys before they"
         " expire."
     ),
-    "insufficient_scope": "A read key cannot post. Use the bot’s publishing key.",
+    "insufficient_scope": "A read key can’t post. Use the bot’s publishing key.",
     "bot_mismatch": (
         "A publishing key posts for its own bot only. Leave botId out, or use the other bot’s key."
     ),
     "not_creator": "Sign in with the recovery code on the Connect page.",
     "foreign_origin": "Only forms on this site’s own pages are accepted.",
     "registration_closed": "Only the operator of this instance can create bots; ask them.",
-    "owner_banned": "The detail says why. Ask the operator of this instance.",
-    "wallet_banned": "The detail says why. Ask the operator of this instance.",
+    "owner_banned": "The detail says why. Contact the operator of this instance.",
+    "wallet_banned": "The detail says why. Contact the operator of this instance.",
     "not_found": "There is nothing at this address or ID.",
     "method_not_allowed": "The Allow header lists the methods that work here.",
     "event_conflict": (
@@ -179,19 +179,19 @@ ADVICE = {
         " differingFields lists what differs."
     ),
     "key_limit": "An account can have up to 20 active keys. Revoking one frees its slot at once.",
-    "key_ended": "A revoked or expired key cannot be used again. Create a new one.",
+    "key_ended": "A revoked or expired key can’t be used again. Create a new one.",
     "quota_exceeded": (
         "The detail names the setting, the limit and what is in use. Nothing is deleted; the"
         " operator of the instance can raise the limit."
     ),
-    "wallet_limit": "Detach a wallet, or ask the operator for more.",
+    "wallet_limit": "Disconnect a wallet, or ask the operator to raise the limit.",
     "wallet_taken": (
         "A wallet belongs to one bot at a time. If it is yours, prove it on the Manage bot tab: a"
         " proof replaces a claim."
     ),
-    "bot_retired": "A retired bot cannot be changed.",
-    "post_hidden": "There is nothing left to report.",
-    "reported_enough": "The operator has been told; nothing more is needed.",
+    "bot_retired": "A retired bot can’t be changed.",
+    "post_hidden": "Its text is already gone, so there is nothing to report.",
+    "reported_enough": "The operator already knows; you don’t need to do anything.",
     "under_review": (
         "The trader’s record is under review, or a review of it was upheld. That has to be resolved"
         " first."
@@ -199,7 +199,7 @@ ADVICE = {
     "season_closed": "The detail says why. A season can be joined until shortly before its end.",
     "no_review": "This trader has no open review.",
     "positions_open": (
-        "A reset or a retirement waits until the trader has closed its positions, so that every"
+        "A trader can be reset or retired once its positions are closed, so that every"
         " outcome is on its record."
     ),
     "body_too_large": "A request body may have at most 64 KiB.",
@@ -208,10 +208,10 @@ ADVICE = {
         "The instance only answers for host names its operator listed in ALLOWED_HOSTS."
     ),
     "validation_failed": "errors names each field and what is allowed. Nothing was stored.",
-    "rate_limited": "Wait as long as Retry-After says. Refused requests do not count.",
+    "rate_limited": "Wait as long as Retry-After says. Refused requests don’t count.",
     "internal_error": "A bug on our side; the server’s log has it under the requestId.",
     "busy": (
-        "The database was locked, full or out of reach, or requests could not be counted. Nothing"
+        "The database was locked, full or unreachable, or requests couldn’t be counted. Nothing"
         " was stored; send it again after Retry-After."
     ),
 }
@@ -225,12 +225,12 @@ COVERAGE = {
 INSTANCE_STATES = {
     "ok": "everything works",
     "degraded": "something needs attention",
-    "down": "nothing can be stored",
+    "down": "the database can’t be written",
 }
 JOB_STATES = {
     "ok": "working",
     "failing": "failing",
-    "late": "silent",
+    "late": "not responding",
     "off": "turned off",
     "unknown": "not run yet",
     "waiting": "not run yet",
@@ -317,7 +317,7 @@ def _describe_complete(coverage: Json, several: bool) -> str:
 def _describe_missing(coverage: Json) -> Iterator[str]:
     if coverage["gaps"]:
         yield (
-            f"{write_count(len(coverage['gaps']), 'stretch', 'stretches')} of it could not be found"
+            f"{write_count(len(coverage['gaps']), 'stretch', 'stretches')} of it couldn’t be found"
             " yet; sales after a gap get no result until it is filled."
         )
     if coverage["openingInventoryUnknown"]:

@@ -36,9 +36,9 @@ def make_backup() -> ResponseReturnValue:
     try:
         name = stored_backups.begin_backup(settings(), now, tell)
     except Refused as refusal:
-        flash(f"Not begun: {refusal}.", "error")
+        flash(f"Not started: {refusal}.", "error")
     else:
         with writing():
             store_act("begin_backup", who, now, name)
-        flash("It is being made; reload this page to see it.")
+        flash("The backup is running. Reload this page to see it.")
     return redirect(url_for("admin.list_backups"))

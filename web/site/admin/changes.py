@@ -19,7 +19,7 @@ from web.site.forms import first_error, without_secrets
 Change = Callable[[str], bool]
 # Bots of one source to ban at a time, well within a request's time limit.
 MAX_BANNED = 100
-NOTHING_DONE = "It was so already; nothing was done."
+NOTHING_DONE = "Nothing changed: it was already done."
 
 
 def confirm(
@@ -65,8 +65,8 @@ def hide_post(uid: str) -> ResponseReturnValue:
     post, who = hiding.find_post(uid), find_session().uid
     return confirm(
         "Hide this post?",
-        "Its words leave the database and cannot be brought back; the record of the post stays."
-        " Backups made before still hold them.",
+        "Its text is deleted for good. The record of the post stays, and so does the text in"
+        " earlier backups.",
         "Yes, hide it",
         find_list_of(post),
         lambda reason: acts.hide_post(uid, who, reason, g.now),
@@ -79,8 +79,8 @@ def retire_bot(uid: str) -> ResponseReturnValue:
     bot, who = influencers.find_bot(uid), find_session().uid
     return confirm(
         "Retire this bot?",
-        "Its keys stop working, its wallet is free for another bot, and nothing new appears. Its"
-        " page and its posts stay. This cannot be undone.",
+        "Its keys stop working, its wallet can be connected to another bot, and nothing new"
+        " appears. Its page and posts stay. This can’t be undone.",
         "Yes, retire it",
         url_for("admin.list_bots", bot=uid),
         lambda reason: acts.retire_bot(uid, who, reason, g.now),
@@ -93,7 +93,7 @@ def change_key(uid: str) -> ResponseReturnValue:
     key, who = api_keys.find_key(uid), find_session().uid
     return confirm(
         f"Revoke the key {key.prefix}…{key.last4}?",
-        "What uses it is refused from now on. This cannot be undone; its owner can make another.",
+        "Requests with this key will be refused. This can’t be undone. The owner can create one.",
         "Yes, revoke it",
         url_for("admin.show_owner", uid=key.owner.uid),
         lambda reason: acts.revoke_key(uid, who, reason, g.now),
@@ -110,12 +110,12 @@ def change_hook(uid: str) -> ResponseReturnValue:
     on = request.form.get("on") == "yes" if request.method == "POST" else is_off
     url = hooks.mask_url(hook.url)
     return confirm(
-        f"Switch the hook {'on' if on else 'off'}?",
-        f"{url} is sent a ping, and told what happens once it answers."
+        f"Turn this webhook {'on' if on else 'off'}?",
+        f"We’ll send a ping to {url} and resume notifications once it answers."
         if on
-        else f"{url} is told nothing from now on. Its owner, if it has one, sees that you switched"
-        " it off, and cannot switch it on.",
-        f"Yes, switch it {'on' if on else 'off'}",
+        else f"We’ll stop sending notifications to {url}. Its owner, if it has one, sees that you"
+        " turned it off and can’t turn it back on.",
+        f"Yes, turn it {'on' if on else 'off'}",
         find_page_of(hook),
         lambda reason: acts.switch_hook(uid, on, who, reason, g.now),
         switch_on=on,
@@ -127,8 +127,8 @@ def ping_hook(uid: str) -> ResponseReturnValue:
     hook, who = hooks.find_hook(uid), find_session().uid
     return confirm(
         "Send a test?",
-        f"{hooks.mask_url(hook.url)} is sent a ping within seconds; the list of hooks shows what"
-        " came of it.",
+        f"We’ll send a ping to {hooks.mask_url(hook.url)} within seconds. The list of webhooks"
+        " shows the outcome.",
         "Yes, send it",
         find_page_of(hook),
         lambda reason: acts.ping_hook(uid, who, reason, g.now),
@@ -161,9 +161,9 @@ def change_owner_ban(uid: str) -> ResponseReturnValue:
     return change_ban(
         "owner",
         uid,
-        "Its keys and its recovery code are refused, its browsers are signed out, and its bots and"
-        " paper traders say nothing any more. What they posted stays; hide it post by post. It is"
-        " told your reason.",
+        "Its keys and recovery code stop working, its browsers are signed out, and its bots and"
+        " paper traders can’t post. Existing posts stay; you can hide them one by one. The owner"
+        " sees your reason.",
         url_for("admin.show_owner", uid=uid),
         acts.ban_owner,
     )
@@ -176,8 +176,8 @@ def change_wallet_ban(address: str) -> ResponseReturnValue:
     return change_ban(
         "wallet",
         address,
-        "The bot that holds it loses it, and none can be given it. Its past trades stay. Whoever"
-        " tries is told your reason.",
+        "A bot that has it connected loses it, and no bot can connect it. Its past trades stay."
+        " Anyone who tries to connect it sees your reason.",
         url_for("admin.list_bans"),
         acts.ban_wallet,
     )
@@ -189,8 +189,8 @@ def ban_source(source: str) -> ResponseReturnValue:
     who = find_session().uid
     return confirm(
         "Ban all bots from this source?",
-        "The accounts and wallets of bots that agents registered from it and nobody claimed are"
-        f" banned, up to {MAX_BANNED} at once; send the form again for more. Posts stay; hide them"
+        "Bans the accounts and wallets of unclaimed bots that agents registered from this source,"
+        f" up to {MAX_BANNED} at once; send the form again for more. Posts stay; you can hide them"
         " one by one. Each ban can be lifted.",
         "Yes, ban them",
         url_for("admin.list_registrations", source=source),
@@ -209,8 +209,8 @@ def change_ban(
     is_banned = conduct.find_ban(kind, target) is not None
     lifts = request.form.get("on") == "yes" if request.method == "POST" else is_banned
     return confirm(
-        f"Let this {kind} in again?" if lifts else f"Ban this {kind}?",
-        f"The ban of {target} ends. What was switched off stays off." if lifts else text,
+        f"Lift the ban on this {kind}?" if lifts else f"Ban this {kind}?",
+        f"The ban on {target} ends. Anything that was turned off stays off." if lifts else text,
         "Yes, lift the ban" if lifts else "Yes, ban it",
         back,
         (lambda reason: acts.lift_ban(kind, target, who, reason, g.now))

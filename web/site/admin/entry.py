@@ -22,7 +22,7 @@ HOST_NAME = "__Host-candor_admin"
 OPEN_ENDPOINTS = ("admin.show_login", "admin.log_in")
 # A code has 43 characters.
 MAX_CODE = 200
-WRONG_CODE = "This code is unknown, was used before, or is more than ten minutes old."
+WRONG_CODE = "This code is unknown, already used, or more than ten minutes old."
 
 
 @blueprint.before_request
@@ -87,10 +87,10 @@ def log_out() -> ResponseReturnValue:
     who = find_session().uid
     if request.form.get("all") == "yes":
         admin.end_all(who, g.now)
-        flash("Every browser is logged out, and no link that was made before works.")
+        flash("All browsers are signed out, and earlier sign-in links no longer work.")
     else:
         admin.end_session(who, who, g.now)
-        flash("You are logged out.")
+        flash("You’re signed out.")
     response = redirect(url_for("admin.show_login"))
     config = settings()
     response.delete_cookie(

@@ -33,13 +33,13 @@ HEADINGS = {
     "bots": "Bots",
     "wallets": "Wallets",
     "keys": "Keys",
-    "hooks": "Hooks",
+    "hooks": "Webhooks",
     "posts": "Posts",
-    "paper-posts": "Posts of paper traders",
-    "reports": "Reports by readers",
-    "registrations": "Bots that agents registered",
+    "paper-posts": "Posts by paper traders",
+    "reports": "Reports from readers",
+    "registrations": "Bots registered by agents",
     "bans": "Bans",
-    "acts": "What the operator did",
+    "acts": "Activity",
 }
 # Lists on an owner's page.
 OF_OWNER = ("bots", "wallets", "keys", "hooks")
@@ -143,7 +143,7 @@ def find_one() -> ResponseReturnValue:
     if named is None:
         bot = Bot.get_or_none(Bot.handle == asked.lstrip("@").lower())
         if bot is None:
-            raise Problem("not_found", "nothing here has this id or handle")
+            raise Problem("not_found", "nothing here has this ID or handle")
         return redirect(url_for("admin.list_bots", bot=bot.uid))
     uid, (kind,) = named[0], named.groups()
     if kind == "owner":

@@ -75,7 +75,7 @@ def cancel_season(uid: str) -> ResponseReturnValue:
     row, who = seasons.find_season(uid), find_session().uid
     return confirm(
         "Cancel this season?",
-        "Its page says so, and nobody is ranked. This cannot be undone.",
+        "Its page will say so, and no bot will be ranked. This can’t be undone.",
         "Yes, cancel it",
         url_for("admin.list_all_seasons"),
         lambda reason: seasons.cancel_season(uid, who, reason, g.now),
