@@ -82,8 +82,6 @@ FOREIGN = {
 # Parts of lines that may use such a word.
 ALLOWED = (
     "| owner | the person who",
-    "whoever kept a checkpoint",
-    "as hooks of the operator. Their addresses",
     "The CSV files are UTF-8 by RFC 4180",
 )
 # Rooms whose comments, docstrings and messages were rewritten. Add a room when it is done.
