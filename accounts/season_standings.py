@@ -43,7 +43,7 @@ class Terms(NamedTuple):
         return int(10**self.decimals) * (1 if self.money == SOL else 100)
 
 
-class Standing(NamedTuple):
+class SeasonRow(NamedTuple):
     """A bot's row. Numbers are None before the start, and once frozen if nothing proves them.
 
     `since`: when its results begin to count; `sales`: with a known cost; `reason`: why it has no
@@ -76,13 +76,13 @@ class Position(NamedTuple):
     bot: int
 
 
-def find_position(rule: str, row: Standing) -> Position:
+def find_position(rule: str, row: SeasonRow) -> Position:
     if row.reason:
         return Position(1, 0, row.bot)
     return Position(0, -getattr(row, RULES[rule]), row.bot)
 
 
-def rank(rule: str, rows: Iterable[Standing]) -> list[Standing]:
+def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
     """Sort rows and give each without a reason its rank. Ties share one."""
     listed, ranked = sorted(rows, key=lambda row: find_position(rule, row)), []
     last: tuple[int, int] | None = None
@@ -246,7 +246,7 @@ def _read(rows: Rows, terms: Terms, until: int, bots: Iterable[int]) -> dict[int
     return found
 
 
-def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[Standing]:
+def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[SeasonRow]:
     """Return the standings as they are now, the best first."""
     entrants = list(list_entrants(rows, season, terms, now))
     is_begun = now >= terms.starts_at
@@ -254,22 +254,22 @@ def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[Standing]:
     return rank(terms.rule, (_make_standing(terms, one, sums.get(one.bot)) for one in entrants))
 
 
-def _make_standing(terms: Terms, one: Entrant, sums: Sums | None) -> Standing:
+def _make_standing(terms: Terms, one: Entrant, sums: Sums | None) -> SeasonRow:
     numbers: dict[str, Any] = measure(sums) if sums else {}
     settled = find_reason(terms, one.ownership, sums or NOTHING)
     # What would leave it without a rank anyway doesn't have to be proven.
     reason = settled if settled in ("no_wallet", "not_proven") and one.reason in UNPROVEN else None
-    return Standing(
+    return SeasonRow(
         one.bot, one.joined_at, one.since, one.ownership, reason or one.reason or settled, **numbers
     )
 
 
 FROZEN = f"""
-SELECT {", ".join(("bot_id", *Standing._fields[1:]))} FROM season_entry
+SELECT {", ".join(("bot_id", *SeasonRow._fields[1:]))} FROM season_entry
 WHERE season_id = {{season}} AND since IS NOT NULL"""
 
 
-def read_frozen(rows: Rows, season: int, rule: str) -> list[Standing]:
+def read_frozen(rows: Rows, season: int, rule: str) -> list[SeasonRow]:
     """Return frozen standings, the best first."""
-    found = map(Standing._make, rows(FROZEN.format(season=season)))
+    found = map(SeasonRow._make, rows(FROZEN.format(season=season)))
     return sorted(found, key=lambda row: find_position(rule, row))

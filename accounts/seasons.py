@@ -16,7 +16,7 @@ from accounts.season_standings import (
     ALL,
     PROVEN,
     RULES,
-    Standing,
+    SeasonRow,
     Terms,
     find_since,
     read_frozen,
@@ -235,7 +235,7 @@ def list_seasons(limit: int = MAX_LISTED, before: int | None = None) -> list[Sea
     return list(found.where(Season.id < before) if before is not None else found)
 
 
-def list_standings(season: Season, now: int) -> list[Standing]:
+def list_standings(season: Season, now: int) -> list[SeasonRow]:
     """Return the standings, the best first: frozen, or as they are now; none if
     cancelled.
     """

@@ -208,7 +208,7 @@ class Season(Base):
 class SeasonEntry(Base):
     """A bot that joined a season by itself (`joined_at`), and each bot once standings are frozen.
 
-    The other columns are null until then: accounts.season_standings.Standing.
+    The other columns are null until then: accounts.season_standings.SeasonRow.
     """
 
     season = ForeignKeyField(Season, index=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from accounts.season_standings import Standing, Terms
+from accounts.season_standings import SeasonRow, Terms
 from accounts.seasons import show_terms
 from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings
@@ -58,7 +58,7 @@ SELECT {", ".join(("bot_id", *StandingRow._fields[1:]))} FROM standing_total
 WHERE bot_id = {{bot}}"""
 SEASONS = f"""
 SELECT s.uid, s.frozen_at, s.rules, {", ".join(f"s.{name}" for name in Terms._fields)},
-       {", ".join(("e.bot_id", *(f"e.{name}" for name in Standing._fields[1:])))}
+       {", ".join(("e.bot_id", *(f"e.{name}" for name in SeasonRow._fields[1:])))}
 FROM season_entry e JOIN season s ON s.id = e.season_id
 WHERE e.bot_id = {{bot}} AND s.frozen_at IS NOT NULL ORDER BY s.id"""
 PROFILE = "SELECT standing_at FROM bot WHERE id = {bot}"
@@ -180,7 +180,7 @@ def show_delays(row: Mapping[str, Any]) -> Json | None:
 
 
 # ---- seasons -------------------------------------------------------------------------------------
-def show_standing_of(row: Standing) -> Json:
+def show_standing_of(row: SeasonRow) -> Json:
     """Return the members of a row's leaf and evidence."""
     return show_values({name: value for name, value in row._asdict().items() if name != "bot"})
 
@@ -199,7 +199,7 @@ def show_seasons(rows: Rows, bot_id: int) -> Json:
             "terms": show_terms(Terms._make(told[:width])),
             "frozenAtMs": frozen_at,
             "rules": rules,
-            "standing": show_standing_of(Standing._make(told[width:])),
+            "standing": show_standing_of(SeasonRow._make(told[width:])),
         }
         for uid, frozen_at, rules, *told in rows(SEASONS.format(bot=bot_id))
     }

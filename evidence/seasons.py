@@ -7,7 +7,7 @@ from typing import Any
 
 from accounts.season_standings import (
     UNPROVEN,
-    Standing,
+    SeasonRow,
     Terms,
     find_reason,
     find_since,
@@ -91,7 +91,7 @@ def _freeze(number: int, rules: str, now: int) -> None:
         Season.update(frozen_at=now, rules=rules).where(Season.id == number).execute()
 
 
-def _drop_unproven(row: Standing) -> Standing:
+def _drop_unproven(row: SeasonRow) -> SeasonRow:
     numbers: dict[str, Any] = dict.fromkeys(NUMBERS)
     return row._replace(**numbers) if row.is_unproven else row
 
@@ -165,10 +165,10 @@ def _rank_logged(rule: str, rows: Mapping[str, Json]) -> dict[str, str | None]:
         return {}
 
 
-def _read_logged(number: int, leaf: Json) -> Standing:
+def _read_logged(number: int, leaf: Json) -> SeasonRow:
     told = {name: leaf[name_member(name)] for name in NUMBERS}
     numbers = {name: None if text is None else int(text) for name, text in told.items()}
-    return Standing(number, None, 0, None, leaf["reason"], **numbers)
+    return SeasonRow(number, None, 0, None, leaf["reason"], **numbers)
 
 
 def _is_held_at(held: HeldWallets, at: Any) -> bool:

@@ -11,7 +11,7 @@ from story import ADA, market
 from accounts import acts, conduct, influencers, seasons, wallets
 from accounts.keys import make_key
 from accounts.problem import Problem
-from accounts.season_standings import Position, Standing, Terms, find_position, rank
+from accounts.season_standings import Position, SeasonRow, Terms, find_position, rank
 from accounts.tables import AdminAct, Season
 from chain.ledger.inventory import SOL
 from chain.reading.quotes import QUOTES
@@ -198,7 +198,7 @@ def terms(**more):
 
 def test_ties_share_a_rank_and_the_oldest_bot_comes_first():
     rows = [
-        Standing(bot, None, START, "proven", reason, None, realized)
+        SeasonRow(bot, None, START, "proven", reason, None, realized)
         for bot, reason, realized in ((4, None, 7), (2, "gap", 9), (3, None, 9), (1, None, 7))
     ]
     found = [(row.bot, row.rank) for row in rank("pnl", rows)]

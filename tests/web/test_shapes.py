@@ -9,7 +9,7 @@ import orjson
 import pytest
 from openapi_spec_validator import validate
 from quoted import RAW, derive, observe_quote, quote_trade
-from service import address, signature
+from service import address, make_season, signature
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 
 import models
@@ -124,6 +124,8 @@ def list_answers(show):  # noqa: F811
         "bot": [bot["id"] for bot in show.get("/api/v1/bots?limit=100", key).json["data"]],
         "post": [show.get("/api/v1/feed", key).json["data"][0]["id"]],
         "trader": [one["id"] for one in show.get("/api/traders").json["data"]],
+        "season": [one["id"] for one in show.get("/api/v1/seasons", key).json["data"]]
+        or [make_season().uid],
     }
     mint = show.get("/api/v1/trades", key).json["data"][0]["mint"]
     for operation in openapi.OPERATIONS:

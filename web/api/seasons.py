@@ -9,7 +9,7 @@ from flask import g
 from accounts import season_standings, seasons
 from accounts.influencers import find_bot
 from accounts.problem import Problem
-from accounts.season_standings import Standing, Terms, find_position
+from accounts.season_standings import SeasonRow, Terms, find_position
 from accounts.tables import Season as StoredSeason
 from chain.amounts import exact, show_fixed
 from evidence.seasons import find_deadline
@@ -120,7 +120,7 @@ class EntrantRow(NamedTuple):
     retired_at: int | None
 
 
-def show_standings(row: StoredSeason, standings: Sequence[Standing]) -> list[SeasonStanding]:
+def show_standings(row: StoredSeason, standings: Sequence[SeasonRow]) -> list[SeasonStanding]:
     numbers = [one.bot for one in standings]
     sql = f"SELECT id, uid, name, retired_at FROM bot WHERE id IN ({write_marks(numbers)})"
     bots = {bot.id: bot for bot in select(EntrantRow, sql, numbers)}
@@ -128,7 +128,7 @@ def show_standings(row: StoredSeason, standings: Sequence[Standing]) -> list[Sea
     return [_show_standing(terms, one, bots[one.bot]) for one in standings]
 
 
-def _show_standing(terms: Terms, one: Standing, bot: EntrantRow) -> SeasonStanding:
+def _show_standing(terms: Terms, one: SeasonRow, bot: EntrantRow) -> SeasonStanding:
     reason: Any = one.reason
     ownership: Any = one.ownership
     return {
@@ -158,7 +158,7 @@ def _show_exact(raw: int | None, decimals: int) -> str | None:
 
 def cut_standings(
     row: StoredSeason, now: int, limit: int, after: season_standings.Position | None
-) -> tuple[Sequence[Standing], season_standings.Position | None]:
+) -> tuple[Sequence[SeasonRow], season_standings.Position | None]:
     """Return a page of standings after a position, and the position of its last row if more
     follow.
     """
