@@ -32,6 +32,8 @@ from storage.arrivals import append_leaf
 MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 # How far ahead a season may start, and how long it may last.
 MAX_DAYS, DAY_MS = 366, 86_400_000
+# Standings freeze this long after the end at the latest, proven or not.
+DEADLINE_MS = 3 * DAY_MS
 WALLETS = (PROVEN, ALL)
 DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": PROVEN, "min_trades": "3"}
 # Members of a season's leaf and evidence, and their columns.
@@ -52,13 +54,18 @@ def show_terms(terms: Terms) -> dict[str, Any]:
 
 def find_state(season: Season, now: int) -> str:
     """Return upcoming, running, closing (over, not frozen yet), final or cancelled."""
-    if season.cancelled_at is not None:
-        return "cancelled"
     if season.frozen_at is not None:
         return "final"
+    if season.cancelled_at is not None:
+        return "cancelled"
     if now < season.starts_at:
         return "upcoming"
     return "running" if now < season.ends_at else "closing"
+
+
+def find_deadline(season: Season) -> int:
+    """Return when the standings are frozen at the latest, in ms."""
+    return (season.closing_at or season.ends_at) + DEADLINE_MS
 
 
 def map_currencies() -> dict[str, str]:
@@ -259,8 +266,8 @@ def count_entrants(season: Season, now: int) -> int:
 BADGES = """
 SELECT s.uid, s.name, s.ends_at, e.rank
 FROM season s LEFT JOIN season_entry e ON e.season_id = s.id AND e.bot_id = ?
-WHERE s.cancelled_at IS NULL AND s.starts_at <= ? AND (
-    e.rank IS NOT NULL OR (s.frozen_at IS NULL AND (e.bot_id IS NOT NULL OR EXISTS (
+WHERE s.starts_at <= ? AND (e.rank IS NOT NULL OR (
+    s.cancelled_at IS NULL AND s.frozen_at IS NULL AND (e.bot_id IS NOT NULL OR EXISTS (
         SELECT 1 FROM attachment a WHERE a.bot_id = ? AND a.attached_at <= s.starts_at
         AND (a.detached_at IS NULL OR a.detached_at > s.starts_at)))))
 ORDER BY s.ends_at DESC, s.id DESC LIMIT 6"""

@@ -16,10 +16,9 @@ from accounts.season_standings import (
     read_sums,
     work_out,
 )
-from accounts.seasons import TERMS, find_terms, list_open, show_terms
+from accounts.seasons import TERMS, find_deadline, find_terms, list_open, show_terms
 from accounts.tables import Season, SeasonEntry
 from chain.ledger.sums import NOTHING
-from chain.ledger.views import HOUR_MS
 from chain.reading.entries import READING
 from chain.reading.programs import table
 from chain.stored.store import name_rules
@@ -34,9 +33,8 @@ from models import Bot
 from storage import Rows, read_rows, write_rows, writing
 from storage.arrivals import append_leaf
 
-# Standings are frozen at the earliest so long after the end, which a clock that jumped doesn't
-# outlast; and at the latest, proven or not.
-SETTLE_MS, DEADLINE_MS = 5 * 60_000, 3 * 24 * HOUR_MS
+# Standings are frozen this long after the end at the earliest: a clock that jumped is right again.
+SETTLE_MS = 5 * 60_000
 NUMBERS = tuple(measure(NOTHING))
 
 
@@ -64,11 +62,6 @@ def _note_closing(season: Season, closing_at: int | None) -> None:
     if season.closing_at != closing_at:
         with writing():
             Season.update(closing_at=closing_at).where(Season.id == season.id).execute()
-
-
-def find_deadline(season: Season) -> int:
-    """Return when the standings are frozen at the latest, in ms."""
-    return (season.closing_at or season.ends_at) + DEADLINE_MS
 
 
 def _freeze(number: int, rules: str, now: int) -> None:

@@ -388,9 +388,9 @@ def test_what_is_never_proven_is_null_with_a_reason_at_the_deadline(
         field.earn(name, 5)
     field.cover("ada", **coverage)
     frozen.run_tick(settings, END)
-    frozen.run_tick(settings, END + frozen.DEADLINE_MS - 1)
+    frozen.run_tick(settings, END + seasons.DEADLINE_MS - 1)
     assert show(made)[1] == ("ada", None, reason, 5)
-    frozen.run_tick(settings, END + frozen.DEADLINE_MS)
+    frozen.run_tick(settings, END + seasons.DEADLINE_MS)
     assert show(made) == [("bob", 1, None, 5), ("ada", None, reason, None)]
 
 

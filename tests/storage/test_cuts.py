@@ -172,7 +172,7 @@ DEFECTS = {
     "a restore renames the database away": (
         mock.patch.object(backups, "_link", os.rename),
         "restoring",
-        (9, 43),
+        (5, 29),
     ),
 }
 

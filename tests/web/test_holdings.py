@@ -65,7 +65,7 @@ def test_health_names_its_trouble(bot, service):
     told = health(service)
     assert ([one["wallet"] for one in told["troubled"]], told["troubledWallets"]) == ([BESIDE], 1)
     Wallet.update(trouble=None, polled_at=NOW).where(Wallet.address != GONE).execute()
-    counts = {name: select_value(sql) for name, _, sql in metrics.COUNTS}
+    counts = {name: select_value(f"SELECT COUNT(*) {sql}") for name, _, sql in metrics.COUNTS}
     assert (counts["wallets"], counts["wallets_in_trouble"]) == (2, 0)
     Wallet.update(polled_at=NOW - 1).where(Wallet.address == BESIDE).execute()
     assert select_value(metrics.OLDEST_POLL, (IS_PROGRAM,)) == NOW - 1

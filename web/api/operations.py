@@ -23,7 +23,7 @@ from web.api import (
     trades,
 )
 from web.api import paper_shapes as paper
-from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
+from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS, map_currencies
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.queries import POST_STATUSES
 from web.api.shapes import ClosesPage, FollowedPage, Page, PaperPage
@@ -120,8 +120,9 @@ RECORD = query(
 )
 CURRENCY = query(
     "currency",
-    {"type": "string", "default": "SOL"},
-    "currency paid, never converted: SOL, USDC, USDT, PYUSD, USD1 or one the operator added",
+    # This module is imported after the process knows the operator's currencies.
+    {"type": "string", "enum": list(map_currencies()), "default": "SOL"},
+    "currency paid, never converted; the operator can add some",
 )
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
 BOT = query("botId", {"type": "string", "minLength": 1}, "only this bot")

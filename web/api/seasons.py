@@ -12,7 +12,6 @@ from accounts.problem import Problem
 from accounts.season_standings import SeasonRow, Terms, find_position
 from accounts.tables import Season as StoredSeason
 from chain.amounts import exact, show_fixed
-from evidence.seasons import find_deadline
 from storage.rows import select, write_marks
 from web.api import paging, v1
 from web.api.arguments import Args
@@ -109,7 +108,9 @@ def show_season(row: StoredSeason, now: int) -> Season:
         "state": state,
         "entrants": seasons.count_entrants(row, now),
         "frozenAt": show_time(row.frozen_at),
-        "freezesBy": None if state in ("final", "cancelled") else show_time(find_deadline(row)),
+        "freezesBy": None
+        if state in ("final", "cancelled")
+        else show_time(seasons.find_deadline(row)),
     }
 
 
