@@ -149,10 +149,6 @@ class TokenRow(NamedTuple):
     absurd: str | None
 
 
-class DecimalsRow(NamedTuple):
-    decimals: int | None
-
-
 class SymbolRow(NamedTuple):
     """A token's symbol, chosen by its maker."""
 
@@ -214,8 +210,8 @@ def find_symbols(mints: Collection[str]) -> dict[str, str]:
 
 def find_decimals(mint: str) -> int | None:
     """Return a token's decimals, None if the scout hasn't read its mint."""
-    row = select_one(DecimalsRow, DECIMALS, (mint,))
-    return row and row.decimals
+    found: int | None = select_value(DECIMALS, (mint,))
+    return found
 
 
 def find_current(now_ms: int) -> int:
