@@ -29,7 +29,7 @@ from storage import writing
 
 CHALLENGE_MS, CLAIM_MS = wallets.MINUTES * 60_000, 30 * 86_400_000
 # When it was given (11 hex digits of ms), 64 random bits, and half of an HMAC-SHA256 of both.
-NONCE = re.compile(r"([0-9a-f]{11}[0-9a-f]{16})([0-9a-f]{32})")
+NONCE = re.compile(r"(?P<head>[0-9a-f]{11}[0-9a-f]{16})(?P<code>[0-9a-f]{32})")
 # Of an account that a claim moves to another owner.
 OWNED = (Bot, Key, Hook, Trader, Backtest)
 
@@ -86,7 +86,7 @@ def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -
     """
     address, found = check_wallet(body.wallet), NONCE.fullmatch(body.nonce)
     if not found or not hmac.compare_digest(
-        found[2], _authenticate(config, secret, address, found[1])
+        found["code"], _authenticate(config, secret, address, found["head"])
     ):
         raise invalid("nonce", "is not a nonce that this instance issued for this wallet")
     given_at = int(body.nonce[:11], 16)
