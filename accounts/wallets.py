@@ -24,7 +24,6 @@ from chain.stored.attachments import HOLDERS, Holder, find_past
 from chain.stored.standings import forget_standings, forget_standings_of
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Bot, Wallet
-from paper.copying_store import forget_outcomes
 from storage import database, writing
 from storage.arrivals import append_leaf
 
@@ -64,7 +63,6 @@ def end(held: Attachment, now: int) -> None:
     """End an attachment and schedule a last poll of its wallet."""
     Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
     Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
-    forget_outcomes(held.wallet_id)
     append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
 
 

@@ -91,8 +91,13 @@ def list_due(done: dict[int, DoneRow], now: int) -> dict[int, list[WalletRow]]:
         held.setdefault(row.bot, []).append(row)
     for bot in done.keys() - held.keys():
         with storage.writing():
-            storage.database.execute_sql(FORGET, (bot,))
+            _forget(bot)
     return {bot: rows for bot, rows in held.items() if _is_due(rows, done.get(bot), now)}
+
+
+def _forget(bot: int) -> None:
+    storage.database.execute_sql(FORGET, (bot,))
+    storage.database.execute_sql(DROP_FORMER, (bot,))
 
 
 def _is_due(rows: list[WalletRow], last: DoneRow | None, now: int) -> bool:
@@ -121,7 +126,7 @@ def _work_out(bot: int, wallets: list[WalletRow], now: int) -> None:
         for size, best in followers.best.items()
     ]
     with storage.writing():
-        storage.database.execute_sql(FORGET, (bot,))
+        _forget(bot)
         CopyTotal.insert_many(rows).execute()
 
 
@@ -220,9 +225,12 @@ INSERT INTO copied_trade (trade_id, lamports, reason)
 SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ? AND wallet_id IN {HELD}
 ON CONFLICT (trade_id) DO UPDATE SET lamports = excluded.lamports, reason = excluded.reason"""
 DROP = "DELETE FROM copied_trade WHERE trade_id = ?"
-DROP_WALLET = (
-    "DELETE FROM copied_trade WHERE trade_id IN (SELECT id FROM trade WHERE wallet_id = ?)"
-)
+# Outcomes of wallets that this bot had and no bot has now. The job deletes them: disconnecting must
+# cost the same however many trades a wallet has.
+DROP_FORMER = f"""
+DELETE FROM copied_trade WHERE trade_id IN (
+    SELECT t.id FROM attachment a JOIN trade t ON t.wallet_id = a.wallet_id
+    WHERE a.bot_id = ? AND a.detached_at IS NOT NULL AND t.wallet_id NOT IN {HELD})"""
 
 
 def _read_outcomes(wallets: list[int]) -> dict[int, Outcome]:
@@ -242,8 +250,3 @@ def _write(sql: str, values: Iterable[tuple[Any, ...]]) -> None:
         with storage.writing():
             for one in part:
                 storage.database.execute_sql(sql, one)
-
-
-def forget_outcomes(wallet: int) -> None:
-    """Delete the outcomes of a wallet that no bot has any more. In the caller's transaction."""
-    storage.database.execute_sql(DROP_WALLET, (wallet,))

@@ -307,12 +307,15 @@ def add_risk(wallet, view, results, held=70):
     )
 
 
-def make_season():
-    """A season that begins with the next full hour and lasts a day."""
-    now = time.time_ns() // 10**6
+def write_terms(now):
+    """The form of a season that begins with the next full hour and lasts a day."""
     start = (now // 3_600_000 + 1) * 3_600_000
     times = {"starts_at": start, "ends_at": start + 86_400_000}
-    terms = {"name": "Winter Cup", "wallets": "all"}
-    return seasons.create_season(
-        {**terms, **{name: seasons.show_hour(at) for name, at in times.items()}}, "a test", now
-    )
+    terms = {"name": "Winter Cup", "rule": "pnl", "currency": "SOL", "wallets": "all"}
+    hours = {name: seasons.show_hour(at) for name, at in times.items()}
+    return {**terms, "min_trades": "3", **hours}
+
+
+def make_season():
+    now = time.time_ns() // 10**6
+    return seasons.create_season(write_terms(now), "a test", now)

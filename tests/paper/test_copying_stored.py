@@ -121,6 +121,7 @@ def test_outcomes_go_with_the_wallet(look, monkeypatch):
 
     with storage.writing():
         wallets.end(held, NOW)
+    copying_store.run_tick(NOW)
     assert not CopiedTrade.select().exists()
     Attachment.update(detached_at=None).execute()
     monkeypatch.setattr(copying_store, "list_trades", disconnect)

@@ -361,7 +361,7 @@ def test_posts_pages_and_feeds_say_whose_strategy_it_is(service, family):
     whose = "own strategy of this instance’s operator: dip buyer"
     for path in ("/traders", f"/traders/{trader.uid}", close):
         assert (whose in service.get(path).text) is is_own, path
-    told = "1 trader follows a strategy of this instance’s operator. It is in none of these"
+    told = "1 trader follows a strategy of this instance’s operator. It isn’t included in"
     assert (told in service.get("/strategies").text) is is_own
 
 
