@@ -18,7 +18,6 @@ from accounts.season_standings import (
 )
 from accounts.seasons import TERMS, find_deadline, find_terms, list_open, show_terms
 from accounts.tables import Season, SeasonEntry
-from chain.ledger.sums import NOTHING
 from chain.reading.entries import READING
 from chain.reading.programs import table
 from chain.stored.store import name_rules
@@ -35,7 +34,7 @@ from storage.arrivals import append_leaf
 
 # Standings are frozen this long after the end at the earliest: a clock that jumped is right again.
 SETTLE_MS = 5 * 60_000
-NUMBERS = tuple(measure(NOTHING))
+NUMBERS = ("realized", "cost", "return_points", "worst_case", "sales", "trades")
 
 
 # ---- freezing ------------------------------------------------------------------------------------
@@ -45,7 +44,7 @@ def run_tick(config: Config, now: int) -> tuple[None, None]:
         if now < season.ends_at:
             # Its clock was ahead before.
             _note_closing(season, None)
-        elif season.closing_at is None:
+        elif season.closing_at is None or season.closing_at > now:
             _note_closing(season, now)
         elif now >= season.closing_at + SETTLE_MS:
             programs = table(config.extra_swap_programs, config.added_programs)
@@ -184,7 +183,7 @@ def recompute_season(rows: Rows, bot: int, uid: str, claim: ClaimedSeason) -> It
         # Nothing is claimed, or nothing that the log could have.
         return
     sums = read_sums(rows, terms, {bot: int(since)})[bot]
-    ours: Json = show_values(measure(sums))
+    ours: Json = show_values(measure(terms, sums))
     if reason not in ("excluded", "not_proven", "no_wallet"):
         ours["reason"] = find_reason(terms, told.get("ownership"), sums)
     yield from compare({name: told.get(name) for name in ours}, ours, f"seasons.{uid}.standing")

@@ -245,6 +245,15 @@ def test_a_rank_needs_sales_and_by_return_a_cost_basis(field):
     assert found == told
 
 
+def test_a_return_larger_than_a_column_holds_does_not_stop_the_freeze(made, field, settings):
+    field.add("ada")
+    field.earn("ada", 10**16, cost=1, proceeds=10**16 + 1)
+    freeze(settings)
+    assert show(made) == [("ada", 1, None, 10**16)]
+    (row,) = seasons.list_standings(seasons.find_season(made.uid), END)
+    assert (row.cost, row.return_points) == (1, None)
+
+
 def test_several_wallets_of_a_bot_are_added_up(field, settings):
     season = seasons.create_season(TEXTS, "me", EARLIER)
     bot = field.add("one", ownership="proven")
@@ -414,6 +423,15 @@ def test_a_clock_that_jumped_ahead_for_a_moment_freezes_nothing(made, field, set
     field.earn("ada", 5)
     freeze(settings)
     assert show(made) == [("ada", 1, None, 5)]
+
+
+def test_an_end_seen_with_a_clock_that_was_ahead_is_noted_again(made, field, settings):
+    field.add("ada")
+    field.earn("ada", 5)
+    frozen.run_tick(settings, END + 300 * DAY)
+    freeze(settings, END + HOUR)
+    season = seasons.find_season(made.uid)
+    assert (season.closing_at, season.frozen_at) == (END + HOUR, END + HOUR + frozen.SETTLE_MS)
 
 
 def test_a_disconnected_wallet_waits_for_its_last_activity(made, field, settings):
