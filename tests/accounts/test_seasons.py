@@ -120,7 +120,7 @@ def refused(call, *args):
         ("wallets", "mine", "proven, all"),
         *(
             ("min_trades", text, "from 1 to 10000")
-            for text in ("0", "-1", "1.5", "x", "99999", "٣")
+            for text in ("0", "-1", "1.5", "x", "99999", "٣", "00000000199")
         ),
         *(("starts_at", text, "full hour") for text in ("soon", "2026-11-05T12:30Z", "9999", "")),
         ("starts_at", "2026-11-05T12:00+05:30", "full hour"),
