@@ -13,6 +13,7 @@ from accounts.season_standings import (
     find_since,
     measure,
     rank,
+    read_frozen,
     read_sums,
     work_out,
 )
@@ -34,6 +35,9 @@ from storage.arrivals import append_leaf
 
 # Standings are frozen this long after the end at the earliest: a clock that jumped is right again.
 SETTLE_MS = 5 * 60_000
+# A bot whose history reached the end keeps those results if transactions that came later are being
+# fetched at the deadline.
+PASSING = ("not_observed", "backfilling")
 NUMBERS = ("realized", "cost", "return_points", "worst_case", "sales", "trades")
 
 
@@ -67,13 +71,17 @@ def _freeze(number: int, rules: str, now: int) -> None:
     with writing():
         season = Season.get_by_id(number)
         terms = find_terms(season)
-        rows = work_out(read_rows, number, terms, now)
-        is_early = any(row.is_unproven for row in rows) and now < find_deadline(season)
-        if is_early or season.cancelled_at is not None:
+        if season.cancelled_at is not None:
             return
-        frozen = [_drop_unproven(row) for row in rows]
-        stored = [{**row._asdict(), "season": number} for row in frozen]
-        write_rows(SeasonEntry, stored, ("season", "bot"))
+        rows = work_out(read_rows, number, terms, now)
+        kept = {row.bot: row for row in read_frozen(read_rows, number, terms.rule)}
+        if any(row.is_unproven for row in rows) and now < find_deadline(season):
+            proven = [row._replace(rank=None) for row in rows if not row.reason]
+            _store(number, (row for row in proven if row != kept.get(row.bot)))
+            return
+        found = [kept.get(row.bot, row) if row.reason in PASSING else row for row in rows]
+        frozen = rank(terms.rule, map(_drop_unproven, found))
+        _store(number, frozen)
         uids = {bot.id: bot.uid for bot in Bot.select(Bot.id, Bot.uid)}
         for row in frozen:
             told = {"season": season.uid, "bot": uids[row.bot], **show_standing_of(row)}
@@ -81,6 +89,11 @@ def _freeze(number: int, rules: str, now: int) -> None:
         told = {"state": "final", "rules": rules, "count": len(frozen), **show_terms(terms)}
         append_leaf("season", now, season=season.uid, **told)
         Season.update(frozen_at=now, rules=rules).where(Season.id == number).execute()
+
+
+def _store(number: int, rows: Iterable[SeasonRow]) -> None:
+    stored = [{**row._asdict(), "season": number} for row in rows]
+    write_rows(SeasonEntry, stored, ("season", "bot"))
 
 
 def _drop_unproven(row: SeasonRow) -> SeasonRow:

@@ -434,6 +434,31 @@ def test_an_end_seen_with_a_clock_that_was_ahead_is_noted_again(made, field, set
     assert (season.closing_at, season.frozen_at) == (END + HOUR, END + HOUR + frozen.SETTLE_MS)
 
 
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        ({"pending": 1}, (1, None, 5)),
+        ({"state": "backfilling"}, (1, None, 5)),
+        ({"state": "partial", "gaps": [GAP]}, (None, "gap", None)),
+    ],
+)
+def test_a_bot_that_was_complete_does_not_lose_its_rank_by_waiting_for_another(
+    made, field, settings, later, told
+):
+    field.add("ada")
+    field.earn("ada", 5)
+    field.add("bob")
+    field.earn("bob", 9)
+    field.cover("bob", state="backfilling")
+    freeze(settings)
+    shown = seasons.list_badges(Bot.get(name="ada").id, END + HOUR)
+    assert [one["rank"] for one in shown] == [None]
+    assert show(made, END + HOUR)[0] == ("ada", 1, None, 5) and not leaves("standing")
+    field.cover("ada", **later)
+    freeze(settings, END + 3 * DAY)
+    assert sorted(show(made)) == [("ada", *told), ("bob", None, "backfilling", None)]
+
+
 def test_a_disconnected_wallet_waits_for_its_last_activity(made, field, settings):
     bot = field.add("ada")
     field.earn("ada", 5)
