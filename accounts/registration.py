@@ -139,14 +139,15 @@ def register(
     with writing():
         row = Registration.get_or_none(Registration.wallet == address)
         if row:
-            _check_again(config, row, given_at)
+            _check_again(row, given_at)
             Key.update(revoked_at=now).where(Key.bot == row.bot, Key.revoked_at.is_null()).execute()
             bot, key = row.bot, insert_key(row.bot.owner, "publish", "", now, row.bot)
         else:
             made = influencers.create_bot(config, body.name, now, voice=body.voice, bio=body.bio)
             bot, key = made.bot, made.publish_key
-            wallets.attach(config, bot, address, now, "proven")
             row = Registration(bot=bot, wallet=address, created_at=now)
+        # A bot that lost its wallet to a ban that was lifted since gets it back.
+        wallets.attach(config, bot, address, now, "proven")
         code = make_key("claim")
         row.source, row.nonce_at = source, max(now, given_at)
         row.claim_hash, row.claim_ends_at = hash_secret(code), now + CLAIM_MS
@@ -155,7 +156,7 @@ def register(
     return Registered(bot, key, code, row.claim_ends_at, is_new)
 
 
-def _check_again(config: Config, row: Registration, given_at: int) -> None:
+def _check_again(row: Registration, given_at: int) -> None:
     if row.claimed_at is not None:
         raise Problem(
             "wallet_taken", "this wallet already registered a bot, which its owner now manages"
@@ -165,7 +166,6 @@ def _check_again(config: Config, row: Registration, given_at: int) -> None:
     if given_at <= row.nonce_at:
         raise invalid("nonce", "was already used; get a new one")
     conduct.refuse_banned(row.bot.owner)
-    wallets.check_address(config, row.wallet, "proven")
 
 
 def list_registered(source: str | None = None) -> list[Registration]:

@@ -94,12 +94,15 @@ def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
     return ranked
 
 
-def measure(sums: Sums) -> dict[str, int | None]:
-    """Return a row's numbers."""
+def measure(terms: Terms, sums: Sums) -> dict[str, int | None]:
+    """Return a row's numbers. Without the cost that a rank by return needs, there is no return: it
+    could be larger than a column holds.
+    """
+    is_enough = sums.cost >= terms.min_cost
     return {
         "realized": sums.realized,
         "cost": sums.cost,
-        "return_points": sums.return_points,
+        "return_points": sums.return_points if is_enough else None,
         "worst_case": sums.worst_case,
         "sales": sums.matched + sums.partial,
         "trades": sums.trades,
@@ -114,7 +117,7 @@ def find_reason(terms: Terms, ownership: str | None, sums: Sums) -> str | None:
         return "not_proven"
     if sums.matched + sums.partial < terms.min_sales:
         return "too_few_sells"
-    if terms.rule == "return" and sums.cost < max(terms.min_cost, 1):
+    if terms.rule == "return" and sums.cost < terms.min_cost:
         return "too_little_cost"
     return None
 
@@ -255,7 +258,7 @@ def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[SeasonRow]
 
 
 def _make_standing(terms: Terms, one: Entrant, sums: Sums | None) -> SeasonRow:
-    numbers: dict[str, Any] = measure(sums) if sums else {}
+    numbers: dict[str, Any] = measure(terms, sums) if sums else {}
     settled = find_reason(terms, one.ownership, sums or NOTHING)
     # What would leave it without a rank anyway doesn't have to be proven.
     reason = settled if settled in ("no_wallet", "not_proven") and one.reason in UNPROVEN else None
@@ -270,6 +273,6 @@ WHERE season_id = {{season}} AND since IS NOT NULL"""
 
 
 def read_frozen(rows: Rows, season: int, rule: str) -> list[SeasonRow]:
-    """Return frozen standings, the best first."""
+    """Return frozen standings, the best first; before the freeze, those proven so far."""
     found = map(SeasonRow._make, rows(FROZEN.format(season=season)))
     return sorted(found, key=lambda row: find_position(rule, row))

@@ -4,6 +4,7 @@ Each function is one short transaction that raises Problem if it refuses. `now` 
 Every change is a leaf of the log. evidence.seasons freezes the standings.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -117,9 +118,9 @@ def _choose(field: str, text: str, allowed: Any) -> str:
 
 
 def _read_count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= MAX_SALES:
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MAX_SALES:
         raise invalid("min_trades", f"must be a whole number from 1 to {MAX_SALES}")
-    return int(text[:9])
+    return int(text)
 
 
 def _read_times(starts: str, ends: str, now: int) -> tuple[int, int]:

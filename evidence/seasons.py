@@ -13,12 +13,12 @@ from accounts.season_standings import (
     find_since,
     measure,
     rank,
+    read_frozen,
     read_sums,
     work_out,
 )
 from accounts.seasons import TERMS, find_deadline, find_terms, list_open, show_terms
 from accounts.tables import Season, SeasonEntry
-from chain.ledger.sums import NOTHING
 from chain.reading.entries import READING
 from chain.reading.programs import table
 from chain.stored.store import name_rules
@@ -35,7 +35,10 @@ from storage.arrivals import append_leaf
 
 # Standings are frozen this long after the end at the earliest: a clock that jumped is right again.
 SETTLE_MS = 5 * 60_000
-NUMBERS = tuple(measure(NOTHING))
+# A bot whose history reached the end keeps those results if transactions that came later are being
+# fetched at the deadline.
+PASSING = ("not_observed", "backfilling")
+NUMBERS = ("realized", "cost", "return_points", "worst_case", "sales", "trades")
 
 
 # ---- freezing ------------------------------------------------------------------------------------
@@ -45,7 +48,7 @@ def run_tick(config: Config, now: int) -> tuple[None, None]:
         if now < season.ends_at:
             # Its clock was ahead before.
             _note_closing(season, None)
-        elif season.closing_at is None:
+        elif season.closing_at is None or season.closing_at > now:
             _note_closing(season, now)
         elif now >= season.closing_at + SETTLE_MS:
             programs = table(config.extra_swap_programs, config.added_programs)
@@ -68,13 +71,17 @@ def _freeze(number: int, rules: str, now: int) -> None:
     with writing():
         season = Season.get_by_id(number)
         terms = find_terms(season)
-        rows = work_out(read_rows, number, terms, now)
-        is_early = any(row.is_unproven for row in rows) and now < find_deadline(season)
-        if is_early or season.cancelled_at is not None:
+        if season.cancelled_at is not None:
             return
-        frozen = [_drop_unproven(row) for row in rows]
-        stored = [{**row._asdict(), "season": number} for row in frozen]
-        write_rows(SeasonEntry, stored, ("season", "bot"))
+        rows = work_out(read_rows, number, terms, now)
+        kept = {row.bot: row for row in read_frozen(read_rows, number, terms.rule)}
+        if any(row.is_unproven for row in rows) and now < find_deadline(season):
+            proven = [row._replace(rank=None) for row in rows if not row.reason]
+            _store(number, (row for row in proven if row != kept.get(row.bot)))
+            return
+        found = [kept.get(row.bot, row) if row.reason in PASSING else row for row in rows]
+        frozen = rank(terms.rule, map(_drop_unproven, found))
+        _store(number, frozen)
         uids = {bot.id: bot.uid for bot in Bot.select(Bot.id, Bot.uid)}
         for row in frozen:
             told = {"season": season.uid, "bot": uids[row.bot], **show_standing_of(row)}
@@ -82,6 +89,11 @@ def _freeze(number: int, rules: str, now: int) -> None:
         told = {"state": "final", "rules": rules, "count": len(frozen), **show_terms(terms)}
         append_leaf("season", now, season=season.uid, **told)
         Season.update(frozen_at=now, rules=rules).where(Season.id == number).execute()
+
+
+def _store(number: int, rows: Iterable[SeasonRow]) -> None:
+    stored = [{**row._asdict(), "season": number} for row in rows]
+    write_rows(SeasonEntry, stored, ("season", "bot"))
 
 
 def _drop_unproven(row: SeasonRow) -> SeasonRow:
@@ -184,7 +196,7 @@ def recompute_season(rows: Rows, bot: int, uid: str, claim: ClaimedSeason) -> It
         # Nothing is claimed, or nothing that the log could have.
         return
     sums = read_sums(rows, terms, {bot: int(since)})[bot]
-    ours: Json = show_values(measure(sums))
+    ours: Json = show_values(measure(terms, sums))
     if reason not in ("excluded", "not_proven", "no_wallet"):
         ours["reason"] = find_reason(terms, told.get("ownership"), sums)
     yield from compare({name: told.get(name) for name in ours}, ours, f"seasons.{uid}.standing")

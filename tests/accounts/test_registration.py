@@ -203,6 +203,20 @@ def test_what_was_ended_stays_ended(opened, clock, end, code):
     assert answer.json["code"] == code and Bot.select().count() == 1
 
 
+def test_a_wallet_whose_ban_was_lifted_returns_to_its_bot(opened, clock):
+    first = register(opened).json["bot"]["id"]
+    wallet = str(AGENT.pubkey())
+    with storage.database.connection_context():
+        acts.ban_wallet(wallet, "me", "spam", NOW)
+        acts.lift_ban("wallet", wallet, "me", "a mistake", NOW)
+    clock.now += 1
+    answer = register(opened)
+    assert answer.status_code == 200, answer.text
+    bot = answer.json["bot"]
+    held = bot["wallet"]["address"], bot["wallet"]["ownership"]
+    assert (bot["id"], *held) == (first, wallet, "proven")
+
+
 # ---- what is refused -----------------------------------------------------------------------------
 def foreign_wallet(service, body):
     body["wallet"] = str(Keypair.from_seed(bytes([2]) * 32).pubkey())

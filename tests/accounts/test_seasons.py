@@ -120,7 +120,7 @@ def refused(call, *args):
         ("wallets", "mine", "proven, all"),
         *(
             ("min_trades", text, "from 1 to 10000")
-            for text in ("0", "-1", "1.5", "x", "99999", "٣")
+            for text in ("0", "-1", "1.5", "x", "99999", "٣", "00000000199")
         ),
         *(("starts_at", text, "full hour") for text in ("soon", "2026-11-05T12:30Z", "9999", "")),
         ("starts_at", "2026-11-05T12:00+05:30", "full hour"),
@@ -243,6 +243,15 @@ def test_a_rank_needs_sales_and_by_return_a_cost_basis(field):
     found = {name: (place, reason) for name, place, reason, _ in show(season)}
     told = {"a": (None, "too_few_sells"), "b": (None, "too_little_cost"), "c": (1, None)}
     assert found == told
+
+
+def test_a_return_larger_than_a_column_holds_does_not_stop_the_freeze(made, field, settings):
+    field.add("ada")
+    field.earn("ada", 10**16, cost=1, proceeds=10**16 + 1)
+    freeze(settings)
+    assert show(made) == [("ada", 1, None, 10**16)]
+    (row,) = seasons.list_standings(seasons.find_season(made.uid), END)
+    assert (row.cost, row.return_points) == (1, None)
 
 
 def test_several_wallets_of_a_bot_are_added_up(field, settings):
@@ -414,6 +423,40 @@ def test_a_clock_that_jumped_ahead_for_a_moment_freezes_nothing(made, field, set
     field.earn("ada", 5)
     freeze(settings)
     assert show(made) == [("ada", 1, None, 5)]
+
+
+def test_an_end_seen_with_a_clock_that_was_ahead_is_noted_again(made, field, settings):
+    field.add("ada")
+    field.earn("ada", 5)
+    frozen.run_tick(settings, END + 300 * DAY)
+    freeze(settings, END + HOUR)
+    season = seasons.find_season(made.uid)
+    assert (season.closing_at, season.frozen_at) == (END + HOUR, END + HOUR + frozen.SETTLE_MS)
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        ({"pending": 1}, (1, None, 5)),
+        ({"state": "backfilling"}, (1, None, 5)),
+        ({"state": "partial", "gaps": [GAP]}, (None, "gap", None)),
+    ],
+)
+def test_a_bot_that_was_complete_does_not_lose_its_rank_by_waiting_for_another(
+    made, field, settings, later, told
+):
+    field.add("ada")
+    field.earn("ada", 5)
+    field.add("bob")
+    field.earn("bob", 9)
+    field.cover("bob", state="backfilling")
+    freeze(settings)
+    shown = seasons.list_badges(Bot.get(name="ada").id, END + HOUR)
+    assert [one["rank"] for one in shown] == [None]
+    assert show(made, END + HOUR)[0] == ("ada", 1, None, 5) and not leaves("standing")
+    field.cover("ada", **later)
+    freeze(settings, END + 3 * DAY)
+    assert sorted(show(made)) == [("ada", *told), ("bob", None, "backfilling", None)]
 
 
 def test_a_disconnected_wallet_waits_for_its_last_activity(made, field, settings):
