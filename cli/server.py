@@ -199,6 +199,6 @@ def run_rebuild_trader(config: Config, args: Namespace) -> None:
     with open_database(config):
         trader = traders.find_trader(args.trader)
         differences = papertrade.rebuild_trader(trader, now_ms())
-    text = "\n".join(differences) or "replayed, including random entries: no differences"
+    text = "\n".join(differences) or "replayed, including random entries: nothing changed"
     shown = {"trader": args.trader, "differences": differences, "changed": bool(differences)}
     print_result(args, shown, text)
