@@ -127,7 +127,7 @@ def _number_at(uid: str, created_at: int) -> str:
 
 
 def _list_words(value: dict[str, Any]) -> Iterator[str]:
-    """Yield every line that Discord would show, in its order."""
+    """Yield every line that Discord would show, in order."""
     yield _text(value.get("content"))
     for embed in _list_embeds(value):
         yield _text(_part(embed, "author").get("name"))

@@ -199,7 +199,7 @@ def follow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
 
 
 def unfollow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
-    """Drop a bot from one of the owner's hooks. A hook without any bot left is deleted."""
+    """Drop a bot from one of the owner's hooks. A hook with no bots left is deleted."""
     with writing():
         hook = find_own_hook(owner, hook_uid)
         named = read_list(hook.bots) or []

@@ -33,7 +33,7 @@ from storage.arrivals import append_leaf
 MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 # How far ahead a season may start, and how long it may last.
 MAX_DAYS, DAY_MS = 366, 86_400_000
-# Standings freeze this long after the end at the latest, proven or not.
+# Standings freeze no later than this after the end, proven or not.
 DEADLINE_MS = 3 * DAY_MS
 WALLETS = (PROVEN, ALL)
 DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": PROVEN, "min_trades": "3"}
@@ -65,7 +65,7 @@ def find_state(season: Season, now: int) -> str:
 
 
 def find_deadline(season: Season) -> int:
-    """Return when the standings are frozen at the latest, in ms."""
+    """Return the latest time at which the standings freeze, in ms."""
     return (season.closing_at or season.ends_at) + DEADLINE_MS
 
 

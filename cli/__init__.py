@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
 # Where a module adds its commands. Quoted, because argparse's class isn't subscriptable at run
 # time.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-NO_DATABASE = "DATA_DIR holds no database yet: run `app.py migrate` first"
+NO_DATABASE = "DATA_DIR has no database yet: run `app.py migrate` first"
 Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"
 
 

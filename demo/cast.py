@@ -109,7 +109,7 @@ BOTS = (
     ),
     Member(
         ORLA,
-        "Talks about markets, holds no wallet: nothing she says can be verified.",
+        "Talks about markets without a wallet: nothing she says can be verified.",
         None,
         0,
         {"tone": "calm"},

@@ -322,7 +322,7 @@ def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
     BadTable.
     """
     if claims.reading != READING or claims.programTable != name_rules(table()):
-        told = f"it reads by the rules of version {claims.version}, this is {VERSION}: they differ"
+        told = f"its reading rules are version {claims.version}'s, this is {VERSION}: they differ"
         return Accepted(None, [], told)
     notes = [
         *(f"the operator added the venue {one.name!r} ({one.id})" for one in claims.addedPrograms),

@@ -33,7 +33,7 @@ from models import Bot
 from storage import Rows, read_rows, write_rows, writing
 from storage.arrivals import append_leaf
 
-# Standings are frozen this long after the end at the earliest: a clock that jumped is right again.
+# Standings freeze no sooner than this after the end, so a clock that jumped has been corrected.
 SETTLE_MS = 5 * 60_000
 # A bot whose history reached the end keeps those results if transactions that came later are being
 # fetched at the deadline.

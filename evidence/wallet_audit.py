@@ -234,8 +234,8 @@ class WalletAudit:
             # Not a difference: they may appear soon. The reader of `same` should still know.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to {seen[-1]},"
-                " aren't compared: they are newer than its last claimed transaction, but"
-                " older than the time up to which it says it observed the wallet"
+                " aren't compared: they are newer than the last claimed transaction, but"
+                " the instance says it observed the wallet beyond them"
             )
 
     @property

@@ -33,7 +33,7 @@ LIMITS = Limits(memory_bytes=2**30)
 ERRORS = {
     b"ok": None,
     b"refused": "did not take it, or could not be reached",
-    b"unknown": "is no address that Apprise understands",
+    b"unknown": "isn't an address that Apprise understands",
 }
 # The part of the environment that a child receives: none of our secrets.
 ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}

@@ -1,4 +1,4 @@
-"""State shared by the parts of the observer: settings, nodes, and the memory of a pass.
+"""State shared by the parts of the observer: settings, nodes and per-pass data.
 
 A failed step concerns one wallet, which is postponed, or all, which stops the pass.
 """
@@ -260,7 +260,7 @@ class Watch:
     repair_wait_ms: int = MIN_REPAIR_WAIT_MS // 2
     # When a node last returned balances or the newest of the wallet's own signatures.
     answered_at: float = -math.inf
-    # By address: when its balance was last requested, and when its head was last listed.
+    # By address: times of the last balance request and of the last head listing.
     asked_at: dict[str, float] = field(default_factory=dict)
     listed_at: dict[str, float] = field(default_factory=dict)
     # When its full scans and backfill last had a turn.

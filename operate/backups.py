@@ -202,7 +202,7 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
             return _hold(db, path, foreign)
     except UnicodeDecodeError:
         raise Refused(
-            f"{path} holds text that is not UTF-8: it is damaged, or not from Candor"
+            f"{path} contains text that is not UTF-8: it is damaged, or not from Candor"
         ) from None
     except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError, apsw.IOError) as error:
         raise Refused(f"{path} is damaged or not a database: {error}") from None

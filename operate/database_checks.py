@@ -40,11 +40,11 @@ WRITTEN = (
 )
 ADVICE = {
     **dict.fromkeys(("log", "log_leaf", "log_node", "logged_wallet"), WRITTEN),
-    "receipt": "`app.py rebuild`: what is missing or damaged is then fetched again by the observer",
+    "receipt": "run `app.py rebuild`: the observer then fetches missing and damaged receipts again",
     **dict.fromkeys(
         ("owner", "bot", "key", "session", "post", "attachment", "token", "trader"),
-        "rebuild repairs what follows from receipts; what people wrote is only in a backup: check"
-        " the disk",
+        "rebuild restores only rows derived from receipts; restore the rest from a backup, and"
+        " check the disk",
     ),
 }
 

@@ -147,7 +147,7 @@ def check_tables(config: Config) -> Iterator[Finding]:
     if programs.markers:
         yield look(
             f"EXTRA_SWAP_PROGRAMS is set ({', '.join(sorted(programs.markers))}): every transaction"
-            " that calls one of these counts as a trade in full, wherever its value came from",
+            " that calls one of these counts entirely as a trade, even if others paid for it",
             "that is for private chains and tests; a real venue belongs in DATA_DIR/programs.csv",
         )
 
@@ -268,7 +268,7 @@ def compare_clock(number: int, block_ms: int, now: int) -> Finding:
         return wrong(f"{told} behind", f"the clock is wrong: {SET_CLOCK}")
     return wrong(
         f"{told} later",
-        f"if other endpoints say so too, the clock is ahead: {SET_CLOCK}; else the endpoint lags:"
+        f"if other endpoints agree, the clock is ahead: {SET_CLOCK}; if not, the endpoint lags:"
         " replace it",
     )
 

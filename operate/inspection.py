@@ -84,7 +84,7 @@ def _try_wallet(reader: Reader, number: int, programs: Any) -> list[Difference]:
             found.extend(check_wallet(reader, number, programs))
     except UNREADABLE:
         # The inspection of forms reports text that isn't JSON.
-        found.append(Difference("wallet", f"what is stored of wallet {number} can't be read"))
+        found.append(Difference("wallet", f"the stored data of wallet {number} is unreadable"))
     return found
 
 

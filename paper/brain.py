@@ -42,7 +42,7 @@ TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
 EVERY_TRADE = "every trade"
 
 # For every effect: positions opened during the pause and closed by now.
-MEANWHILE = "{n} positions opened meanwhile have closed since, together {resultSol} SOL."
+MEANWHILE = "{n} positions opened in the meantime have closed since, together {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
     "decision sell": "Decided to sell {amount} {symbol}: {detail}.",

@@ -1,4 +1,4 @@
-"""Would copying have worked? What a follower right behind a bot would have received from the pools.
+"""Would copying have worked? What a follower right after a bot would have received from the pools.
 Pure; integers.
 
 The follower buys for the same amount after each of the bot's purchases and sells its share after

@@ -1184,7 +1184,7 @@ def play(
         with faults.isolate(trader.id):
             leave(trader, market, seen, now, faults)
     enter(faults.skip_faulty(traders), market, seen, at, now, faults)
-    # A copy without delay is filled right behind the transaction.
+    # A copy without delay is filled right after the transaction.
     settle_orders(faults.skip_faulty(traders), {}, market, at, faults)
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):

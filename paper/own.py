@@ -102,7 +102,7 @@ class OwnFile:
                 self.fail(error)
             case {"answer": answer}:
                 return answer
-        self.fail("its process wrote something else than answers")
+        self.fail("its process wrote something other than answers")
 
     def fail(self, why: str) -> NoReturn:
         """Stop its process, keep the reason, and raise OwnFault."""
@@ -133,9 +133,9 @@ class OwnFile:
             except OSError:
                 self.fail("there is no such file")
             if known.st_uid != os.geteuid() or known.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                self.fail("others than this service may write it")
+                self.fail("users other than this service may write to it")
         if not stat.S_ISREG(self.path.lstat().st_mode):
-            self.fail("it is no plain file")
+            self.fail("it isn't a regular file")
 
     def _find_change(self) -> int:
         try:
@@ -171,7 +171,7 @@ class OwnStrategy(Strategy):
         shown = [show_view(view) for view in views]
         found = self._ask("enter", views=shown)
         if not isinstance(found, list) or len(found) != len(views):
-            self.file.fail("it answered something else than asked")
+            self.file.fail("its answer isn't what was requested")
         self.answers.clear()
         self.answers.update(zip((view.token.mint for view in views), found, strict=True))
 
@@ -202,7 +202,7 @@ class OwnStrategy(Strategy):
 
     def _refuse(self, found: Any) -> NoReturn:
         kind = found[0] if isinstance(found, list) and found else type(found).__name__
-        self.file.fail(f"it decided {str(kind)[:40]}, which is no decision here")
+        self.file.fail(f"it decided {str(kind)[:40]}, which isn't allowed here")
 
     def _ask(self, about: str, **more: Any) -> Any:
         return self.file.ask({"ask": about, "settings": dict(self.given), **more})
@@ -255,7 +255,7 @@ def make_strategy(family: str, file: OwnFile, given: Mapping[str, Any]) -> OwnSt
     bounds = file.bounds
     for name, value in given.items():
         if name not in bounds:
-            raise BadSetting(name, f"is no setting of this file; there are: {', '.join(bounds)}")
+            raise BadSetting(name, f"isn't a setting of this file; it has: {', '.join(bounds)}")
         low, high = bounds[name][1:]
         if type(value) is not int or not low <= value <= high:
             raise BadSetting(name, f"must be a whole number from {low} to {high}")

@@ -43,7 +43,7 @@ CALLS = {
 
 
 class NotAStrategy(Exception):
-    """The file has no STRATEGY, or one that is no class of Strategy."""
+    """The file has no STRATEGY, or it isn't a subclass of Strategy."""
 
 
 def main(arguments: Sequence[str]) -> None:

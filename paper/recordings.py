@@ -32,7 +32,7 @@ class Span(NamedTuple):
 def read_recording(span: Span, interval_ms: int, now: int) -> Recording:
     """Return the recording of a time at the distance at which all of it is kept.
 
-    `interval_ms`: the scout's. Tokens are as they are known now.
+    `interval_ms`: the scout's. Token data is today's, not that of the recording.
     """
     grain = find_grain(span.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)
@@ -57,7 +57,7 @@ def find_grain(start: int, interval_ms: int, now: int) -> int:
 
 
 def find_recorded() -> Span | None:
-    """Return the time from the first stored snapshot to after the last one; None without any."""
+    """Return the time from the first stored snapshot to after the last one; None if none."""
     ((first, last),) = storage.read_rows(ENDS)
     if first is None:
         return None

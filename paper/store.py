@@ -416,7 +416,7 @@ def show_line(line: DiaryLine, period: int) -> Columns:
 
 
 # ---- observed wallets ----------------------------------------------------------------------------
-# Reserves of an older trade are no price; a younger price counts as cached.
+# Reserves of an older trade give no price; a newer price counts as cached.
 LATE_MS = 300_000
 
 

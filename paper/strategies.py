@@ -75,7 +75,7 @@ def setting(default: int, low: int, high: int) -> Any:
 class Strategy:
     """Settings and refusals that all families share."""
 
-    # Of the equity, for one position.
+    # Share of the equity for one position.
     size_bps: int = setting(1_000, 10, 2_500)
     max_positions: int = setting(4, 1, 10)
     # Before the same token is entered again.
@@ -419,7 +419,7 @@ def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
 
 def _known(known: Mapping[str, Field[Any]], name: str) -> Field[Any]:
     if name not in known:
-        raise BadSetting(name, f"is no setting of this family; there are: {', '.join(known)}")
+        raise BadSetting(name, f"isn't a setting of this family; it has: {', '.join(known)}")
     return known[name]
 
 

@@ -299,7 +299,7 @@ class Backtest(Base):
 
 
 class SeenFlow(Base):
-    """What an observed wallet bought or sold, as paper mode came to know it: `first_snapshot` is
+    """What an observed wallet bought or sold, as paper mode learned of it: `first_snapshot` is
     the id from which on decisions could see it. Never changed, whatever becomes of the trade.
     """
 
@@ -389,14 +389,14 @@ class NetworkCost(Base):
     p50 = BigIntegerField()
     p75 = BigIntegerField()
     p90 = BigIntegerField()
-    # Median rent of new token accounts; null without any.
+    # Median rent of new token accounts; null if there were none.
     rent = BigIntegerField(null=True)
     receipts = IntegerField()
     since = BigIntegerField()
 
 
 class CopyTotal(Base):
-    """What a follower with `size` lamports per purchase would have got right behind a bot
+    """What a follower with `size` lamports per purchase would have received right after a bot
     (paper.copying). `mark`: what it was worked out from, at `at` (ms). `excluded`: JSON [[reason,
     slices]...]. Returns in basis points, shares in percent.
     """

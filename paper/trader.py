@@ -12,9 +12,9 @@ from paper.market import Token
 from paper.strategies import Refusal, Strategy
 
 # ---- traders -------------------------------------------------------------------------------------
-# A refusal is noted once per hour,
+# A refusal is noted once per hour.
 REFUSAL_MS = rules.HOUR_MS
-# ... and at most this many different ones.
+# At most this many different refusals are noted per hour.
 MAX_REFUSALS = 10
 # Refusals that don't depend on the token.
 ACCOUNT_REFUSALS = {

@@ -87,7 +87,7 @@ def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
         text: str = json.loads(body)["choices"][0]["message"]["content"]
         return text.strip()
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-        raise FetchError("sent something that is no completion") from None
+        raise FetchError("sent something other than a completion") from None
 
 
 def check_text(text: str, facts: Facts) -> str | None:

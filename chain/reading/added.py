@@ -34,7 +34,7 @@ class AddedRows:
         count = len(self._columns)
         if len(cells) != count:
             wanted = f"must be {count} ({','.join(self._columns)}), not {len(cells)}"
-            raise self.refuse("columns", f"{wanted}; a cell with a comma stands in quotes")
+            raise self.refuse("columns", f"{wanted}; put a cell that contains a comma in quotes")
 
     def refuse(self, field: str, allowed: str) -> BadTable:
         """Return the error about a field of the current row."""

@@ -570,7 +570,7 @@ def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: st
 
 
 def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Iterator[Instruction]:
-    """Return the outermost wanted calls; without call heights, whole top-level instructions."""
+    """Return the outermost wanted calls, or top-level instructions if call heights are unknown."""
 
     def walk(one: Instruction) -> Iterator[Instruction]:
         if wanted(one):

@@ -117,7 +117,7 @@ def _read_amount(told: Any) -> int:
         return told
     if isinstance(told, str) and re.fullmatch("[0-9]{1,20}", told):
         return int(told)
-    raise TypeError("an amount is no whole number")
+    raise TypeError("an amount isn't a whole number")
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:

@@ -224,7 +224,7 @@ class Holding(NamedTuple):
     """An attachment of a bot: numbers, and times in ms. A bot that never had a wallet has one
     without `id`. `is_known`: whether its record has been computed.
 
-    `is_present`: held now, or until the bot retired; then `coverage` (JSON) is known. `holder`:
+    `is_present`: connected now, or until the bot retired; else `coverage` is None. `holder`:
     own, earlier (another bot only claims the wallet now), or None if the wallet's past belongs to
     another bot.
     """

@@ -72,7 +72,7 @@ def test_a_row_that_is_known_alike_adds_nothing():
     assert programs.added == {NEW} and programs.name(NEW) == "A" and programs.family(NEW) is None
 
 
-COLUMNS = "must be 4 (id,name,family,source), not {}; a cell with a comma stands in quotes"
+COLUMNS = "must be 4 (id,name,family,source), not {}; put a cell that contains a comma in quotes"
 NO_PROGRAM = "must be a program's address, base58 of 32 bytes"
 NO_FAMILY = (
     "must be one of swap, order, lending, liquidity, stake, bridge, nft, or empty (named only)"

@@ -59,7 +59,7 @@ def test_the_version(cli):
     "argv, code, told",
     [
         (("witness", "http://127.0.0.1:1"), 3, "cannot_tell: http://127.0.0.1:1: it could not be"),
-        (("log",), 1, "DATA_DIR holds no database yet"),
+        (("log",), 1, "DATA_DIR has no database yet"),
     ],
 )
 def test_a_witness_begins_with_nothing_and_a_log_says_what_is_missing(cli, argv, code, told):
@@ -248,7 +248,7 @@ def test_a_command_that_finds_no_database_says_so_and_makes_none(
     if exists:
         folder.mkdir()
     code, out, err = cli(*command.split())
-    assert (code, out) == (1, "") and "holds no database yet" in err and err.count("\n") == 1
+    assert (code, out) == (1, "") and "has no database yet" in err and err.count("\n") == 1
     assert not folder.exists() or list(folder.iterdir()) == []
 
 

@@ -114,7 +114,7 @@ def test_an_address_that_apprise_does_not_know_is_named_so_and_a_child_is_ended_
 ):
     speakers = apprising.Speakers("https://candor.example")
     unknown = messages.Message("nosuchkind://x", {}, b"x")
-    assert speakers.send(unknown) == Answer(None, "is no address that Apprise understands")
+    assert speakers.send(unknown) == Answer(None, "isn't an address that Apprise understands")
     (speaker,) = speakers._speakers.values()
     child = speaker._child
     speakers.rest()

@@ -1,4 +1,4 @@
-"""What a follower right behind a bot would have received: fills against exact fractions, a handmade
+"""What a follower right after a bot would have received: fills against exact fractions, a handmade
 curve, and replays of made-up histories.
 """
 

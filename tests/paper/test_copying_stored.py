@@ -200,7 +200,7 @@ def test_a_profile_says_what_a_follower_would_have_made(service):
     CopyTotal.create(**row, reason="too_few_sales", size=10**10, excluded="[]")
     path = f"/bots/{bot.bot.uid}"
     overview = text_of(service.get(path))
-    assert "Copied right behind, 1 SOL per purchase" in overview
+    assert "Copied right after, 1 SOL per purchase" in overview
     assert "at most +14.1%" in overview
     assert "bot +15.6%, kept at most 90%" in overview
     tab = text_of(service.get(f"{path}?tab=copying"))
@@ -215,6 +215,6 @@ def test_a_profile_says_what_a_follower_would_have_made(service):
 def test_a_profile_without_followers_has_no_tile(service):
     bot = service.make_bot("Ada", address("w"))
     service.observe_results(address("w"), 5)
-    assert "Copied right behind" not in service.get(f"/bots/{bot.bot.uid}").text
+    assert "Copied right after" not in service.get(f"/bots/{bot.bot.uid}").text
     tab = text_of(service.get(f"/bots/{bot.bot.uid}?tab=copying"))
     assert "No result: not calculated yet." in tab

@@ -250,7 +250,7 @@ def test_a_file_that_writes_into_its_answers_fails_alone(place, line):
     place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
     place.play(["0.001"])
     (trouble,) = place.job.troubles.values()
-    assert "wrote something else than answers" in trouble.what
+    assert "wrote something other than answers" in trouble.what
 
 
 def test_a_file_that_others_may_write_is_not_run(place):
@@ -260,11 +260,11 @@ def test_a_file_that_others_may_write_is_not_run(place):
         (place.folder, 0o777, 0o700),
     ):
         os.chmod(path, mode)
-        with pytest.raises(Problem, match="others than this service"):
+        with pytest.raises(Problem, match="users other than this service"):
             follow(place, "own:mine")
         os.chmod(path, good)
     (place.folder / "other.py").symlink_to(place.folder / "mine.py")
-    with pytest.raises(Problem, match=r"no plain file|may write"):
+    with pytest.raises(Problem, match=r"isn't a regular file|may write"):
         follow(place, "own:other")
     with pytest.raises(Problem, match="no such file"):
         follow(place, "own:nothing")
@@ -297,7 +297,7 @@ def test_what_a_file_tells_of_its_settings_holds_at_both_bounds():
     known = ", ".join([*shared, "mine"])
     with pytest.raises(BadSetting) as refused:
         own.make_strategy("own:mine", file, {"mine": 4, "other": 1})
-    assert refused.value.args == (f"is no setting of this file; there are: {known}",)
+    assert refused.value.args == (f"isn't a setting of this file; it has: {known}",)
     assert refused.value.field == "other"
 
 
@@ -361,7 +361,7 @@ def test_posts_pages_and_feeds_say_whose_strategy_it_is(service, family):
     whose = "own strategy of this instance’s operator: dip buyer"
     for path in ("/traders", f"/traders/{trader.uid}", close):
         assert (whose in service.get(path).text) is is_own, path
-    told = "1 trader follows a strategy of this instance’s operator. It isn’t included in"
+    told = "1 trader follows a strategy of this instance’s operator. It isn’t included"
     assert (told in service.get("/strategies").text) is is_own
 
 
@@ -460,7 +460,7 @@ def test_a_process_that_answers_no_settings_is_ended_with_a_reason(tmp_path, lin
 def test_a_folder_is_no_file_to_run(tmp_path):
     folder = tmp_path / "mine.py"
     folder.mkdir(mode=0o700)
-    with pytest.raises(OwnFault, match="it is no plain file"):
+    with pytest.raises(OwnFault, match="it isn't a regular file"):
         own.OwnFile(folder)._check_file()
     with pytest.raises(OwnFault, match="there is no such file"):
         own.OwnFile(tmp_path / "none.py")._check_file()
@@ -472,10 +472,10 @@ def test_as_many_answers_are_taken_as_tokens_were_asked_about(tmp_path):
     strategy = own.OwnStrategy(name="own:mine", file=with_child(tmp_path / "mine.py", answer))
     # It was not prepared for this token.
     assert strategy.enter(seen) == Enter("dip", "deep")
-    with pytest.raises(OwnFault, match="something else than asked"):
+    with pytest.raises(OwnFault, match="isn't what was requested"):
         strategy.prepare([seen, seen])
     strategy.file._failed, strategy.file._child = None, Child(b'{"answer": 7}\n')
-    with pytest.raises(OwnFault, match="something else than asked"):
+    with pytest.raises(OwnFault, match="isn't what was requested"):
         strategy.prepare([seen])
 
 
@@ -516,7 +516,7 @@ def test_a_decision_is_one_of_few(tmp_path, ask, answer, found):
         return strategy.enter(seen) if ask == "enter" else strategy.leave(seen, HELD)
 
     if isinstance(found, str):
-        why = f"it decided {found}, which is no decision here"
+        why = f"it decided {found}, which isn't allowed here"
         with pytest.raises(OwnFault) as refused:
             decide()
         assert refused.value.args == (f"its strategy file mine.py failed ({why})",)

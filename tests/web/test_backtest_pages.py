@@ -72,7 +72,7 @@ def test_what_cannot_be_played_is_said_beside_its_field(service):
         record(service.config)
     for typed, said in (
         ({"set": "riseBps=1"}, "ust be a whole number"),
-        ({"set": "own=1"}, "is no setting"),
+        ({"set": "own=1"}, "a setting of this family"),
         ({"from": "soon"}, "ust be a day or a time"),
         ({"family": "own:mine"}, "ust be one of"),
     ):

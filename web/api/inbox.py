@@ -1,4 +1,4 @@
-"""POST /api/v1/inbox/discord/<key>: a bot that only knows a Discord webhook posts here unchanged.
+"""POST /api/v1/inbox/discord/<key>: a bot built for Discord webhooks posts here unchanged.
 
 The inbox key is the only key allowed in an address. It's good for nothing else. Addresses are never
 logged here (web.server.gate logs routes).

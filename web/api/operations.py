@@ -233,7 +233,7 @@ OPERATIONS = [
         "/api/v1/bots/{id}/copying",
         "getCopying",
         "Influencers",
-        "What copying a bot right behind its trades would have returned",
+        "What copying a bot right after its trades would have returned",
         copying.Copying,
         (BOT_ID,),
         ("not_found", "invalid_parameter"),

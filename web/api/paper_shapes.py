@@ -320,7 +320,7 @@ class DiaryLine(WholeLine, Simulated):
 
 
 class Reviewed(Simulated):
-    """The totals of a trader's eligible closes; null without any."""
+    """The totals of a trader's eligible closes; null if there are none."""
 
     closes: int
     eligibleCloses: int
@@ -511,7 +511,7 @@ class NetworkCosts(TypedDict):
 
 
 class Family(Rates):
-    """Closes of one strategy family; null without any."""
+    """Closes of one strategy family; null if there are none."""
 
     family: FamilyName
     excluded: Annotated[dict[str, int], described("how many, by reason")]

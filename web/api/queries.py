@@ -180,7 +180,7 @@ SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
 
 
 class NewestRow(NamedTuple):
-    """The public IDs of the newest rows, None without any."""
+    """The public IDs of the newest rows, None if there are none."""
 
     bot: str | None
     post: str | None

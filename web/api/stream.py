@@ -241,8 +241,8 @@ class StreamHub:
         """Yield the bytes of a stream after this arrival while the subscriber is active.
 
         The first event, `hello`, only has an ID, so a client can resume from the very start. It has
-        data like all others: clients yield an event without data as an empty message, or not at
-        all.
+        data like every event: some clients drop an event without data, others yield an empty
+        message.
         """
         yield b"retry: 2000\nid: %b\nevent: hello\ndata: {}\n\n" % write_id(self.secret, after)
         while subscriber.is_active:

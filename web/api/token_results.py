@@ -9,9 +9,9 @@ from web.api import market
 from web.api.serialize import Json
 from web.api.shapes import Address, TypedDict, Untrusted, Whole, described
 
-# Tokens that a page lists at each end.
+# The best and the worst tokens, this many of each, on a page.
 MAX_TOKENS = 5
-# Tokens of a detail.
+# Tokens in the full list.
 MAX_LISTED = 20
 
 

@@ -22,7 +22,7 @@ from models import Owner, Session
 from storage import trouble
 from web.server.application import Application, find_app
 
-# Expiry without any request.
+# An idle session expires after this long.
 LIFETIME_MS = 180 * 86_400_000
 # Precision of `seen_at`.
 SEEN_EVERY_MS = 3_600_000

@@ -100,7 +100,7 @@ def name_chosen(report: dict[str, Any]) -> str:
 
 
 def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """List the sets of settings, each with its random entries, as names and figures."""
+    """Return (name, figures) of each candidate, its random entries, and holding SOL."""
     rows = []
     for one in report["candidates"]:
         name = name_candidate(one["settings"], report)

@@ -235,7 +235,7 @@ def draw_curve(
     connected_at: int | None = None,
     write_level: Callable[[int], str] = write_gain,
 ) -> Curve | None:
-    """Draw steps, given in order; None without any.
+    """Draw steps, given in order; None if there are none.
 
     `base`: lamports that separate gain from loss; `gaps`: Unix seconds from and to; `trades`: to
     mark on the curve; `connected_at`: Unix seconds; `write_level`: formats the axis amounts.
@@ -363,7 +363,7 @@ def draw_race(
     runners: Sequence[Runner],
     write_level: Callable[[int], str] = write_gain,
 ) -> Race | None:
-    """Draw bots at the Unix seconds of their samples; None without any."""
+    """Draw bots at the Unix seconds of their samples; None if there are none."""
     if not runners or len(times) < 2:
         return None
     axis = Axis(times[0], times[-1])
@@ -431,7 +431,7 @@ class Bar(NamedTuple):
 
 
 def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
-    """Draw a token's trades, given in any order; None without any."""
+    """Draw a token's trades, given in any order; None if there are none."""
     if not trades:
         return None
     axis = Axis(min(trade.at for trade in trades), max(trade.at for trade in trades))

@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 
 class ListPage(NamedTuple, Generic[Row]):
-    """A page of a list. `cursor`: of the older entries, None without any."""
+    """A page of a list. `cursor`: of the older entries, None if there are none."""
 
     rows: Sequence[Row]
     cursor: str | None

@@ -150,7 +150,7 @@ def describe_source(trade: Json) -> str:
 
 
 def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
-    """Describe changes in the same transaction that aren't part of the trade; empty without any."""
+    """Describe changes in the same transaction that aren't part of the trade, if any."""
     beside = trade["outsideVenue"]
     if beside is None:
         return ""

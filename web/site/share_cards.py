@@ -56,7 +56,7 @@ def _make_busy() -> Problem:
 def show_card_of_post(uid: str) -> ResponseReturnValue:
     post = timeline.find_post(uid)
     if post is None or post.get("hiddenAt"):
-        raise Problem("not_found", "there is no picture of this post")
+        raise Problem("not_found", "this post has no picture")
     settled = post["simulated"] or post["verification"]["status"] in SETTLED_STATES
     return _answer(describe_post(post), SETTLED if settled else MOVING)
 

@@ -14,7 +14,7 @@ NEWEST = 2**62
 
 
 class NamedOwner(NamedTuple):
-    """An owner, identified by its bots' names; empty without any."""
+    """An owner, identified by its bots' names; empty if it has none."""
 
     uid: str
     name: str
