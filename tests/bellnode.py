@@ -15,7 +15,8 @@ from chain.base58 import b58decode
 from chain.reading.instructions import TOKEN
 
 # It would tell its own address.
-SILENT = logging.getLogger("bellnode")
+# Not from getLogger: configuring the log in another test would enable it again.
+SILENT = logging.Logger("bellnode", logging.CRITICAL + 1)
 SILENT.disabled = True
 
 
