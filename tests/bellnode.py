@@ -14,10 +14,8 @@ from websockets.sync.server import serve
 from chain.base58 import b58decode
 from chain.reading.instructions import TOKEN
 
-# It would tell its own address.
-# Not from getLogger: configuring the log in another test would enable it again.
+# It would log its own address. Not from getLogger: another test's configuration would enable it.
 SILENT = logging.Logger("bellnode", logging.CRITICAL + 1)
-SILENT.disabled = True
 
 
 class BellNode:
