@@ -295,10 +295,10 @@ def test_the_profile_tells_where_the_money_went(service, bot):
         (
             7,
             0,
-            "+0.000000007 SOL are unaccounted for. This is a bug",
+            "+0.000000007 SOL is unaccounted for. This is a bug",
             "zero +0.000000007 ",
         ),
-        (-3, -10, "+0.000000007 SOL are unaccounted for", "zero +0.000000007 "),
+        (-3, -10, "+0.000000007 SOL is unaccounted for", "zero +0.000000007 "),
     ],
 )
 def test_what_does_not_close_is_named(service, bot, difference, gaps, said, rest):
@@ -347,7 +347,7 @@ def test_a_trade_opens_to_where_its_value_came_from(service, bot):
     )
     # 10.0001 SOL and -1 token in all, of which 10 SOL and +0.5 were beside: the trade is the rest
     assert (
-        f"no part of the trade: +10.00 SOL, +0.5 {M[:4]}…{M[-4:]}. The trade itself moved"
+        f"not part of the trade: +10.00 SOL, +0.5 {M[:4]}…{M[-4:]}. The trade itself moved"
         " +0.0001 SOL." in page
     )
     assert f"Sale −1.5 {M[:4]}…{M[-4:]} +0.0001 SOL" in page
@@ -375,7 +375,7 @@ def test_what_was_bought_and_sent_on_at_once_was_bought(service, bot, key):
     assert (gone["changeRaw"], row["solChangeLamports"]) == ("-2000", "-500000000")
     page = profile(service, bot)
     assert f"Purchase +2 {M[:4]}…{M[-4:]} −0.5000 SOL" in page
-    assert f"no part of the trade: −2 {M[:4]}…{M[-4:]}." in page
+    assert f"not part of the trade: −2 {M[:4]}…{M[-4:]}." in page
     assert f'href="/tokens/{M}"' in service.get(f"/bots/{bot.bot.uid}?tab=trades").text
     assert "2 −0.5000 SOL" in text_of(service.get(f"/tokens/{M}"))
 
