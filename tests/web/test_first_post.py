@@ -197,10 +197,11 @@ def hummingbot(monkeypatch, instance):
 
 
 def test_a_fill_of_a_gateway_connector_becomes_a_verified_post(hummingbot, instance):
-    trades = instance.ask(
-        f"/api/v1/trades?botId={instance.environ['CANDOR_BOT']}&kind=sell&limit=5"
-    )
-    signature = trades["data"][-1]["signature"]
+    bot = instance.environ["CANDOR_BOT"]
+    posts = instance.ask(f"/api/v1/feed?botId={bot}&limit=100")["data"]
+    sales = instance.ask(f"/api/v1/trades?botId={bot}&kind=sell&limit=100")["data"]
+    posted = {post["signature"] for post in posts}
+    signature = next(sale["signature"] for sale in sales if sale["signature"] not in posted)
     script = hummingbot.PostFills()
     script.sender = hummingbot.ThreadPoolExecutor(max_workers=1)
     fill = {"exchange_trade_id": signature, "trading_pair": "FERN-SOL", "trade_type": "SELL"}
