@@ -17,12 +17,11 @@ FIELDS = {
     "name": ("name", "NAME", "as readers see it"),
     "start": ("starts_at", "TIME", "a full hour in UTC, such as 2026-12-01T00:00Z"),
     "end": ("ends_at", "TIME", "a full hour, later"),
-    "rule": ("rule", "RULE", "pnl, return or pnl_floor (worst case)"),
-    "currency": ("currency", "SYMBOL", "SOL, or a stablecoin"),
-    "wallets": ("wallets", "WHICH", "proven or all"),
-    "min-trades": ("min_trades", "N", "sales with a known cost that a rank needs"),
+    "rule": ("rule", "RULE", "pnl (default), return or pnl_floor (worst case)"),
+    "currency": ("currency", "SYMBOL", "SOL (default) or a stablecoin"),
+    "wallets": ("wallets", "WHICH", "proven (default) or all"),
+    "min-trades": ("min_trades", "N", "sales with a known cost that a rank needs (default: 3)"),
 }
-DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": "proven", "min-trades": "3"}
 
 
 def add_commands(commands: Commands) -> None:
@@ -30,7 +29,9 @@ def add_commands(commands: Commands) -> None:
     create = add_command(season, "create", run_create, "announce a season")
     add_fields(create, required=("name", "start", "end"))
     add_command(season, "list", run_list, "all seasons, newest first")
-    change = add_command(season, "change", run_change, "change a season that hasn't started")
+    change = add_command(
+        season, "change", run_change, "change a season that hasn't started; options left out stay"
+    )
     cancel = add_command(season, "cancel", run_cancel, "cancel a season that isn't final")
     for command in (change, cancel):
         command.add_argument("season", metavar="SEASON")
@@ -40,13 +41,8 @@ def add_commands(commands: Commands) -> None:
 
 def add_fields(command: Parser, required: tuple[str, ...] = ()) -> None:
     for option, (field, metavar, help) in FIELDS.items():
-        default = f" (default: {DEFAULTS[option]})" if required and option in DEFAULTS else ""
         command.add_argument(
-            f"--{option}",
-            dest=field,
-            metavar=metavar,
-            help=help + default,
-            required=option in required,
+            f"--{option}", dest=field, metavar=metavar, help=help, required=option in required
         )
 
 
