@@ -135,8 +135,8 @@ def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a line's facts for the voice, or None if it isn't worth a post."""
     if facts.get("what") not in NEWS:
         return None
-    told = {name: value for name, value in facts.items() if name not in UNPOSTED_FACTS}
-    return {**told, "kind": "close" if facts["what"] == "closed" else kind}
+    posted = {name: value for name, value in facts.items() if name not in UNPOSTED_FACTS}
+    return {**posted, "kind": "close" if facts["what"] == "closed" else kind}
 
 
 # ---- lessons -------------------------------------------------------------------------------------

@@ -114,8 +114,8 @@ def describe_positions(results: Json) -> str:
     """Describe the positions behind the win rate: `27 of 44 positions, 3 open`."""
     count, still_open = results["positions"], results["positionsOpen"]
     noun = "position" if count == 1 else "positions"
-    told = f"{results['positionsWon']:,} of {count:,} {noun}"
-    return f"{told}, {still_open:,} open" if still_open else told
+    text = f"{results['positionsWon']:,} of {count:,} {noun}"
+    return f"{text}, {still_open:,} open" if still_open else text
 
 
 def describe_signs(signs: Iterable[str]) -> list[str]:
@@ -173,11 +173,11 @@ def write_change(change: str | None) -> str:
 def venue_changes(trade: Json) -> list[Json]:
     """List a trade's token changes at its venue."""
     whole, beside = trade["tokenChanges"], read_outside(trade)["tokenChanges"]
-    told = {one["mint"]: one for one in (*whole, *beside)}
-    symbols = {mint: one["symbol"] for mint, one in told.items()}
+    by_mint = {one["mint"]: one for one in (*whole, *beside)}
+    symbols = {mint: one["symbol"] for mint, one in by_mint.items()}
     moved = list_venue_changes(_read_changes(whole), _read_changes(beside))
     return [
-        show_change(one, symbols, read_multiplier(told[one.mint]["multiplier"])) for one in moved
+        show_change(one, symbols, read_multiplier(by_mint[one.mint]["multiplier"])) for one in moved
     ]
 
 
