@@ -103,7 +103,7 @@ class PaperJob:
         try:
             rounds = self.play(now)
         except store.Outdated:
-            # A trader was reviewed or reset in the meantime; the next tick replays.
+            # A trader was reviewed or reset during this tick; the next one replays it.
             rounds = 0
         written = self.write_posts(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
@@ -331,7 +331,7 @@ class PaperJob:
             self._note(FaultKey(None, f"the words of trader {key.trader}"), error, {}, now)
         if entries:
             with writing():
-                # Check again: an owner may have been deleted or banned in the meantime.
+                # Check again: an owner may have been deleted or banned since the first check.
                 silent = conduct.list_silent()
                 posts = [post for post in posts if post["trader"] not in silent]
                 store.store_posts(posts, entries[-1].id)

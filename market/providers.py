@@ -189,9 +189,9 @@ def _parse_pair(row: Unread) -> Quote | None:
     )
 
 
-def _windows(told: Unread) -> tuple[str | None, str | None]:
+def _windows(value: Unread) -> tuple[str | None, str | None]:
     """Return a figure for the last five minutes, and for the last hour."""
-    windows = told if isinstance(told, dict) else {}
+    windows = value if isinstance(value, dict) else {}
     return _lenient(windows.get("m5")), _lenient(windows.get("h1"))
 
 
@@ -222,7 +222,7 @@ def _address(text: Unread) -> str | None:
 
 
 def parse_pools(value: Unread) -> tuple[dict[str, Quote], RowCount]:
-    """Return {mint: Quote} for GeckoTerminal's pools, which have a SOL price whatever their quote
+    """Return {mint: Quote} for GeckoTerminal's pools, which have a SOL price for any quote
     token.
     """
     if not isinstance(value, dict):
@@ -236,40 +236,39 @@ def parse_pools(value: Unread) -> tuple[dict[str, Quote], RowCount]:
 
 
 def _parse_pool(row: Unread, names: dict[str, Unread]) -> Quote | None:
-    told, sides = row["attributes"], row["relationships"]
+    pool, sides = row["attributes"], row["relationships"]
     base, other = (sides[side]["data"]["id"] for side in ("base_token", "quote_token"))
     if not base.startswith("solana_") or base == f"solana_{WRAPPED_SOL}":
         return None
     in_sol = other == f"solana_{WRAPPED_SOL}"
-    reserve = parse_amount(told.get("reserve_in_usd"))
-    sol_usd = parse_amount(told.get("quote_token_price_usd")) if in_sol else None
-    price_usd = parse_amount(told.get("base_token_price_usd"))
+    reserve = parse_amount(pool.get("reserve_in_usd"))
+    sol_usd = parse_amount(pool.get("quote_token_price_usd")) if in_sol else None
+    price_usd = parse_amount(pool.get("base_token_price_usd"))
     if price_usd is None:
         return None
     return Quote(
         _mint(base.removeprefix("solana_")),
         "geckoterminal",
         *_symbol_and_name(names.get(base) or {}),
-        parse_amount(told.get("base_token_price_native_currency")),
+        parse_amount(pool.get("base_token_price_native_currency")),
         price_usd,
         reserve,
         _half_in_sol(reserve, sol_usd),
-        parse_amount((told.get("volume_usd") or {}).get("h24")),
-        _link("https://www.geckoterminal.com/solana/pools/", told.get("address")),
-        _past(_ms(told.get("pool_created_at"))),
+        parse_amount((pool.get("volume_usd") or {}).get("h24")),
+        _link("https://www.geckoterminal.com/solana/pools/", pool.get("address")),
+        _past(_ms(pool.get("pool_created_at"))),
         _venue(_dex(sides)),
-        _address(told.get("address")),
+        _address(pool.get("address")),
         None,
-        _lenient(told.get("market_cap_usd")) or _lenient(told.get("fdv_usd")),
-        *_windows(told.get("volume_usd")),
-        *_windows(told.get("price_change_percentage")),
+        _lenient(pool.get("market_cap_usd")) or _lenient(pool.get("fdv_usd")),
+        *_windows(pool.get("volume_usd")),
+        *_windows(pool.get("price_change_percentage")),
     )
 
 
 def _dex(sides: Unread) -> Unread:
     """Return the ID of a pool's exchange in DexScreener's spelling, if the response has it."""
-    told = (sides.get("dex") or {}).get("data") or {}
-    dex = told.get("id")
+    dex = ((sides.get("dex") or {}).get("data") or {}).get("id")
     return GECKO_NAMES.get(dex, dex) if isinstance(dex, str) else None
 
 

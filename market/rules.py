@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 # A price this many times the previous one, or this fraction of it, is marked absurd.
 MAX_JUMP = 20
-# A discovery stays tracked for this long, whatever its volume.
+# A discovery stays tracked for this long, regardless of its volume.
 PROBATION_MS = 15 * MINUTE_MS
 
 

@@ -172,8 +172,8 @@ def _change(token: Token, columns: Mapping[str, Any]) -> Statement:
     """Return the statement that updates these columns of a token. It is text: a pass updates a
     thousand tokens, and peewee builds a statement more slowly than SQLite runs it.
     """
-    told = ", ".join(f"{name} = ?" for name in columns)
-    return Statement(f"UPDATE token SET {told} WHERE id = ?", (*columns.values(), token.id))
+    assignments = ", ".join(f"{name} = ?" for name in columns)
+    return Statement(f"UPDATE token SET {assignments} WHERE id = ?", (*columns.values(), token.id))
 
 
 def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
@@ -413,7 +413,7 @@ def pin_snapshots(ids: Iterable[int]) -> None:
 
 def replace_held(mints: Iterable[str]) -> None:
     """Mark exactly these mints as held. With an open paper position or order they stay tracked,
-    whatever their volume. Runs in the caller's transaction.
+    regardless of their volume. Runs in the caller's transaction.
     """
     wanted = set(mints)
     held = {token.mint for token in Token.select(Token.mint).where(Token.held)}

@@ -88,12 +88,12 @@ class Player:
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
     ) -> "Player":
-        """Create a player with its own account and twins that knows nothing from `until` on. Nobody
-        reviews it: a doubtful price excludes the position.
+        """Create a player with its own account and twins that knows nothing from `until` on. It
+        can't be reviewed, so a doubtful price excludes the position.
         """
         flows = {
-            mint: tuple(flow for flow in told if flow.at < until)
-            for mint, told in recording.flows.items()
+            mint: tuple(flow for flow in all_flows if flow.at < until)
+            for mint, all_flows in recording.flows.items()
         }
         phase = Phase(start_mode, since=recording.start)
         trader = Trader(1, HANDLE, strategy, Account(), phase=phase, reviewable=False)

@@ -41,8 +41,8 @@ TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
 # Instead of a symbol, if a whole trader is put off.
 EVERY_TRADE = "every trade"
 
-# For every effect: positions opened during the pause and closed by now.
-MEANWHILE = "{n} positions opened in the meantime have closed since, together {resultSol} SOL."
+# Positions opened while the pause would have been in force, and closed by now.
+NOT_PREVENTED = "{n} positions opened during that time have closed, together {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
     "decision sell": "Decided to sell {amount} {symbol}: {detail}.",
@@ -69,20 +69,19 @@ LINES = {
         " {resultSol} SOL."
     ),
     "pause would_have pause_family": (
-        "The pause that was not applied ({rule}) would have stopped all entries; " + MEANWHILE
+        "The pause that was not applied ({rule}) would have stopped all entries; " + NOT_PREVENTED
     ),
     "pause would_have pause_mint": (
-        "The pause that was not applied ({rule}) would have stopped entries in one token; there, "
-        + MEANWHILE
+        "The pause that was not applied ({rule}) would have stopped entries in one token; in it, "
+        + NOT_PREVENTED
     ),
     "pause would_have half_size": (
-        "The pause that was not applied ({rule}) would have halved the size of entries; "
-        + MEANWHILE
-        + " At the size they had."
+        "The pause that was not applied ({rule}) would have halved the size of entries;"
+        " at full size, " + NOT_PREVENTED
     ),
     "pause would_have long_cooldown": (
         "The pause that was not applied ({rule}) would have made the cool-down after a close four"
-        " times as long; " + MEANWHILE
+        " times as long; " + NOT_PREVENTED
     ),
     "lesson lesson": "{text}",
     "review under_review": "Under review: {detail}.",
@@ -136,8 +135,8 @@ def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a line's facts for the voice, or None if it isn't worth a post."""
     if facts.get("what") not in NEWS:
         return None
-    told = {name: value for name, value in facts.items() if name not in UNPOSTED_FACTS}
-    return {**told, "kind": "close" if facts["what"] == "closed" else kind}
+    posted = {name: value for name, value in facts.items() if name not in UNPOSTED_FACTS}
+    return {**posted, "kind": "close" if facts["what"] == "closed" else kind}
 
 
 # ---- lessons -------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class Market:
         self.follow(tokens, flows or {})
 
     def follow(self, tokens: Iterable[Token], flows: Mapping[str, tuple[Flow, ...]]) -> None:
-        """Give a twin a ticket for a position that its trader opened, or note the trader's sale."""
+        """Replace the tokens and flows, and forget the snapshots of all other tokens."""
         self.tokens, self.flows = {token.mint: token for token in tokens}, flows
         self.windows = {
             mint: window for mint, window in self.windows.items() if mint in self.tokens
@@ -235,6 +235,11 @@ class Market:
 
     def remember(self, fill: Fill, snapshot: Snapshot) -> None:
         self.memories[pool_key(snapshot)] = remember(self.recall(snapshot), fill, snapshot)
+
+    def find_worth(self, position: Position, snapshot: Snapshot) -> int:
+        """Return the lamports that a pool would pay for a whole position."""
+        terms = Terms(position.decimals, self.tokens[position.mint].transfer_fee_bps)
+        return liquidate(position.raw, snapshot, terms, self.recall(snapshot))
 
 
 # ---- after closes and days -----------------------------------------------------------------------
@@ -538,11 +543,10 @@ def book_fill(
     """Book a fill in the account, the pool's memory and the journal; return the order after it."""
     order, position = trader.account.apply(order, done, snapshot)
     market.remember(done, snapshot)
-    if position is not None and position.closed_at is None and market.is_unproven(snapshot):
-        position = trader.account.doubt(position.mint)
     if position is not None and position.closed_at is None:
-        terms = Terms(position.decimals, market.tokens[position.mint].transfer_fee_bps)
-        worth = liquidate(position.raw, snapshot, terms, market.recall(snapshot))
+        if market.is_unproven(snapshot):
+            position = trader.account.doubt(position.mint)
+        worth = market.find_worth(position, snapshot)
         position = trader.account.revalue(position.mint, worth)
     trader.journal.fills.append(JournalFill(done, position.number if position else None))
     trader.journal.orders[order.number] = order
@@ -668,8 +672,7 @@ def move_position(trader: Trader, position: Position, snapshot: Snapshot) -> Pos
 
 
 def mark_position(trader: Trader, position: Position, snapshot: Snapshot, market: Market) -> None:
-    terms = Terms(position.decimals, market.tokens[position.mint].transfer_fee_bps)
-    worth = liquidate(position.raw, snapshot, terms, market.recall(snapshot))
+    worth = market.find_worth(position, snapshot)
     marked = position.marked(snapshot, market.horizon_ms, worth, market.interval_ms)
     trader.account.positions[position.mint] = marked
     trader.journal.positions[marked.number] = marked
@@ -845,16 +848,20 @@ def place(
         detail=detail if side == "buy" else "",
     )
     trader.journal.orders[order.number] = order
+    note_decision(trader, order, detail, shown)
+
+
+def note_decision(trader: Trader, order: Order, detail: str, shown: str) -> None:
     trader.add_line(
         "decision",
-        snapshot.at,
-        token.mint,
+        order.decided_at,
+        order.mint,
         order.number,
-        what=side,
-        symbol=token.symbol,
-        reason=reason,
+        what=order.side,
+        symbol=order.symbol,
+        reason=order.reason,
         detail=detail,
-        **({"sol": shown} if side == "buy" else {"amount": shown}),
+        **{"sol" if order.side == "buy" else "amount": shown},
     )
 
 
@@ -922,15 +929,14 @@ class Signal(NamedTuple):
 
 
 def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
-    """List a strategy's decisions about tokens at `now` (ms). An exception is kept, and raised
-    again for each trader with this strategy.
+    """List a strategy's decisions about tokens at `now` (ms). An exception isn't swallowed:
+    `consider` raises it again for each trader with this strategy.
     """
-    signals, found = list[Signal](), None
+    signals: list[Signal] = []
     for view in views:
         try:
             found = decide(view, None, strategy, now)
         except Exception as error:
-            # Not swallowed: it is raised again for each trader with this strategy.
             signals.append(Signal(view, error))
             continue
         if found:
@@ -985,8 +991,8 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
     )
     count = len(account.positions) + waiting
     if count >= rules.positions_for(trader.strategy.max_positions, trader.phase):
-        told = "1 position is" if count == 1 else f"{count} positions are"
-        return Refusal("position_limit", f"{told} open already")
+        noun = "1 position is" if count == 1 else f"{count} positions are"
+        return Refusal("position_limit", f"{noun} open already")
     return None
 
 

@@ -252,10 +252,6 @@ def find_side_cents(snapshot: Snapshot) -> int | None:
     return None
 
 
-def venue_of(snapshot: Snapshot) -> Venue:
-    return find_venue(snapshot.venue)
-
-
 # ---- fills ---------------------------------------------------------------------------------------
 MODEL = "amm-cp/3"
 # Basis points in a whole.
@@ -457,7 +453,7 @@ def quote(
     if snapshot.pool:
         return _quote_observed(side, amount, snapshot, snapshot.pool, order.decimals, flow)
     pool = find_pool(snapshot, order.decimals, side)
-    fee_bps = venue_of(snapshot).fee_bps(snapshot.market_cap)
+    fee_bps = find_venue(snapshot.venue).fee_bps(snapshot.market_cap)
     if pool is None and memory.blind == snapshot.id:
         return None
     shifted = pool and shift(pool, _felt(side, flow), side)
@@ -691,8 +687,8 @@ def write_off(
     memory: Memory,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill:
-    """Return the fill that closes a position without liquidity: all of it, at once, for what the
-    pool would pay.
+    """Return the fill that closes a position without liquidity, all of it for what the pool
+    would pay.
 
     mark: the last plausible price, an upper limit. memory: what the pool remembers.
     """
@@ -701,7 +697,7 @@ def write_off(
     pool = price and find_pool(replace(snapshot, price=price), order.decimals, "sell")
     if pool:
         received = _pay(shift(pool, flow), _keep(order.amount, order.transfer_bps))
-    fee_bps = venue_of(snapshot).fee_bps(snapshot.market_cap)
+    fee_bps = find_venue(snapshot.venue).fee_bps(snapshot.market_cap)
     sold = _sold(order.amount, received, price, order.decimals, fee_bps)
     return _attempt(order, snapshot, memory, flow, costs, **sold._asdict(), rent=-RENT)
 
@@ -768,7 +764,7 @@ def add_raw(state: State, more: int) -> State:
 
 
 # ---- assumptions ---------------------------------------------------------------------------------
-# Numbers that decide what a fill pays, by module.
+# Numbers that decide what a fill pays, of fills and of pools.
 OF_FILLS = (
     *("ONE", "RENT", "WIDE_BPS", "UNKNOWN_MAX", "MAX_ATTEMPTS", "WAIT_INTERVALS"),
     *("SLIPPAGE_LIMIT_BPS", "GONE_SHARE", "GONE_USD_CENTS", "MAX_NETWORK_FEE"),

@@ -105,8 +105,8 @@ def measure(swap: RealSwap, pool: PoolReading | str, snapshot: Snapshot | None) 
     if isinstance(pool, str) or not _is_alone(swap, pool):
         return Measured(None, drift)
     is_same = snapshot is not None and snapshot.venue == swap.venue
-    told = predict(swap, amount, pool, snapshot.market_cap if snapshot and is_same else None)
-    return Measured(find_error(told, real), drift)
+    predicted = predict(swap, amount, pool, snapshot.market_cap if snapshot and is_same else None)
+    return Measured(find_error(predicted, real), drift)
 
 
 def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:

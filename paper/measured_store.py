@@ -1,4 +1,4 @@
-"""Read real swaps and the snapshots before them; store what they told about the fill model."""
+"""Read real swaps and the snapshots before them; store the fill model's errors."""
 
 from collections import defaultdict
 from typing import NamedTuple

@@ -54,7 +54,7 @@ class OwnFile:
         self._bounds: dict[str, list[int]] | None = None
 
     def begin(self) -> None:
-        """Start a tick: retry failed files and reread changed ones."""
+        """Start a tick: forget a failure, and stop the process of a changed file."""
         self._failed = None
         if self._child and self._changed_at != self._find_change():
             self.stop()

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
             kind = kind or load_strategy(path)
             answer = {"answer": reply(kind, json.loads(line))}
         except BaseException as error:
-            # Whatever the file raised: its traders are told, and nobody else.
+            # The file may raise anything. Only its traders get an error.
             answer = {"error": describe_error(error, path)}
         signal.alarm(0)
         _write(answers, answer)

@@ -329,8 +329,8 @@ WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
 # The newest first: those that can't be measured are read again until they are too old.
 SWAPS = f"""
 SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
-WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND t.venue IN (?, ?, ?, ?)
-AND s.state = 'stored'
+WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND s.state = 'stored'
+AND t.venue IN ({write_marks(list(VENUE_IDS))})
 AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id DESC LIMIT ?"""
 
 

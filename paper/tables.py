@@ -299,8 +299,8 @@ class Backtest(Base):
 
 
 class SeenFlow(Base):
-    """What an observed wallet bought or sold, as paper mode learned of it: `first_snapshot` is
-    the id from which on decisions could see it. Never changed, whatever becomes of the trade.
+    """What an observed wallet bought or sold, as paper mode learned of it. Decisions could see it
+    from the snapshot with the id `first_snapshot` on. Never changed, even if the trade is deleted.
     """
 
     id = AutoField()

@@ -69,14 +69,14 @@ class Writer:
 
 def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
     """Request a post from the model and return its trimmed text. Raises FetchError."""
-    told = json.dumps({"persona": persona, "facts": facts}, ensure_ascii=False)
+    prompt = json.dumps({"persona": persona, "facts": facts}, ensure_ascii=False)
     request = {
         "model": config.llm_model,
         "temperature": 0.9,
         "max_tokens": 200,
         "messages": [
             {"role": "system", "content": RULES},
-            {"role": "user", "content": told},
+            {"role": "user", "content": prompt},
         ],
     }
     headers = {"Authorization": f"Bearer {config.llm_api_key}"} if config.llm_api_key else {}

@@ -175,7 +175,7 @@ def test_the_end_of_a_pause_says_no_more_than_was_counted():
         for effect in ("half_size", "long_cooldown", "pause_mint", "pause_family")
     }
     assert all(
-        "2 positions opened in the meantime have closed since, together -0.03 SOL." in line
+        "2 positions opened during that time have closed, together -0.03 SOL." in line
         for line in said.values()
     )
     assert "kept out" not in "".join(said.values())

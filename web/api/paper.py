@@ -125,7 +125,7 @@ def find_trader(uid: str, now: int) -> Json | None:
     closes = select(CloseRow, CLOSES, (row.id, LAST, LAST, LAST, MAX_CLOSES))
     counted = select_one(TotalsRow, TOTALS, (row.id,)) or TotalsRow(0, 0, 0)
     totals = _read_totals(row.id).get(row.period_id)
-    is_withheld = row.state in SUSPECT
+    is_withheld, random = row.state in SUSPECT, list_random(row.id, row.period)
     return {
         **show_trader(row, totals, sum(map(find_value, held))),
         "periods": list(map(show_period, select(PeriodRow, PERIODS, (row.id,)))),
@@ -140,7 +140,7 @@ def find_trader(uid: str, now: int) -> Json | None:
         "postsTotal": counted.posts,
         "metrics": None if is_withheld else show_metrics(row),
         "evidence": None if is_withheld else show_evidence(row),
-        "randomEntry": None if is_withheld else show_random_entry(row),
+        "randomEntry": None if is_withheld else show_random_entry(row, random),
         **show_rules(row),
         "brain": show_brain(
             row.id,
@@ -148,7 +148,7 @@ def find_trader(uid: str, now: int) -> Json | None:
                 read_close(public_id(row.handle, "close", one.number), one)
                 for one in reversed(closes)
             ],
-            list_random(row.id, row.period),
+            random,
             now,
         ),
     }
@@ -529,14 +529,13 @@ SELECT p.twin, d.facts FROM diary_entry d JOIN period p ON p.id = d.period_id
 WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
-def show_random_entry(row: TraderRow) -> Json | None:
-    """Return the combined results of a trader's twins."""
+def show_random_entry(row: TraderRow, closes: list[Close]) -> Json | None:
+    """Return the combined results of a trader's twins. `closes`: theirs."""
     accounts = select(TwinRow, TWIN_ACCOUNTS, (row.id, row.period))
     if not accounts:
         return None
     start = len(accounts) * row.starting_cash
     gain = sum(one.cash + one.worth for one in accounts) - start
-    closes = list_random(row.id, row.period)
     return {
         "accounts": len(accounts),
         "returnPct": find_percentage(gain, start),

@@ -9,6 +9,7 @@ from storage import database
 from web.api.look_back import Wanted, find_trades
 from web.api.queries import TradePosition, TradeRow
 from web.api.serialize import Json
+from web.api.trades import read_outside
 from web.server import gate
 from web.server.application import find_app
 
@@ -104,7 +105,7 @@ def write_cell(column: str, value: object) -> str:
 
 
 def make_trade_cells(trade: Json) -> Cells:
-    outside = trade["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
+    outside = read_outside(trade)
     return {
         **{name: trade[name] for name in OF_TRADE},
         **{name: trade["realized"][name] for name in (*OF_RESULT, *IN_CURRENCY)},

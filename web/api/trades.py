@@ -13,7 +13,7 @@ from web.api import market
 from web.api.copying import Excluded
 from web.api.queries import ActivityRow, StateRow, TradeRow
 from web.api.scaled import Scales, find_multiplier, read_scales, write_multiplier
-from web.api.serialize import show_percentage, show_seconds, show_share, show_sol
+from web.api.serialize import Json, show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
     Address,
     Currency,
@@ -305,6 +305,11 @@ def _show_outside(
         "solLamports": str(row.beside_sol),
         "tokenChanges": show_changes(row, row.beside_tokens, symbols, scales),
     }
+
+
+def read_outside(shown: Json) -> Json:
+    """Return the changes of a Trade or TokenTrade that aren't part of it, possibly none."""
+    return shown["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
 
 
 def show_changes(

@@ -6,6 +6,7 @@ Coordinates are percentages of the drawing, so it can stretch without distorting
 import itertools
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
 from chain.amounts import sol
@@ -26,8 +27,8 @@ DATE_STEPS = (
     *(HOUR_SECONDS * hours for hours in (1, 2, 3, 6, 12)),
     *(DAY_SECONDS * days for days in (1, 2, 3, 7, 14, 30, 60, 120, 365, 730)),
 )
-# Lamports between amounts on an axis: 1, 2, 5, 10...
-ROUND_AMOUNTS = [factor * int("1" + power * "0") for power in range(20) for factor in (1, 2, 5)]
+# Prices are scaled to whole numbers for drawing.
+PRICE_SCALE = 10**24
 # As percentages of a drawing's width on a 320-pixel screen: the width of a character, the space
 # between two dates, and how far a date may overhang.
 CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
@@ -75,20 +76,32 @@ def write_gain(lamports: int) -> str:
     return write_tokens(sol(lamports), sign=True)
 
 
+def scale_price(price: Decimal) -> int:
+    return int(price * PRICE_SCALE)
+
+
 def list_levels(
-    scale: Scale, base: int = 0, write: Callable[[int], str] = write_gain
+    scale: Scale,
+    base: int = 0,
+    write: Callable[[int], str] = write_gain,
+    most: int = MAX_LEVELS,
 ) -> list[Tick]:
     """List round amounts on the scale, including the base."""
-    size = _find_size(scale.top - scale.bottom)
+    size = _find_size(scale.top - scale.bottom, most)
     first, last = -(-(scale.bottom - base) // size), (scale.top - base) // size
     return [
         Tick(scale.find_y(base + n * size), write(base + n * size)) for n in range(first, last + 1)
     ]
 
 
-def _find_size(height: int) -> int:
-    """Return the smallest step of 1, 2, 5, 10... lamports that divides a height into few parts."""
-    return next(size for size in ROUND_AMOUNTS if size * MAX_LEVELS >= height)
+def _find_size(height: int, most: int) -> int:
+    """Return the smallest step of 1, 2, 5, 10... that divides a height into at most this many
+    parts.
+    """
+    power = 1
+    while 10 * power * most < height:
+        power *= 10
+    return next(n * power for n in (1, 2, 5, 10) if n * power * most >= height)
 
 
 def list_dates(axis: Axis) -> list[Tick]:

@@ -14,7 +14,16 @@ from paper.results import COST_FACTORS
 from web.api import paper_closes
 from web.api.paper_closes import CloseStory, QuotedFill, QuoteRow
 from web.api.serialize import Json
-from web.site.charts import Axis, Scale, Tick, list_dates, thin_out
+from web.site.charts import (
+    PRICE_SCALE,
+    Axis,
+    Scale,
+    Tick,
+    list_dates,
+    list_levels,
+    scale_price,
+    thin_out,
+)
 from web.site.lists import add_etag
 from web.site.profile_words import write_duration
 
@@ -50,8 +59,6 @@ class VenueFact(NamedTuple):
     fee_percent: Decimal | None
 
 
-# Prices are scaled to whole numbers for drawing.
-PRICE_SCALE = 10**24
 MAX_LEVELS = 6
 # With more quotes than this, draw every nth.
 MAX_DRAWN = 120
@@ -101,11 +108,11 @@ def draw_path(
     if len(quotes) < 2:
         return None
     drawn = thin_out(quotes, MAX_DRAWN)
-    prices = [_scale(one.price) for one in (*drawn, *bought, *sold)]
+    prices = [scale_price(one.price) for one in (*drawn, *bought, *sold)]
     scale = Scale(max(prices), min(prices))
     axis = Axis(quotes[0].at, quotes[-1].at)
     marks = [
-        PaidMark(axis.find_x(one.at), scale.find_y(_scale(one.price)), kind)
+        PaidMark(axis.find_x(one.at), scale.find_y(scale_price(one.price)), kind)
         for kind, one in (
             *(("bought", one) for one in bought),
             *(("part" if one.at < closed_at else "sold", one) for one in sold),
@@ -113,7 +120,7 @@ def draw_path(
     ]
     return PricePath(
         _draw_line(drawn, axis, scale),
-        list_levels(scale),
+        list_levels(scale, write=_write_level, most=MAX_LEVELS),
         list_dates(axis),
         marks,
         drawn,
@@ -125,30 +132,10 @@ def draw_path(
 
 
 def _draw_line(drawn: Sequence[PricePoint], axis: Axis, scale: Scale) -> str:
-    first = f"M{axis.find_x(drawn[0].at):g} {scale.find_y(_scale(drawn[0].price)):g}"
+    first = f"M{axis.find_x(drawn[0].at):g} {scale.find_y(scale_price(drawn[0].price)):g}"
     return first + "".join(
-        f"H{axis.find_x(one.at):g}V{scale.find_y(_scale(one.price)):g}" for one in drawn[1:]
+        f"H{axis.find_x(one.at):g}V{scale.find_y(scale_price(one.price)):g}" for one in drawn[1:]
     )
-
-
-def _scale(price: Decimal) -> int:
-    return int(price * PRICE_SCALE)
-
-
-def list_levels(scale: Scale) -> list[Tick]:
-    """List round prices on the scale, in steps of 1, 2, 5, 10..."""
-    size = _find_size(scale.top - scale.bottom)
-    first, last = -(-scale.bottom // size), scale.top // size
-    return [Tick(scale.find_y(n * size), _write_level(n * size)) for n in range(first, last + 1)]
-
-
-def _find_size(height: int) -> int:
-    power = 1
-    while True:
-        for factor in (1, 2, 5):
-            if factor * power * MAX_LEVELS >= height:
-                return factor * power
-        power *= 10
 
 
 def _write_level(scaled: int) -> str:

@@ -134,7 +134,7 @@ def is_to_prove(wallet: Json | None) -> bool:
 
 def find_state(bot: Json, is_down: bool) -> BotState:
     """Return a bot's status. `is_down`: the observer can't reach a node."""
-    coverage, latest = bot["coverage"], queries.list_posts(1, bot=bot["id"])
+    coverage = bot["coverage"]
     if not bot["wallet"]:
         return NO_WALLET
     if is_down:
@@ -143,6 +143,7 @@ def find_state(bot: Json, is_down: bool) -> BotState:
         return LOADING
     if coverage["gaps"]:
         return GAP
+    latest = queries.list_posts(1, bot=bot["id"])
     is_silent = not latest or latest[0].created_at < g.now - SILENT_MS
     return SILENT if is_silent else HEALTHY
 

@@ -54,11 +54,11 @@ def show_evidence(uid: str) -> ResponseReturnValue:
 
 def render(bot: int, wallet_id: int | None) -> bytes:
     """Render the document, with the log's leaf that last contained a digest of the wallet."""
-    told = document.make_document(bot, wallet_id, find_programs(), g.now // HOUR_MS)
+    made = document.make_document(bot, wallet_id, find_programs(), g.now // HOUR_MS)
     # A long history needs seconds of CPU time.
-    pages = len(told["receiptPages"]) + len(told["postPages"])
+    pages = len(made["receiptPages"]) + len(made["postPages"])
     count_more_evidence(pages)
-    return orjson.dumps({**told, "log": wallet_id and show_logged(wallet_id)})
+    return orjson.dumps({**made, "log": wallet_id and show_logged(wallet_id)})
 
 
 def find_receipts(wallet_id: int | None, number: int) -> Page:

@@ -37,7 +37,7 @@ MIN_COLUMN_PLACES = 2
 MINUS, UNKNOWN = "\u2212", "–"
 # Enough for any amount on a chain, so a sum of tokens is never rounded by accident.
 EXACT = Context(prec=60)
-LAMPORTS = Decimal("1e-9")
+SOL_DECIMALS = 9
 
 
 # ---- text ----------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def write_sol(number: Number, sign: bool = False) -> str:
 
 def write_lamports(lamports: str | int, sign: bool = False) -> str:
     """Write lamports as SOL, like write_sol."""
-    return write_sol(str(_to_sol(lamports)), sign)
+    return write_units(lamports, "SOL", SOL_DECIMALS, sign)
 
 
 def write_units(raw: str | int, symbol: str, decimals: int, sign: bool = False) -> str:
@@ -147,7 +147,7 @@ def find_unit_places(raws: Iterable[str | int | None], decimals: int) -> int:
 
 def find_lamport_places(lamports: Iterable[str | int | None]) -> int:
     """Return the decimal places for a column of lamports shown as SOL."""
-    return find_places(None if one is None else f"{_to_sol(one):f}" for one in lamports)
+    return find_unit_places(lamports, SOL_DECIMALS)
 
 
 def _choose_places(value: Decimal) -> int:
@@ -188,10 +188,6 @@ def _read(number: Number) -> Decimal:
     return number if isinstance(number, Decimal) else Decimal(str(number))
 
 
-def _to_sol(lamports: str | int) -> Decimal:
-    return Decimal(lamports) * LAMPORTS
-
-
 # ---- markup --------------------------------------------------------------------------------------
 def sol(
     number: Number | None, sign: bool = False, unit: bool = True, places: int | None = None
@@ -203,8 +199,7 @@ def sol(
 def lamports(
     number: str | int | None, sign: bool = False, unit: bool = True, places: int | None = None
 ) -> Markup | str:
-    exact = None if number is None else _to_sol(number)
-    return _mark_up(exact, "SOL", sign, unit, places)
+    return units(number, "SOL", SOL_DECIMALS, sign, unit, places)
 
 
 def units(
@@ -264,7 +259,7 @@ def change(percentage: Number | None, neutral: bool = False) -> Markup | str:
 
 
 def exact_sol(number: str | int | None, sign: bool = False) -> str:
-    return UNKNOWN if number is None else write_exact(f"{_to_sol(number):f}", sign)
+    return UNKNOWN if number is None else write_exact(amounts.sol(int(number)), sign)
 
 
 def whole(number: int | None) -> str:

@@ -152,6 +152,14 @@ def list_errors(problem: Problem) -> Texts:
     }
 
 
+def list_errors_of(form: str, problem: Problem) -> Texts:
+    """Return list_errors for one of several forms on a page, with keys such as `hook.url`."""
+    return {
+        f"{form}.{field}" if field else form: message
+        for field, message in list_errors(problem).items()
+    }
+
+
 def first_error(problem: Problem) -> str:
     """Return the message of the first invalid field, or of the whole form."""
     return next(iter(list_errors(problem).values()))

@@ -30,13 +30,18 @@ def split_positions(uid: str, positions: Sequence[Json]) -> Held:
     traded it, it isn't well known and the scout doesn't have a price for it.
     """
     strange = [one["mint"] for one in positions if _is_strange(one)]
-    sql = f"{TRADED}({write_marks(strange)})"
-    traded = {row.mint for row in select(MintRow, sql, (uid, *strange))} if strange else set()
-    unasked = set(strange) - traded
+    unasked = set(strange) - _find_traded(uid, strange)
     return Held(
         [one for one in positions if one["mint"] not in unasked],
         [one for one in positions if one["mint"] in unasked],
     )
+
+
+def _find_traded(uid: str, mints: Sequence[str]) -> set[str]:
+    if not mints:
+        return set()
+    sql = f"{TRADED}({write_marks(mints)})"
+    return {row.mint for row in select(MintRow, sql, (uid, *mints))}
 
 
 def _is_strange(position: Json) -> bool:

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from accounts import api_keys, hooks, influencers, posts
 from accounts.problem import Problem
 from accounts.tables import Hook
-from models import Bot
+from models import Bot, Owner
 from web.server import gate
 from web.server.gate import settings
 from web.site import profiles
@@ -21,6 +21,7 @@ from web.site.forms import (
     find_profile_errors,
     first_error,
     list_errors,
+    list_errors_of,
     read_texts,
     read_voice,
     without_secrets,
@@ -69,7 +70,7 @@ def render_manage(
         typed=_list_stored(bot) | without_secrets(typed or {}),
         errors=errors or {},
         keys=[key for key in list_keys(bot.owner) if key.bot_id == bot.id],
-        hooks=list_hooks(bot),
+        hooks=[one for one in list_hooks(bot.owner) if not one.bots or bot.uid in one.bots],
         last_signature=find_last_signature(bot.uid),
         hook_kinds=HOOK_KINDS,
         hook_events=HOOK_EVENTS,
@@ -90,34 +91,6 @@ def _list_stored(bot: Bot) -> Texts:
         "emoji": voice["emoji"],
         **lists,
     }
-
-
-class ListedHook(NamedTuple):
-    """A hook as its owner sees it; possible tokens in `url` are masked. Times in ms."""
-
-    uid: str
-    kind: str
-    url: str
-    events: list[str]
-    state: str
-    delivered_at: int | None
-    last_error: str | None
-
-
-def list_hooks(bot: Bot) -> list[ListedHook]:
-    """List the hooks of a bot's owner that cover the bot."""
-    found = []
-    for hook in hooks.list_hooks(bot.owner):
-        bots = hooks.read_list(hook.bots)
-        if not bots or bot.uid in bots:
-            events = [HOOK_EVENTS[one] for one in hooks.read_list(hook.events) or ()]
-            url, state = hooks.mask_url(hook.url), hook.state
-            found.append(
-                ListedHook(
-                    hook.uid, hook.kind, url, events, state, hook.delivered_at, hook.last_error
-                )
-            )
-    return found
 
 
 def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseReturnValue:
@@ -159,10 +132,7 @@ def write_post(bot: Bot) -> ResponseReturnValue:
     try:
         return redirect(url_for("pages.show_one_post", uid=_publish(bot, texts).uid))
     except Problem as problem:
-        errors = {
-            f"post.{field}" if field else "post": message
-            for field, message in list_errors(problem).items()
-        }
+        errors = list_errors_of("post", problem)
         return render_manage(bot, texts, errors, problem.status, problem.headers)
 
 
@@ -206,32 +176,68 @@ def retire_bot(bot: Bot) -> ResponseReturnValue:
 TESTED = "We’re sending a test. Reload this page to see the result."
 
 
+class ListedHook(NamedTuple):
+    """A hook as its owner sees it; possible tokens in `url` are masked. `bots`: IDs, empty for all
+    of the owner's; `delivered_at`: ms.
+    """
+
+    uid: str
+    kind: str
+    url: str
+    events: list[str]
+    bots: list[str]
+    state: str
+    delivered_at: int | None
+    last_error: str | None
+
+
+def list_hooks(owner: Owner) -> list[ListedHook]:
+    return [
+        ListedHook(
+            hook.uid,
+            hook.kind,
+            hooks.mask_url(hook.url),
+            [HOOK_EVENTS[one] for one in hooks.read_list(hook.events) or ()],
+            hooks.read_list(hook.bots) or [],
+            hook.state,
+            hook.delivered_at,
+            hook.last_error,
+        )
+        for hook in hooks.list_hooks(owner)
+    ]
+
+
+def add_hook(owner: Owner, bot: Bot) -> hooks.NewHook:
+    """Add the hook in the form, for one bot. Raises Problem naming the field."""
+    kind, url = request.form.get("kind", "webhook"), request.form.get("url", "").strip()
+    events = request.form.getlist("event")
+    return hooks.add_hook(settings(), owner, url, g.now, kind, events, [bot.uid])
+
+
+def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
+    """Render the page that shows a new webhook's secret, once."""
+    return render_template(
+        "secret.html",
+        key=secret,
+        scope="hook",
+        heading="Your new webhook",
+        back=back,
+        text="Your program checks the signature of each message with this secret. We’re sending a"
+        " signed ping; notifications start once your program answers it.",
+    )
+
+
 @blueprint.post("/bots/<uid>/hooks")
 @managing
 def create_hook(bot: Bot) -> ResponseReturnValue:
     """Create a hook for one bot. A webhook's secret is shown once."""
-    kind = request.form.get("kind", "webhook")
-    url = request.form.get("url", "").strip()
-    events = request.form.getlist("event")
     try:
-        made = hooks.add_hook(settings(), bot.owner, url, g.now, kind, events, [bot.uid])
+        made = add_hook(bot.owner, bot)
     except Problem as problem:
-        errors = {
-            f"hook.{field}" if field else "hook": message
-            for field, message in list_errors(problem).items()
-        }
-        return render_manage(bot, None, errors, problem.status)
+        return render_manage(bot, None, list_errors_of("hook", problem), problem.status)
     if made.secret is None:
         return return_to_manage(bot, f"Added. {TESTED}")
-    return render_template(
-        "secret.html",
-        key=made.secret,
-        scope="hook",
-        heading="Your new webhook",
-        back=url_for("studio.show_manage", uid=bot.uid),
-        text="Your program checks the signature of each message with this secret. We’re sending a"
-        " signed ping; notifications start once your program answers it.",
-    )
+    return render_hook_secret(made.secret, url_for("studio.show_manage", uid=bot.uid))
 
 
 @blueprint.post("/hooks/<uid>/test")

@@ -8,7 +8,7 @@ from chain.reading.quotes import find_quote
 from chain.reading.value import MIN_EXPLAINED_PERCENT, Change, list_venue_changes
 from web.api.scaled import read_multiplier
 from web.api.serialize import Json
-from web.api.trades import show_change
+from web.api.trades import read_outside, show_change
 from web.site import figures, words
 
 # How many source accounts to name for a trade's value.
@@ -28,7 +28,6 @@ SIGNS = {
     "flat_round_trips": "many flat round trips",
 }
 # Member of the reconciliation, its sign, and its label.
-GAP = "Moved where transactions are missing"
 ITEMS = (
     ("realizedLamports", 1, "Realized PnL"),
     ("unmatchedProceedsLamports", 1, "Proceeds of sales with unknown cost"),
@@ -39,12 +38,8 @@ ITEMS = (
     ("overheadLamports", -1, "Fees and tips outside of trades"),
     ("failedCostLamports", -1, "Fees of failed transactions"),
     ("otherLamports", 1, "Everything else: orders, staking, NFTs, tokens without a price"),
-    ("gapLamports", 1, GAP),
+    ("gapLamports", 1, "Moved where transactions are missing"),
 )
-
-
-# Labels of changes outside the venue.
-NONE: Json = {"solLamports": "0", "tokenChanges": []}
 
 
 class BookLine(NamedTuple):
@@ -119,8 +114,8 @@ def describe_positions(results: Json) -> str:
     """Describe the positions behind the win rate: `27 of 44 positions, 3 open`."""
     count, still_open = results["positions"], results["positionsOpen"]
     noun = "position" if count == 1 else "positions"
-    told = f"{results['positionsWon']:,} of {count:,} {noun}"
-    return f"{told}, {still_open:,} open" if still_open else told
+    text = f"{results['positionsWon']:,} of {count:,} {noun}"
+    return f"{text}, {still_open:,} open" if still_open else text
 
 
 def describe_signs(signs: Iterable[str]) -> list[str]:
@@ -177,12 +172,12 @@ def write_change(change: str | None) -> str:
 
 def venue_changes(trade: Json) -> list[Json]:
     """List a trade's token changes at its venue."""
-    whole, beside = trade["tokenChanges"], (trade["outsideVenue"] or NONE)["tokenChanges"]
-    told = {one["mint"]: one for one in (*whole, *beside)}
-    symbols = {mint: one["symbol"] for mint, one in told.items()}
+    whole, beside = trade["tokenChanges"], read_outside(trade)["tokenChanges"]
+    by_mint = {one["mint"]: one for one in (*whole, *beside)}
+    symbols = {mint: one["symbol"] for mint, one in by_mint.items()}
     moved = list_venue_changes(_read_changes(whole), _read_changes(beside))
     return [
-        show_change(one, symbols, read_multiplier(told[one.mint]["multiplier"])) for one in moved
+        show_change(one, symbols, read_multiplier(by_mint[one.mint]["multiplier"])) for one in moved
     ]
 
 
@@ -252,8 +247,7 @@ def explain_no_result(trade: Json) -> str:
 
 def venue_sol(shown: Json) -> str:
     """Return the exact SOL that passed through the venue, for a trade or a row of activity."""
-    beside = shown["outsideVenue"] or NONE
-    return sol(int(shown["solChangeLamports"]) - int(beside["solLamports"]))
+    return sol(int(shown["solChangeLamports"]) - int(read_outside(shown)["solLamports"]))
 
 
 FILTERS: dict[str, Any] = {

@@ -71,7 +71,7 @@ def detach_wallet(bot: Bot) -> ResponseReturnValue:
     address = request.values.get("wallet") or next(iter(held), "")
     if request.method == "POST" and address in held:
         wallets.remove_wallet(bot, address, g.now)
-    # Also if it was attached already: the form was sent twice.
+    # Also if it was already disconnected: the form was sent twice.
     if request.method == "POST" or address not in held:
         return return_to_manage(bot, "The wallet is disconnected.")
     return render_confirm(
@@ -171,8 +171,8 @@ def _attach_proven(bot: Bot, challenge: Challenge) -> None:
 def find_challenge(bot: Bot) -> Challenge | None:
     """Return this browser's challenge if it is for this bot and still valid."""
     stored = sessions.require_session().challenge
-    told = read_stored(stored, CHALLENGE)
-    challenge = Challenge(**told) if told else None
+    read = read_stored(stored, CHALLENGE)
+    challenge = Challenge(**read) if read else None
     if challenge is None or challenge.bot != bot.uid or challenge.endsAt <= g.now:
         return None
     return challenge

@@ -21,6 +21,8 @@ blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)
 SHOWN_POSTS = 10
 TABS = ("", "trades", "holdings", "posts", "record")
+# Tabs with charts or sums of the account, and with posts.
+ACCOUNT_TABS, POST_TABS = ("", "trades", "record"), ("", "posts")
 # The sortable columns, each with its performance figure. Win rates sort by their lower bound, so
 # that 3 of 3 isn't the best.
 WINS = "wins"
@@ -93,13 +95,14 @@ def show_trader(uid: str) -> ResponseReturnValue:
     trader = paper.find_trader(uid, g.now)
     if trader is None:
         raise Problem("not_found", "there is no such paper trader")
-    withheld = trader["performance"]["headlineSuppressed"]
+    is_shown = tab in ACCOUNT_TABS and not trader["performance"]["headlineSuppressed"]
+    posts = trader["posts"][:SHOWN_POSTS] if tab in POST_TABS else []
     return render_template(
         "trader.html",
         tab=tab,
         trader=trader,
-        account=None if withheld else pictures.draw_account(uid, g.now),
-        posts=draw_posts(trader["posts"][:SHOWN_POSTS], "h3"),
+        account=pictures.draw_account(uid, g.now) if is_shown else None,
+        posts=draw_posts(posts, "h3"),
         trouble="" if trader["retiredAt"] else find_price_trouble(g.now),
     )
 

@@ -119,8 +119,10 @@ def draw_days(bot: Json) -> str:
     }
     if not found:
         return ""
-    days = {one.day: (one.realized, one.trades) for one in history.list_days(bot["id"], SOL)}
-    calendar = draw_calendar(days, g.now // 1000 // DAY_SECONDS) if "SOL" in found else []
+    calendar = []
+    if "SOL" in found:
+        days = {one.day: (one.realized, one.trades) for one in found["SOL"][0]}
+        calendar = draw_calendar(days, g.now // 1000 // DAY_SECONDS)
     return cast(str, _macros().days(calendar, found))
 
 

@@ -122,24 +122,22 @@ def find_lots(trades: Sequence[Json]) -> dict[str, list[MatchedLot]]:
     """Return {trade ID: the lots matched with the sale}."""
     ids = {lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"]}
     origins = queries.find_origins(sorted(filter(None, ids)))
-    return {
-        trade["id"]: [
-            _match(lot, origins.get(lot["tradeId"]), *_find_sold(trade))
-            for lot in trade["realized"]["lots"]
-        ]
-        for trade in trades
-    }
+    return {trade["id"]: _match_lots(trade, origins) for trade in trades}
 
 
-def _match(
-    lot: Json, origin: OriginRow | None, decimals: int, multiplier: Fraction | None
-) -> MatchedLot:
-    return MatchedLot(
-        origin.signature if origin else None,
-        origin.block_time if origin else None,
-        show_amount(int(lot["amountRaw"]), decimals, multiplier) or "",
-        lot["costLamports"],
-    )
+def _match_lots(trade: Json, origins: Mapping[str, OriginRow]) -> list[MatchedLot]:
+    lots = trade["realized"]["lots"]
+    decimals, multiplier = _find_sold(trade) if lots else (0, None)
+    found = [(lot, origins.get(lot["tradeId"])) for lot in lots]
+    return [
+        MatchedLot(
+            origin.signature if origin else None,
+            origin.block_time if origin else None,
+            show_amount(int(lot["amountRaw"]), decimals, multiplier) or "",
+            lot["costLamports"],
+        )
+        for lot, origin in found
+    ]
 
 
 def _find_sold(trade: Json) -> tuple[int, Fraction | None]:
@@ -178,6 +176,6 @@ def _mints_of(shown: Json) -> list[str]:
         shown.get("mint"),
         *shown.get("tokenAddresses", ()),
         *(change["mint"] for change in shown.get("tokenChanges", ())),
-        *(change["mint"] for change in (shown.get("outsideVenue") or money.NONE)["tokenChanges"]),
+        *(change["mint"] for change in (shown.get("outsideVenue") or {}).get("tokenChanges", ())),
     )
     return [mint for mint in mints if mint]

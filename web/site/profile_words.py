@@ -264,15 +264,15 @@ def describe_kept(size: Json) -> str:
 def describe_owner(owner: Json) -> str:
     """Describe a bot's owner: results, bots tried and bots retired."""
     bots, tried = owner["influencers"], owner["walletsTried"]
-    told = (
+    text = (
         f"Its owner created {bots:,} {'bot' if bots == 1 else 'bots'}"
         f" ({owner['retired']:,} retired), connected {tried:,}"
         f" {'wallet' if tried == 1 else 'wallets'} and disconnected {owner['walletsDetached']:,}."
     )
     if owner["realizedLamportsOfAll"] is not None:
         sum_of_all = figures.write_lamports(owner["realizedLamportsOfAll"], sign=True)
-        told += f" Together they realized about {sum_of_all} while connected."
-    return f"{told} A new browser counts as a new owner."
+        text += f" Together they realized about {sum_of_all} while connected."
+    return f"{text} A new browser counts as a new owner."
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -7,7 +7,6 @@ from flask import Blueprint, flash, g, redirect, render_template, request, url_f
 from flask.typing import ResponseReturnValue
 
 from accounts import season_standings, seasons
-from accounts.influencers import find_bot
 from accounts.problem import Problem
 from accounts.tables import Season
 from models import Bot
@@ -82,16 +81,15 @@ def describe(row: Season) -> Json:
 
 
 # ---- on a bot's pages ----------------------------------------------------------------------------
-def find_badges(uid: str) -> list[dict[str, Any]]:
+def find_badges(bot_id: int) -> list[dict[str, Any]]:
     """List the seasons that a bot has a final rank in, or takes part in."""
-    return seasons.list_badges(find_bot(uid).id, g.now)
+    return seasons.list_badges(bot_id, g.now)
 
 
-def find_joinable(uid: str) -> list[Json]:
+def find_joinable(bot_id: int) -> list[Json]:
     """List the seasons that a bot takes part in (`isIn`) or may join."""
-    bot = find_bot(uid)
     return [
-        {**describe(row), "isIn": seasons.is_entrant(row, bot.id, g.now)}
+        {**describe(row), "isIn": seasons.is_entrant(row, bot_id, g.now)}
         for row in seasons.list_open()
         if g.now < row.ends_at
     ]

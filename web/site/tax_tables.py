@@ -17,7 +17,7 @@ from storage import database
 from web.api import market
 from web.api.serialize import Json
 from web.api.spreadsheet import Cells
-from web.api.trades import is_paid
+from web.api.trades import is_paid, read_outside
 
 KOINLY_COLUMNS = (
     *("Date", "Sent Amount", "Sent Currency", "Received Amount", "Received Currency"),
@@ -60,11 +60,11 @@ def list_lines(trade: Json) -> list[Line]:
     if trade["kind"] not in TRADES and not is_paid(trade["kind"], trade["realized"]["status"]):
         return []
     fee = int(trade["feeLamports"]) + int(trade["tipLamports"])
-    outside = trade["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
+    outside = read_outside(trade)
     # The tools add the fee to what was sent and subtract it from what was received.
     paid = int(trade["solChangeLamports"]) - int(outside["solLamports"]) + fee
-    whole, beside = _list_raw(trade["tokenChanges"]), _list_raw(outside["tokenChanges"])
-    moved = [Change(WRAPPED_SOL, paid, 9), *list_venue_changes(whole, beside)]
+    changes = (_list_raw(one["tokenChanges"]) for one in (trade, outside))
+    moved = [Change(WRAPPED_SOL, paid, 9), *list_venue_changes(*changes)]
     if trade["kind"] == "order_fill":
         moved += _find_ordered(trade, {change.mint for change in moved})
     money = find_quote(trade["currency"] or "")

@@ -28,8 +28,6 @@ PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE, MAX_PAGE = 20, 10, 200, 40, 9_999
 SWAPPED = {"buy": "got", "sell": "gave"}
 # Of 24 in a day. Two points used to draw a line across the whole day from two hours of data.
 MIN_PRICES = 4
-# Prices are scaled to whole numbers for drawing.
-PRICE_SCALE = 10**18
 
 
 @blueprint.get("/tokens/<mint>")
@@ -111,4 +109,4 @@ def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
     """Draw prices (exact decimal text), oldest first; None for too few."""
     if len(prices) < MIN_PRICES:
         return None
-    return charts.draw_spark([int(Decimal(price) * PRICE_SCALE) for price in prices])
+    return charts.draw_spark([charts.scale_price(Decimal(price)) for price in prices])

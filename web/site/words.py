@@ -178,7 +178,7 @@ ADVICE = {
         "Each update needs its own eventId. existingPostId is the post that already has this one;"
         " differingFields lists what differs."
     ),
-    "key_limit": "An account can have up to 20 active keys. Revoking one frees its slot at once.",
+    "key_limit": "An account can have up to 20 active keys. Revoking one frees its slot.",
     "key_ended": "A revoked or expired key can’t be used again. Create a new one.",
     "quota_exceeded": (
         "The detail names the setting, the limit and what is in use. Nothing is deleted; the"

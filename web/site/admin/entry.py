@@ -1,5 +1,5 @@
-"""Access to the operator's pages: only the browser that used a link from `app.py admin login`,
-whatever headers a proxy sets.
+"""Access to the operator's pages: only the browser that used a link from `app.py admin login`.
+Headers set by a proxy make no difference.
 
 The session has its own cookie, so owner and operator sessions are separate and neither ends the
 other. Forms are checked like those of owners (web.server.sessions).
