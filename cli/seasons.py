@@ -20,7 +20,7 @@ FIELDS = {
     "rule": ("rule", "RULE", "pnl, return or pnl_floor (worst case)"),
     "currency": ("currency", "SYMBOL", "SOL, or a stablecoin"),
     "wallets": ("wallets", "WHICH", "proven or all"),
-    "min-trades": ("min_trades", "N", "sales with a known cost that a rank needs"),
+    "min-trades": ("min_trades", "N", "sales with a known cost required for a rank"),
 }
 DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": "proven", "min-trades": "3"}
 

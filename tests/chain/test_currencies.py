@@ -279,6 +279,6 @@ def test_an_audit_reads_by_them_if_it_trusts_the_operator(tmp_path, story):
         [f"the operator added the currency XDAI ({DAI})"],
     )
     assert list_added() == ()
-    # Whoever adds it under other decimals reads by other rules.
+    # With other decimals, the entries are read by other rules.
     use_quotes((Quote(DAI, "XDAI", 5, ""),))
     assert make_auditor(kept.get, FakeNode(story)).audit(bot).verdict == "cannot_tell"

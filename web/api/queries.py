@@ -670,7 +670,7 @@ def find_head() -> HeadRow:
 
 
 def find_newest_ids() -> NewestRow:
-    """Return the public IDs of the newest bot, post, trader and token, for examples."""
+    """Return the public IDs of the newest rows, for examples."""
     return select(NewestRow, NEWEST)[0]
 
 
