@@ -231,7 +231,7 @@ def test_what_decides_changes_the_name_of_the_rules():
         == name_rules(table(), (other, one))
         == name_rules(table(), (one._replace(symbol="YDAI"), other))
     )
-    assert len({named, name_rules(table()), name_rules(table(), (one,))}) == 3
+    assert len({named, name_rules(table(), ()), name_rules(table(), (one,))}) == 3
     assert named != name_rules(table(), (one._replace(decimals=5), other))
 
 
