@@ -1,6 +1,6 @@
-"""Rows of bots, posts and trades, and the queries of the API and the pages. Each statement runs
-once per response. The fields of a row type match the columns of its statement in name and order;
-`Any` is a value of a shape's Literal. Portable to PostgreSQL except for the `?`.
+"""Rows of bots, posts and trades, and the queries of the API and the pages. The fields of a row
+type match the columns of its statement in name and order; `Any` is a value of a shape's Literal.
+Portable to PostgreSQL except for the `?`.
 
 Times are UTC milliseconds, but `block_time` is Unix seconds. Amounts are lamports, or JSON and text
 as stored. models.BOT_OF_TRADE decides which bot a trade belongs to. Lists are sorted by keys that
