@@ -248,8 +248,9 @@ class Address(Base):
 
 
 class Receipt(Base):
-    """A finalized transaction as returned by the node (`body`: reading.packing), stored once for
-    all wallets it involves. `tx_index`: its position in the block; `digest`: see reading.digests.
+    """A finalized transaction as returned by the node (`body`: packed by reading.receipts), stored
+    once for all wallets it involves. `tx_index`: its position in the block; `digest`: of everything
+    in it that affects a number.
     """
 
     id = AutoField()

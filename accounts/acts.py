@@ -134,7 +134,7 @@ def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
     return True
 
 
-def ban_source(source: str, who: str, reason: str, now: int, most: int) -> int:
+def ban_source(source: str, who: str, reason: str, now: int, most: int | None = None) -> int:
     """Ban the accounts and wallets of bots that agents registered from this source and nobody
     claimed, at most `most` of them. Return how many were banned now.
 

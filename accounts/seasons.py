@@ -25,7 +25,7 @@ from accounts.season_standings import (
 )
 from accounts.tables import Season, SeasonEntry
 from chain.ledger.views import HOUR_MS
-from chain.reading.quotes import MONEYS
+from chain.reading.quotes import MONEYS, map_currencies
 from models import Bot
 from storage import new_uid, read_rows, writing
 from storage.arrivals import append_leaf
@@ -67,11 +67,6 @@ def find_state(season: Season, now: int) -> str:
 def find_deadline(season: Season) -> int:
     """Return the latest time at which the standings freeze, in ms."""
     return (season.closing_at or season.ends_at) + DEADLINE_MS
-
-
-def map_currencies() -> dict[str, str]:
-    """Map each currency's symbol to the ledger's key for it. The operator can add some."""
-    return {quote.symbol: money for money, quote in MONEYS.items()}
 
 
 # ---- the operator --------------------------------------------------------------------------------

@@ -226,8 +226,8 @@ def build_server(client: Client) -> MCPServer:
         ),
         log_level="WARNING",
     )
-    rooms = ((ReadingTools, READING), (PostingTools, POSTING), (RegisteringTools, REGISTERING))
-    for tools, annotations in rooms:
+    groups = ((ReadingTools, READING), (PostingTools, POSTING), (RegisteringTools, REGISTERING))
+    for tools, annotations in groups:
         group = tools(client)
         for name in vars(tools):
             if not name.startswith("_"):

@@ -155,7 +155,7 @@ class Rpc:
             self._take_turn(endpoint, method, now)
             self._count()
             try:
-                answer = _check(check, endpoint.ask(method, params, next(self._ids)))
+                return self._ask(endpoint, method, params, check), endpoint.label
             except ValueError:
                 endpoint.set_aside(method, BROKEN_SECONDS)
                 self._note_answer()
@@ -166,9 +166,6 @@ class Rpc:
                 if failure.rest and not is_refused:
                     endpoint.note_failure(failure.rest)
                 return None
-            self._note_answer()
-            endpoint.failures = 0
-            return answer, endpoint.label
 
     def _call(
         self,
@@ -197,7 +194,7 @@ class Rpc:
         self, endpoint: "Endpoint", method: str, params: list[Any], check: Callable[[Any], Any]
     ) -> Any:
         try:
-            answer = _check(check, endpoint.ask(method, params, next(self._ids)))
+            return self._ask(endpoint, method, params, check)
         except ValueError as error:
             self._note_answer()
             endpoint.note_failure(0)
@@ -209,6 +206,12 @@ class Rpc:
             else:
                 self._note_answer()
             raise
+
+    def _ask(
+        self, endpoint: "Endpoint", method: str, params: list[Any], check: Callable[[Any], Any]
+    ) -> Any:
+        """Send one request. Raises _Failure, or ValueError if the result fails `check`."""
+        answer = _check(check, endpoint.ask(method, params, next(self._ids)))
         self._note_answer()
         endpoint.failures = 0
         return answer

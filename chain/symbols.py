@@ -1,4 +1,6 @@
-"""Token symbols: only the well-known mints listed here own theirs."""
+"""Token symbols: only the well-known mints listed here own theirs. Look-alike letters and invisible
+characters don't help an imitation.
+"""
 
 import re
 import unicodedata

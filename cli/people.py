@@ -20,7 +20,7 @@ from config import Config
 if TYPE_CHECKING:
     from models import Bot, Key
 
-DAY_MS, MAX_DAYS, NO_LIMIT = 86_400_000, 3650, 10**9
+DAY_MS, MAX_DAYS = 86_400_000, 3650
 
 
 def add_commands(commands: Commands) -> None:
@@ -331,7 +331,7 @@ def run_owner_ban(config: Config, args: Namespace) -> None:
     now, reason = now_ms(), acts.check_reason(args.reason)
     banned = sum(acts.ban_owner(uid, acts.COMMAND_LINE, reason, now) for uid in args.owners)
     if args.source:
-        banned = acts.ban_source(args.source, acts.COMMAND_LINE, reason, now, NO_LIMIT)
+        banned = acts.ban_source(args.source, acts.COMMAND_LINE, reason, now)
     print_result(args, {"banned": banned}, f"banned {banned}; /admin/bans lifts bans")
 
 

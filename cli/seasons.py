@@ -20,7 +20,7 @@ FIELDS = {
     "rule": ("rule", "RULE", "pnl (default), return or pnl_floor (worst case)"),
     "currency": ("currency", "SYMBOL", "SOL (default) or a stablecoin"),
     "wallets": ("wallets", "WHICH", "proven (default) or all"),
-    "min-trades": ("min_trades", "N", "sales with a known cost that a rank needs (default: 3)"),
+    "min-trades": ("min_trades", "N", "sales with a known cost required for a rank (default: 3)"),
 }
 
 

@@ -1,4 +1,6 @@
-"""Set up the demo: its DATA_DIR, its bots and their history. Then send their posts."""
+"""Serve the stand-ins, set up the demo (its DATA_DIR, its bots and their history), and send the
+bots' posts.
+"""
 
 import contextlib
 import json

@@ -321,7 +321,7 @@ def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
     currencies are this process's. `accepts`: whether to trust the operator's for the rest. Raises
     BadTable.
     """
-    if claims.reading != READING or claims.programTable != name_rules(table()):
+    if claims.reading != READING or claims.programTable != name_rules(table(), ()):
         told = f"its reading rules are version {claims.version}'s, this is {VERSION}: they differ"
         return Accepted(None, [], told)
     notes = [

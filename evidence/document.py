@@ -127,7 +127,7 @@ def show_rules(programs: Programs) -> Json:
     return {
         "version": VERSION,
         "reading": READING,
-        "programTable": name_rules(table()),
+        "programTable": name_rules(table(), ()),
         "rules": name_rules(programs, list_added()),
         "addedPrograms": [
             {"id": one.id, "name": one.name, "family": one.family, "source": one.source}

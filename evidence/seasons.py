@@ -21,6 +21,7 @@ from accounts.seasons import TERMS, find_deadline, find_terms, list_open, show_t
 from accounts.tables import Season, SeasonEntry
 from chain.reading.entries import READING
 from chain.reading.programs import table
+from chain.reading.quotes import list_added
 from chain.stored.store import name_rules
 from config import Config
 from evidence.claimed import show_standing_of, show_values
@@ -52,7 +53,7 @@ def run_tick(config: Config, now: int) -> tuple[None, None]:
             _note_closing(season, now)
         elif now >= season.closing_at + SETTLE_MS:
             programs = table(config.extra_swap_programs, config.added_programs)
-            _freeze(season.id, name_reading(name_rules(programs)), now)
+            _freeze(season.id, name_reading(name_rules(programs, list_added())), now)
     return None, None
 
 

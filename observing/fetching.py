@@ -55,18 +55,16 @@ COLUMNS = ", ".join(f"s.{name}" for name in Pending._fields)
 LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
 # Uses an index, however many others are pending. A due time beyond the longest delay was set while
 # the clock was wrong.
-WAITING = """
+DUE = """
 AND s.state = 'pending' AND (s.due_at <= ? OR s.due_at > ?)
 ORDER BY s.slot, s.tx_index NULLS FIRST, s.id LIMIT """
-DUE = f"{WAITING}{SLICE}"
 # Signatures that posts wait for; several posts may cite one.
 OF_POSTS = f"""
 SELECT {COLUMNS} FROM post p CROSS JOIN sighting s
 WHERE p.wallet_id = ? AND p.status IN ('pending', 'not_found')
-AND s.signature = p.signature AND s.wallet_id = p.wallet_id {DUE}"""
-# Signatures that arrived at the head, or that full scans listed.
-OF_HEAD_OR_SCANS = f"{LISTED} AND s.head = ? {DUE}"
-OF_MANY = f"{LISTED} AND s.head = ? {WAITING}{MANY}"
+AND s.signature = p.signature AND s.wallet_id = p.wallet_id {DUE}{SLICE}"""
+# Signatures that arrived at the head, or that full scans listed: enough for a bulk request.
+OF_HEAD_OR_SCANS = f"{LISTED} AND s.head = ? {DUE}{MANY}"
 STORED_BETWEEN = """
 SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored' AND slot BETWEEN ? AND ?"""
 STORE_ENTRY = """
@@ -124,32 +122,32 @@ class Fetching:
         """Fetch a slice of transactions that posts wait for, else of new ones at the head. Return
         the number requested.
         """
-        return self._fetch_slice(wallet, now, OF_POSTS) or self._fetch_listed(wallet, now, True)
+        cited = _list_pending(wallet, now, OF_POSTS)
+        return self._fetch_slice(wallet, cited, now) or self._fetch_listed(wallet, now, True)
 
     def fetch_backlog(self, wallet: Wallet, now: int) -> int:
         """Fetch a slice of what full scans listed, oldest first. Return the number requested."""
         return self._fetch_listed(wallet, now, False)
 
     def _fetch_listed(self, wallet: Wallet, now: int, head: bool) -> int:
-        return self._fetch_in_bulk(wallet, now, head) or self._fetch_slice(
-            wallet, now, OF_HEAD_OR_SCANS, head
+        rows = _list_pending(wallet, now, OF_HEAD_OR_SCANS, head)
+        return self._fetch_in_bulk(wallet, rows, now) or self._fetch_slice(
+            wallet, rows[:SLICE], now
         )
 
-    def _fetch_slice(self, wallet: Wallet, now: int, which: str, *head: bool) -> int:
-        rows = _list_pending(wallet, now, which, *head)
+    def _fetch_slice(self, wallet: Wallet, rows: list[Pending], now: int) -> int:
         if not rows:
             return 0
         rows = end_with_slot(rows)
         part = Slice(wallet, list_addresses(wallet.id), _find_bodies(rows))
         return self._fetch_rows(part, rows, now)
 
-    def _fetch_in_bulk(self, wallet: Wallet, now: int, head: bool) -> int:
+    def _fetch_in_bulk(self, wallet: Wallet, rows: list[Pending], now: int) -> int:
         """Fetch many transactions with one request, if a node offers that. Return how many.
 
-        What to fetch is known from complete lists of signatures. What this answer lacks is fetched
-        one by one, so a node can't hide anything by it.
+        The lists of signatures are complete, and transactions missing from this answer are fetched
+        one by one, so a node can't hide anything.
         """
-        rows = _list_pending(wallet, now, OF_MANY, head)
         rows = _leave_sparse(wallet, end_with_slot(rows, MANY)) if len(rows) >= FEW else []
         bodies = _find_bodies(rows) if rows else {}
         wanted = {row.signature for row in rows} - bodies.keys()

@@ -1,4 +1,4 @@
-"""List an address's signatures and a wallet's token accounts."""
+"""List an address's signatures and a wallet's token accounts, and measure the wallet's progress."""
 
 import math
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""State shared by the parts of the observer: settings, nodes and per-pass data.
+"""State shared by the parts of the observer: settings, nodes, notices and per-pass data.
 
 A failed step concerns one wallet, which is postponed, or all, which stops the pass.
 """

@@ -1,4 +1,4 @@
-"""Tell whether a DATA_DIR is in use, and lock it."""
+"""Check whether a DATA_DIR is in use, and lock it."""
 
 import contextlib
 import os

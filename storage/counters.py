@@ -106,7 +106,7 @@ class Rest:
         self._failed = None
 
 
-# ---- a file of its own, so that a long write to the main database delays nobody ------------------
+# ---- a separate file: long writes to the main database don't delay requests ----------------------
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS counted (
     subject TEXT, name TEXT, ends INTEGER, used INTEGER, PRIMARY KEY (subject, name, ends)

@@ -1,4 +1,6 @@
-"""How long a thread waits for the database, and why it isn't readable or writable."""
+"""Shared by both engines: snapshots, how long a thread waits for the database, and why it isn't
+readable or writable.
+"""
 
 import contextlib
 import errno

@@ -105,7 +105,7 @@ class Deposits:
 def _price_fill(
     gains: Mapping[str, int], returned: Counter[str], market: Mapping[str, int]
 ) -> Fill | None:
-    """Whether swaps paid everything that was gained, and used only what left the order."""
+    """Return a price if swaps paid for everything gained, and used only what left the order."""
     tokens = [mint for mint in gains if mint != WRAPPED_SOL]
     given = [mint for mint in returned if mint != WRAPPED_SOL]
     is_paid = all(gain <= max(0, market.get(mint, 0)) for mint, gain in gains.items())

@@ -215,7 +215,7 @@ class Sums(NamedTuple):
     `cost`, `proceeds`: of the units of known cost that were sold; `open_cost`: known cost of what
     is held; `days`: UTC days with a trade; `flat_pairs`: ledger.views.Churn. `ended` and
     `ended_won` count positions that are over; `held`, `held_sold` and `held_won` those that are
-    open now (ledger.positions).
+    open now (ledger.views).
     """
 
     realized: int = 0

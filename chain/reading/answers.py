@@ -44,9 +44,7 @@ class Holding:
 
 
 def check_page(result: Any) -> list[ListedSignature]:
-    """Check getSignaturesForAddress. Return unique signatures, newest first, whatever order they
-    came in.
-    """
+    """Check getSignaturesForAddress. Return unique signatures, sorted newest first."""
     if not isinstance(result, list):
         raise ValueError("no list of signatures")
     rows = {row.signature: row for row in map(_check_listed, result)}
@@ -82,8 +80,8 @@ def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
 def check_transactions(result: Any, wanted: Collection[str]) -> dict[str, tuple[Any, Receipt]]:
     """Check getTransactionsForAddress with full details. Return {signature: (raw JSON, Receipt)}.
 
-    Keeps only wanted and valid transactions, whatever order they came in: what it leaves out is
-    fetched one by one. Raises ValueError if that is more than half.
+    Keeps only wanted and valid transactions; the caller fetches the others one by one. Raises
+    ValueError if that is more than half.
     """
     found = {}
     for raw in result["data"]:

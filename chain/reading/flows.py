@@ -1,6 +1,6 @@
 """Group a receipt's movements for one wallet by acting call: an outermost known swap instruction
-that concerns the wallet, with everything it called (docs/verified.md). And what the wallet deposits
-at venues and gets back: orders, order books and lenders. Pure.
+that concerns the wallet, with everything it called (docs/verified.md). Also find what the wallet
+deposits at venues and gets back: orders, order books and lenders. Pure.
 """
 
 from collections import Counter, defaultdict

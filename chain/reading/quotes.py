@@ -82,6 +82,11 @@ def list_added() -> tuple[Quote, ...]:
     return tuple(sorted(quote for mint, quote in MONEYS.items() if mint not in built_in))
 
 
+def map_currencies() -> dict[str, str]:
+    """Return {symbol: the ledger's key} for SOL and this process's stablecoins."""
+    return {quote.symbol: money for money, quote in MONEYS.items()}
+
+
 def find_quote(text: str) -> Quote | None:
     """Find a stablecoin by symbol or mint."""
     stablecoins = (quote for money, quote in MONEYS.items() if money)

@@ -168,7 +168,7 @@ def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
     return bool(moved)
 
 
-# ---- whose the past is ---------------------------------------------------------------------------
+# ---- who owns past trades ------------------------------------------------------------------------
 class Holder(NamedTuple):
     """A bot that had a wallet, its kind of ownership, and since when (ms)."""
 

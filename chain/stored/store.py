@@ -257,10 +257,10 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
         rows.close()
 
 
-def name_rules(programs: object, currencies: Iterable[Quote] = ()) -> str:
+def name_rules(programs: object, currencies: Iterable[Quote]) -> str:
     """Return a name for the rules by which entries are read. If it changes, entries are reread.
 
-    `currencies`: those that the operator added.
+    `currencies`: the operator's.
     """
     money = sorted((quote.mint, quote.decimals) for quote in currencies)
     return hashlib.sha256(f"{READING} {programs!r} {money!r}".encode()).hexdigest()[:16]

@@ -14,7 +14,7 @@ from accounts.problem import Problem
 from accounts.season_standings import Position, SeasonRow, Terms, find_position, rank
 from accounts.tables import AdminAct, Season
 from chain.ledger.inventory import SOL
-from chain.reading.quotes import QUOTES
+from chain.reading.quotes import QUOTES, use_quotes
 from evidence import seasons as frozen
 from models import Attachment, Bot, Wallet
 from operate import log_checks, readers
@@ -486,10 +486,9 @@ def test_a_season_of_nobody_becomes_final(made, settings):
 
 
 # ---- audit ---------------------------------------------------------------------------------------
-@pytest.fixture
-def audited(tmp_path):
+def play(folder, **changes):
     """An instance that observed ada by an honest node, in a season of one hour that is final."""
-    service, node = Service(tmp_path / "data", evidence_per_minute=10**6), FakeNode(market())
+    service, node = Service(folder, evidence_per_minute=10**6, **changes), FakeNode(market())
     seen = Lookout.begin(service.config, node, wallets=[ADA])
     season = seasons.create_season({**TEXTS, "ends_at": "2026-11-05T13:00Z"}, "me", BEGIN)
     seen.clock.sleep(3600)
@@ -498,8 +497,14 @@ def audited(tmp_path):
     freeze(service.config, seen.now)
     (row,) = seasons.list_standings(seasons.find_season(season.uid), seen.now)
     assert row.rank == 1 and row.realized and row.sales > 3
-    yield service, node, season.uid
-    service.close()
+    return service, node, season.uid
+
+
+@pytest.fixture
+def audited(tmp_path):
+    played = play(tmp_path / "data")
+    yield played
+    played[0].close()
 
 
 def audit(audited):
@@ -554,17 +559,11 @@ def test_a_number_that_was_logged_wrong_is_found_from_the_chain(tmp_path, monkey
         return [row._replace(realized=(row.realized or 0) + 1) for row in work_out(*args)]
 
     monkeypatch.setattr(frozen, "work_out", cheat)
-    service, node = Service(tmp_path / "data", evidence_per_minute=10**6), FakeNode(market())
-    seen = Lookout.begin(service.config, node, wallets=[ADA])
-    season = seasons.create_season({**TEXTS, "ends_at": "2026-11-05T13:00Z"}, "me", BEGIN)
-    seen.clock.sleep(3600)
-    seen.settle()
-    Wallet.update(observed_to=seen.now // 1000).execute()
-    freeze(service.config, seen.now)
-    report = audit((service, node, season.uid))
-    service.close()
+    played = play(tmp_path / "data")
+    report = audit(played)
+    played[0].close()
     fields = [one.field for one in report.differences]
-    assert fields == [f"seasons.{season.uid}.standing.realized"]
+    assert fields == [f"seasons.{played[2]}.standing.realized"]
 
 
 def test_a_bot_that_was_left_out_is_named(audited):
@@ -580,6 +579,19 @@ def test_a_bot_that_was_left_out_is_named(audited):
     assert [(one.field, one.ours) for one in report.differences] == [
         (f"seasons.{audited[2]}", "it had a wallet at the start")
     ]
+
+
+def test_a_season_is_recomputed_with_an_added_currency(tmp_path):
+    added = f"mint,symbol,decimals\n{address('DAI')},XDAI,6\n"
+    played = play(tmp_path / "data", added_currencies=added)
+    try:
+        auditor = make_auditor(ask_service(played[0]), played[1], accepts=True, reads_log=True)
+        report = auditor.audit(Bot.get().uid)
+    finally:
+        played[0].close()
+        use_quotes(())
+    assert (report.verdict, report.unknown) == ("same", [])
+    assert not [one for one in report.notes if "other rules" in one]
 
 
 def test_other_rules_are_a_note(audited):

@@ -231,7 +231,7 @@ def test_what_decides_changes_the_name_of_the_rules():
         == name_rules(table(), (other, one))
         == name_rules(table(), (one._replace(symbol="YDAI"), other))
     )
-    assert len({named, name_rules(table()), name_rules(table(), (one,))}) == 3
+    assert len({named, name_rules(table(), ()), name_rules(table(), (one,))}) == 3
     assert named != name_rules(table(), (one._replace(decimals=5), other))
 
 
@@ -279,6 +279,6 @@ def test_an_audit_reads_by_them_if_it_trusts_the_operator(tmp_path, story):
         [f"the operator added the currency XDAI ({DAI})"],
     )
     assert list_added() == ()
-    # Whoever adds it under other decimals reads by other rules.
+    # With other decimals, the entries are read by other rules.
     use_quotes((Quote(DAI, "XDAI", 5, ""),))
     assert make_auditor(kept.get, FakeNode(story)).audit(bot).verdict == "cannot_tell"

@@ -1,5 +1,5 @@
-"""Lengths are checked first: overlong input is rejected unread, and reading the rest is cheap
-whatever it contains. Work is counted, not timed.
+"""Lengths are checked first: overlong input is rejected unread, and no shorter input is expensive
+to read. Work is counted, not timed.
 """
 
 import random

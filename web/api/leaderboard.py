@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from chain.amounts import exact, show_fixed, show_lamports
 from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import HOUR_SECONDS
-from chain.reading.quotes import MONEYS, Quote
+from chain.reading.quotes import MONEYS, Quote, map_currencies
 from chain.stored import standings as stored_standings
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source
 from chain.stored.standings import (
@@ -248,11 +248,6 @@ def find_falls(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
     seconds = WINDOWS[board.window]
     since = (now // 1000 - seconds) // HOUR_SECONDS if seconds else None
     return find_drawdowns(find_source(board), bots, since, board.money)
-
-
-def map_currencies() -> dict[str, str]:
-    """Return {symbol: the ledger's key} for SOL and this instance's stablecoins."""
-    return {quote.symbol: money for money, quote in MONEYS.items()}
 
 
 def find_source(board: Board) -> Source:

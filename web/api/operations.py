@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from accounts.posts import PostBody
 from accounts.problem import OF_LISTS
 from accounts.registration import RegistrationBody
+from chain.reading.quotes import map_currencies
 from chain.stored.standings import WINDOWS
 from web.api import (
     bots,
@@ -23,7 +24,7 @@ from web.api import (
     trades,
 )
 from web.api import paper_shapes as paper
-from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS, map_currencies
+from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.queries import POST_STATUSES
 from web.api.shapes import ClosesPage, FollowedPage, Page, PaperPage

@@ -1,6 +1,6 @@
-"""Rows of bots, posts and trades, and the queries of the API and the pages. Each statement runs
-once per response. The fields of a row type match the columns of its statement in name and order;
-`Any` is a value of a shape's Literal. Portable to PostgreSQL except for the `?`.
+"""Rows of bots, posts and trades, and the queries of the API and the pages. The fields of a row
+type match the columns of its statement in name and order; `Any` is a value of a shape's Literal.
+Portable to PostgreSQL except for the `?`.
 
 Times are UTC milliseconds, but `block_time` is Unix seconds. Amounts are lamports, or JSON and text
 as stored. models.BOT_OF_TRADE decides which bot a trade belongs to. Lists are sorted by keys that
@@ -670,7 +670,7 @@ def find_head() -> HeadRow:
 
 
 def find_newest_ids() -> NewestRow:
-    """Return the public IDs of the newest bot, post, trader and token, for examples."""
+    """Return the public IDs of the newest rows, for examples."""
     return select(NewestRow, NEWEST)[0]
 
 

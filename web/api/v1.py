@@ -11,6 +11,7 @@ from flask import Blueprint, Response, g, request
 from accounts import posts
 from accounts.fields import parse_json
 from accounts.problem import Problem, invalid
+from chain.reading.quotes import map_currencies
 from chain.stored.standings import WINDOWS
 from evidence import log
 from evidence.notes import encode
@@ -230,7 +231,7 @@ def list_days(args: Args, uid: str) -> Json:
     limit, currency = paging.read_limit(args), read_currency(args) or "SOL"
     row, scope = bots.find_row(uid), ("daily", uid, currency)
     before = read_cursor(args, scope, paging.IdPosition)
-    money = leaderboard.map_currencies()[currency]
+    money = map_currencies()[currency]
     days = [] if row.since else bots.list_days(uid, money)
     wanted = [day for day in days if not before or count_days(day["date"]) < before.id]
     return show_page(wanted, limit, scope, lambda day: (count_days(day["date"]),))
@@ -244,7 +245,7 @@ def count_days(date: str) -> int:
 def read_currency(args: Args) -> str | None:
     if "currency" not in args:
         return None
-    return read_choice(args, "currency", tuple(leaderboard.map_currencies()), "")
+    return read_choice(args, "currency", tuple(map_currencies()), "")
 
 
 # ---- posts ---------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     kinds, currency = read_kinds(args), read_currency(args)
     spans = queries.find_wallets(wallet, bot) if wallet or bot else None
     scope = ("trades", wallet, mint, bot, args.get("kind"), currency)
-    money = None if currency is None else leaderboard.map_currencies()[currency]
+    money = None if currency is None else map_currencies()[currency]
     if money is not None:
         payable = frozenset(PAYABLE_KINDS)
         # A query for kinds without a currency finds nothing.

@@ -8,6 +8,7 @@ from typing import Any
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
+from chain.reading.quotes import map_currencies
 from web.api import leaderboard, v1
 from web.api.serialize import Json
 from web.api.standings import show_connected
@@ -43,7 +44,7 @@ def show_leaderboard() -> ResponseReturnValue:
         rows=draw_groups(board, rows),
         board=board,
         time=TIMES[board.window],
-        filters={**FILTERS, "currency": ("Currency", {c: c for c in leaderboard.map_currencies()})},
+        filters={**FILTERS, "currency": ("Currency", {c: c for c in map_currencies()})},
         link=partial(link_board, board),
         most=MAX_RANKS,
         is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),

@@ -6,6 +6,7 @@ from flask.typing import ResponseReturnValue
 from accounts import acts, season_standings, seasons
 from accounts.problem import Problem
 from accounts.tables import Season
+from chain.reading.quotes import map_currencies
 from web.site.admin.changes import confirm
 from web.site.admin.entry import blueprint, find_session
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
@@ -33,7 +34,7 @@ def render_seasons(
         longest=acts.MAX_REASON,
         choices={
             "rule": ("Ranked by", tuple(season_standings.RULES)),
-            "currency": ("Currency", tuple(seasons.map_currencies())),
+            "currency": ("Currency", tuple(map_currencies())),
             "wallets": ("Wallets", seasons.WALLETS),
         },
     )
