@@ -425,6 +425,22 @@ def test_a_clock_that_jumped_ahead_for_a_moment_freezes_nothing(made, field, set
     assert show(made) == [("ada", 1, None, 5)]
 
 
+def test_a_season_that_another_instance_froze_meanwhile_is_not_frozen_twice(
+    made, field, settings, monkeypatch
+):
+    """Two final leaves would make every audit accuse this instance."""
+    field.add("ada")
+    field.earn("ada", 5)
+    frozen.run_tick(settings, END)
+    stale = seasons.list_open()
+    freeze(settings)
+    field.earn("ada", 50, hour=2)
+    monkeypatch.setattr(frozen, "list_open", lambda: stale)
+    frozen.run_tick(settings, END + frozen.SETTLE_MS + 1)
+    assert show(made) == [("ada", 1, None, 5)]
+    assert [one["state"] for one in leaves("season")] == ["open", "final"]
+
+
 def test_an_end_seen_with_a_clock_that_was_ahead_is_noted_again(made, field, settings):
     field.add("ada")
     field.earn("ada", 5)
