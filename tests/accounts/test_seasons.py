@@ -8,7 +8,7 @@ from node import FakeNode
 from service import Service, add_total, address
 from story import ADA, market
 
-from accounts import acts, conduct, influencers, seasons, wallets
+from accounts import acts, conduct, departures, influencers, seasons, wallets
 from accounts.keys import make_key
 from accounts.problem import Problem
 from accounts.season_standings import Position, SeasonRow, Terms, find_position, rank
@@ -493,6 +493,32 @@ def test_only_what_could_have_a_rank_is_waited_for(field, settings):
     field.trade("ada", state="backfilling")
     freeze(settings)
     assert show(season) == [("ada", None, "not_proven", 0)]
+
+
+def test_an_export_lists_the_seasons_of_an_owner(made, field, settings, monkeypatch):
+    """Page by page, although the key of a season's rows is a pair."""
+    monkeypatch.setattr(departures, "PAGE_ROWS", 1)
+    sheet = departures.SHEETS["seasons.csv"]
+    ada = field.add("ada")
+    field.add("eve", owner=ada.owner)
+    field.add("bob")
+    for name, realized in (("ada", 5), ("eve", 7), ("bob", 9)):
+        field.earn(name, realized)
+    other = seasons.create_season({**TEXTS, "name": "Second"}, "me", EARLIER)
+    seasons.join(other.uid, ada, EARLIER)
+    seasons.cancel_season(other.uid, "me", "", EARLIER)
+    freeze(settings)
+    rows = list(departures.list_rows(sheet, ada.owner))
+    found = [(row["season"], row["botId"], row["rank"], row["realizedRaw"]) for row in rows]
+    eve = Bot.get(Bot.name == "eve")
+    assert found == [
+        ("Winter Cup", ada.uid, 3, 5),
+        ("Winter Cup", eve.uid, 2, 7),
+        ("Second", ada.uid, None, None),
+    ]
+    assert rows[0]["countsFromAt"] == "2026-11-05T12:00:00.000Z" and rows[0]["currency"] == "SOL"
+    assert rows[0]["frozenAt"] == "2026-11-06T12:05:00.000Z"
+    assert rows[2]["joinedAt"] == "2026-11-05T10:00:00.000Z"
 
 
 def test_a_season_of_nobody_becomes_final(made, settings):
