@@ -17,7 +17,7 @@ from chain.ledger.inventory import SOL
 from chain.reading.quotes import QUOTES
 from evidence import seasons as frozen
 from models import Attachment, Bot, Wallet
-from operate import log_checks, readers
+from operate import forms, log_checks, readers
 from storage import database, writing
 
 HOUR = 3_600_000
@@ -493,6 +493,18 @@ def test_only_what_could_have_a_rank_is_waited_for(field, settings):
     field.trade("ada", state="backfilling")
     freeze(settings)
     assert show(season) == [("ada", None, "not_proven", 0)]
+
+
+def test_a_deep_doctor_finds_nothing_wrong_with_a_season_ahead(made, field, settings):
+    seasons.join(made.uid, field.add("ada"), EARLIER)
+    far = {"starts_at": "2027-11-01T12:00Z", "ends_at": "2028-10-31T12:00Z"}
+    seasons.create_season({**TEXTS, **far}, "me", EARLIER)
+    reader = readers.open_reader(settings)
+    try:
+        with reader.snapshot():
+            assert list(forms.check_forms(reader, EARLIER)) == []
+    finally:
+        reader.close()
 
 
 def test_an_export_lists_the_seasons_of_an_owner(made, field, settings, monkeypatch):
