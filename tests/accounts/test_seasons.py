@@ -498,7 +498,7 @@ def test_only_what_could_have_a_rank_is_waited_for(field, settings):
 def test_a_deep_doctor_finds_nothing_wrong_with_a_season_ahead(made, field, settings):
     seasons.join(made.uid, field.add("ada"), EARLIER)
     far = {"starts_at": "2027-11-01T12:00Z", "ends_at": "2028-10-31T12:00Z"}
-    seasons.create_season({**TEXTS, **far}, "me", EARLIER)
+    seasons.create_season({**TEXTS, **far}, acts.COMMAND_LINE, EARLIER)
     reader = readers.open_reader(settings)
     try:
         with reader.snapshot():
