@@ -135,15 +135,19 @@ def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def ban_source(source: str, who: str, reason: str, now: int, most: int | None = None) -> int:
-    """Ban the accounts and wallets of bots that agents registered from this source and nobody
-    claimed, at most `most` of them. Return how many were banned now.
+    """Ban the accounts that registrations from this source made, with the wallets of all bots from
+    this source in them, at most `most` bots. Return how many were banned now.
 
-    Each bot is a transaction, so that other writers get a turn.
+    A claimed bot doesn't escape. An account that isn't from this source isn't banned for a bot that
+    it claimed. Each bot is a transaction, so that other writers get a turn.
     """
-    waiting = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
-    waiting = waiting.where(Registration.source == source, Registration.claimed_at.is_null())
-    banned = 0
-    for row in list(waiting.order_by(Registration.id)) if source else ():
+    rows = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
+    rows = rows.where(Registration.source == source).order_by(Registration.id)
+    found = list(rows) if source else []
+    made, banned = {row.account_id for row in found}, 0
+    for row in found:
+        if row.bot.owner_id not in made:
+            continue
         if banned == most:
             break
         with writing():

@@ -86,6 +86,8 @@ WALLET_ROWS = Sheet(
     "FROM attachment x JOIN bot b ON b.id = x.bot_id JOIN wallet w ON w.id = "
     f"x.wallet_id WHERE x.bot_id IN {OWN_BOTS}",
 )
+# Their key is a pair; pages need a single number.
+ENTRIES = "(SELECT e.*, e.season_id * 4294967296 + e.bot_id AS id FROM season_entry e)"
 TRADER_ROWS = Sheet(
     "id=x.uid handle name bio voice family settings startMode=x.start_mode "
     "adaptive createdAt=x.created_at retiredAt=x.retired_at",
@@ -102,6 +104,18 @@ SHEETS = {
         "besideLamports=x.beside_sol besideTokenChanges=x.beside_tokens",
         "FROM trade x JOIN wallet w ON w.id = x.wallet_id WHERE x.wallet_id IN "
         f"(SELECT a.wallet_id FROM attachment a WHERE a.bot_id IN {OWN_BOTS})",
+    ),
+    "seasons.csv": Sheet(
+        "seasonId=s.uid season=s.name botId=b.uid joinedAt=x.joined_at countsFromAt=x.since "
+        "ownership rank reason currency=s.symbol realizedRaw=x.realized costRaw=x.cost "
+        "returnHundredthsOfPercent=x.return_points worstCaseRaw=x.worst_case sales trades "
+        "frozenAt=s.frozen_at",
+        f"FROM {ENTRIES} x JOIN season s ON s.id = x.season_id JOIN bot b ON b.id = x.bot_id "
+        "WHERE b.owner_id = ?",
+    ),
+    "registrations.csv": Sheet(
+        "botId=b.uid wallet registeredAt=x.created_at claimedAt=x.claimed_at",
+        "FROM registration x JOIN bot b ON b.id = x.bot_id WHERE b.owner_id = ?",
     ),
     "keys.csv": Sheet(
         "id=x.uid botId=b.uid scope name createdAt=x.created_at "

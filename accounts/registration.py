@@ -145,7 +145,7 @@ def register(
         else:
             made = influencers.create_bot(config, body.name, now, voice=body.voice, bio=body.bio)
             bot, key = made.bot, made.publish_key
-            row = Registration(bot=bot, wallet=address, created_at=now)
+            row = Registration(bot=bot, account=made.owner, wallet=address, created_at=now)
         # A bot that lost its wallet to a ban that was lifted since gets it back.
         wallets.attach(config, bot, address, now, "proven")
         code = make_key("claim")

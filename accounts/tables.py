@@ -80,6 +80,7 @@ class Registration(Base):
     """A bot that an agent registered with its wallet (accounts.registration). Its account belongs
     to nobody until `claimed_at`.
 
+    `account`: the one that the registration made, even if the bot moved to another since;
     `source`: a keyed hash of the network it came from, empty once the account is deleted;
     `nonce_at`: when the nonce of the latest registration was given, older ones are used up;
     `claim_hash`: of the claim link's code, null once used.
@@ -87,6 +88,8 @@ class Registration(Base):
 
     id = AutoField()
     bot = ForeignKeyField(Bot, unique=True, backref="registrations")
+    account = ForeignKeyField(Owner, index=False)
+    account_id: int
     wallet = TextField(unique=True)
     source = TextField(index=True)
     nonce_at = BigIntegerField()

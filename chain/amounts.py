@@ -22,9 +22,9 @@ def sol(lamports: int) -> str:
     return exact(lamports, 9)
 
 
-def show_lamports(lamports: int | None) -> str | None:
-    """Return lamports as text, which JSON parsers don't round."""
-    return None if lamports is None else str(lamports)
+def show_raw(raw: int | None) -> str | None:
+    """Return lamports or raw units as text, which JSON parsers don't round."""
+    return None if raw is None else str(raw)
 
 
 def show_fixed(raw: int | None, decimals: int) -> str | None:

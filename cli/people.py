@@ -37,7 +37,7 @@ def add_commands(commands: Commands) -> None:
         owner, "registered", run_owner_registered, "list the bots that agents registered"
     ).add_argument("--source", metavar="ID", help="from this source only")
     ban = add_command(
-        owner, "ban", run_owner_ban, "ban owners, or all unclaimed bots of a source with wallets"
+        owner, "ban", run_owner_ban, "ban owners, or all accounts that agents made from a source"
     )
     ban.add_argument("owners", metavar="OWNER", nargs="*")
     ban.add_argument("--source", metavar="ID", help="as `owner registered` shows it")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from chain.amounts import show_lamports
+from chain.amounts import show_raw
 from chain.stored.trades import DIGESTED
 from storage import read_rows
 
@@ -163,7 +163,7 @@ def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line
     line: Line = dict(zip(PLAIN, told[:AMOUNTS_FROM], strict=True))
     line["receipt"], line["seenAtMs"] = digest, seen_at
     amounts, nested = told[AMOUNTS_FROM:NESTED_FROM], told[NESTED_FROM:]
-    line.update(zip(AMOUNTS, map(show_lamports, amounts), strict=True))
+    line.update(zip(AMOUNTS, map(show_raw, amounts), strict=True))
     line.update(zip(NESTED, map(show_json, nested), strict=True))
     return line
 

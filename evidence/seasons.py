@@ -72,7 +72,8 @@ def _freeze(number: int, rules: str, now: int) -> None:
     with writing():
         season = Season.get_by_id(number)
         terms = find_terms(season)
-        if season.cancelled_at is not None:
+        # It may have been canceled, or frozen by another instance, since it was listed.
+        if season.cancelled_at is not None or season.frozen_at is not None:
             return
         rows = work_out(read_rows, number, terms, now)
         kept = {row.bot: row for row in read_frozen(read_rows, number, terms.rule)}

@@ -5,14 +5,19 @@ Repair gaps: scan again, and get a second node's answer.
 import contextlib
 import functools
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from peewee import PeeweeException
 
 import storage
-from chain.reading.answers import check_block, check_receipt, check_transactions
+from chain.reading.answers import (
+    ListedSignature,
+    check_block,
+    check_receipt,
+    check_transactions,
+)
 from chain.reading.effects import touches
 from chain.reading.entries import Entry, read_entry
 from chain.reading.receipts import Receipt as ParsedReceipt
@@ -150,7 +155,11 @@ class Fetching:
         """
         rows = _leave_sparse(wallet, end_with_slot(rows, MANY)) if len(rows) >= FEW else []
         bodies = _find_bodies(rows) if rows else {}
-        wanted = {row.signature for row in rows} - bodies.keys()
+        wanted = {
+            row.signature: ListedSignature(row.signature, row.slot, row.tx_index)
+            for row in rows
+            if row.signature not in bodies
+        }
         if len(wanted) < FEW:
             return 0
         answers = self._ask_in_bulk(wallet.address, rows[0].slot, rows[-1].slot, wanted)
@@ -162,7 +171,7 @@ class Fetching:
         return self._fetch_rows(part, [row for row in rows if row.slot <= last], now)
 
     def _ask_in_bulk(
-        self, address: str, first: int, last: int, wanted: Collection[str]
+        self, address: str, first: int, last: int, wanted: Mapping[str, ListedSignature]
     ) -> dict[str, Answer]:
         """Request transactions of a wallet and its token accounts in these slots; empty if no node
         answers that.

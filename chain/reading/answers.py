@@ -6,7 +6,7 @@ Numbers are limited to signed 64-bit columns.
 
 import base64
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard
 
@@ -77,21 +77,30 @@ def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
     return (None, None) if result is None else (result, parse_receipt(result, signature))
 
 
-def check_transactions(result: Any, wanted: Collection[str]) -> dict[str, tuple[Any, Receipt]]:
+def check_transactions(
+    result: Any, wanted: Mapping[str, ListedSignature]
+) -> dict[str, tuple[Any, Receipt]]:
     """Check getTransactionsForAddress with full details. Return {signature: (raw JSON, Receipt)}.
 
-    Keeps only wanted and valid transactions; the caller fetches the others one by one. Raises
-    ValueError if that is more than half.
+    Keeps only wanted and valid transactions that are where the lists say, in any order; the caller
+    fetches the others one by one. Raises ValueError if that is more than half.
     """
     found = {}
     for raw in result["data"]:
         signature = raw["transaction"]["signatures"][0]
         if signature in wanted and signature not in found:
             with contextlib.suppress(BadReceipt):
-                found[signature] = raw, parse_receipt(raw, signature)
+                receipt = parse_receipt(raw, signature)
+                if _is_where_listed(receipt, wanted[signature]):
+                    found[signature] = raw, receipt
     if 2 * len(found) < len(wanted):
         raise ValueError("few of the requested transactions")
     return found
+
+
+def _is_where_listed(receipt: Receipt, listed: ListedSignature) -> bool:
+    indexes = {receipt.tx_index, listed.tx_index} - {None}
+    return receipt.slot == listed.slot and len(indexes) <= 1
 
 
 def check_accounts(result: Any) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from chain.amounts import show_fixed, show_lamports, sol
+from chain.amounts import show_fixed, show_raw, sol
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.sums import Sums
@@ -60,7 +60,7 @@ def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
             "mint": one.mint,
             "amountRaw": str(one.amount),
             "decimals": one.decimals,
-            "costLamports": show_lamports(one.cost),
+            "costLamports": show_raw(one.cost),
             "unknownBasisRaw": str(one.unknown),
         }
         for one in ledger.list_positions(money)

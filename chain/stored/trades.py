@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 import storage
-from chain.amounts import show_lamports
+from chain.amounts import show_raw
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE
 from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, UNEXPLAINED, Booked
@@ -124,7 +124,7 @@ def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
 def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:
     """[trade uid or null, raw amount, cost or null]."""
     uid = trade_uid(address, origin) if origin else None
-    return [uid, str(amount), show_lamports(cost)]
+    return [uid, str(amount), show_raw(cost)]
 
 
 def digest_columns(columns: Row) -> str:

@@ -393,37 +393,44 @@ def test_wrong_signatures_count_as_failed_attempts(tmp_path, clock):
     service.close()
 
 
-def test_the_operator_bans_all_bots_of_a_source_but_claimed_ones(opened, clock):
-    agents = [Keypair.from_seed(n.to_bytes(32)) for n in range(1, 6)]
+def test_the_operator_bans_all_accounts_that_a_source_made(opened, clock):
+    agents = [Keypair.from_seed(n.to_bytes(32)) for n in range(1, 8)]
+    ada = influencers.create_bot(opened.config, "Ada", NOW).owner
     for n, agent in enumerate(agents):
-        peer = "192.0.2.1" if n < 4 else "192.0.2.2"
-        made = register(opened, agent, f"Bot {'abcde'[n] * 3}", peer=peer)
+        peer = "192.0.2.1" if n < 6 else "192.0.2.2"
+        clock.now += 60 * SECONDS
+        made = register(opened, agent, f"Bot {'abcdefg'[n] * 3}", peer=peer)
+        assert made.status_code == 201
         if n == 0:
-            registration.claim(opened.config, code_of(made), None, NOW)
+            kept = registration.claim(opened.config, code_of(made), None, NOW).owner
+        if n == 1:
+            registration.claim(opened.config, code_of(made), kept, NOW)
+        if n == 2:
+            registration.claim(opened.config, code_of(made), ada, NOW)
     source = Registration.get(Registration.wallet == str(agents[0].pubkey())).source
     assert len(source) == 12 and "192" not in source
     operator = log_in(opened)
     page = operator.get("/admin/registrations").text
     assert all(str(agent.pubkey()) in page for agent in agents) and "claimed by an owner" in page
     few = operator.get(f"/admin/registrations?source={source}").text
-    assert str(agents[4].pubkey()) not in few and str(agents[3].pubkey()) in few
+    assert str(agents[6].pubkey()) not in few and str(agents[5].pubkey()) in few
     path = f"/admin/registrations/{source}/ban"
     asked = operator.send(path, page=path, reason="a farm")
     assert asked.status_code == 302
+    # Of the claimed ones, those that stayed with what the source made; not the one Ada took.
     banned = {ban.target for ban in Ban.select().where(Ban.kind == "wallet")}
-    assert banned == {str(agent.pubkey()) for agent in agents[1:4]}
-    assert (
-        Ban.select().count() == 6
-        and AdminAct.select().where(AdminAct.reason == "a farm").count() == 6
-    )
+    assert banned == {str(agents[n].pubkey()) for n in (0, 1, 3, 4, 5)}
+    banned = {ban.target for ban in Ban.select().where(Ban.kind == "owner")}
+    assert len(banned) == 4 and kept.uid in banned and ada.uid not in banned
+    assert AdminAct.select().where(AdminAct.reason == "a farm").count() == 9
     held = Attachment.select().where(Attachment.detached_at.is_null())
-    assert held.count() == 2
+    assert {one.wallet.address for one in held} == {str(agents[n].pubkey()) for n in (2, 6)}
     assert (
         "Nothing changed"
         in operator.get(operator.send(path, page=path, reason="again").headers["Location"]).text
     )
     clock.now += 1
-    assert register(opened, agents[1], "Once more").json["code"] == "owner_banned"
+    assert register(opened, agents[3], "Once more").json["code"] == "owner_banned"
 
 
 def test_the_command_line_lists_and_bans_by_source(opened, capsys):

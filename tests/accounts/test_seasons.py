@@ -8,7 +8,7 @@ from node import FakeNode
 from service import Service, add_total, address
 from story import ADA, market
 
-from accounts import acts, conduct, influencers, seasons, wallets
+from accounts import acts, conduct, departures, influencers, seasons, wallets
 from accounts.keys import make_key
 from accounts.problem import Problem
 from accounts.season_standings import Position, SeasonRow, Terms, find_position, rank
@@ -17,7 +17,7 @@ from chain.ledger.inventory import SOL
 from chain.reading.quotes import QUOTES, use_quotes
 from evidence import seasons as frozen
 from models import Attachment, Bot, Wallet
-from operate import log_checks, readers
+from operate import forms, log_checks, readers
 from storage import database, writing
 
 HOUR = 3_600_000
@@ -425,6 +425,22 @@ def test_a_clock_that_jumped_ahead_for_a_moment_freezes_nothing(made, field, set
     assert show(made) == [("ada", 1, None, 5)]
 
 
+def test_a_season_that_another_instance_froze_meanwhile_is_not_frozen_twice(
+    made, field, settings, monkeypatch
+):
+    """Two final leaves would make every audit accuse this instance."""
+    field.add("ada")
+    field.earn("ada", 5)
+    frozen.run_tick(settings, END)
+    stale = seasons.list_open()
+    freeze(settings)
+    field.earn("ada", 50, hour=2)
+    monkeypatch.setattr(frozen, "list_open", lambda: stale)
+    frozen.run_tick(settings, END + frozen.SETTLE_MS + 1)
+    assert show(made) == [("ada", 1, None, 5)]
+    assert [one["state"] for one in leaves("season")] == ["open", "final"]
+
+
 def test_an_end_seen_with_a_clock_that_was_ahead_is_noted_again(made, field, settings):
     field.add("ada")
     field.earn("ada", 5)
@@ -477,6 +493,44 @@ def test_only_what_could_have_a_rank_is_waited_for(field, settings):
     field.trade("ada", state="backfilling")
     freeze(settings)
     assert show(season) == [("ada", None, "not_proven", 0)]
+
+
+def test_a_deep_doctor_finds_nothing_wrong_with_a_season_ahead(made, field, settings):
+    seasons.join(made.uid, field.add("ada"), EARLIER)
+    far = {"starts_at": "2027-11-01T12:00Z", "ends_at": "2028-10-31T12:00Z"}
+    seasons.create_season({**TEXTS, **far}, acts.COMMAND_LINE, EARLIER)
+    reader = readers.open_reader(settings)
+    try:
+        with reader.snapshot():
+            assert list(forms.check_forms(reader, EARLIER)) == []
+    finally:
+        reader.close()
+
+
+def test_an_export_lists_the_seasons_of_an_owner(made, field, settings, monkeypatch):
+    """Page by page, although the key of a season's rows is a pair."""
+    monkeypatch.setattr(departures, "PAGE_ROWS", 1)
+    sheet = departures.SHEETS["seasons.csv"]
+    ada = field.add("ada")
+    field.add("eve", owner=ada.owner)
+    field.add("bob")
+    for name, realized in (("ada", 5), ("eve", 7), ("bob", 9)):
+        field.earn(name, realized)
+    other = seasons.create_season({**TEXTS, "name": "Second"}, "me", EARLIER)
+    seasons.join(other.uid, ada, EARLIER)
+    seasons.cancel_season(other.uid, "me", "", EARLIER)
+    freeze(settings)
+    rows = list(departures.list_rows(sheet, ada.owner))
+    found = [(row["season"], row["botId"], row["rank"], row["realizedRaw"]) for row in rows]
+    eve = Bot.get(Bot.name == "eve")
+    assert found == [
+        ("Winter Cup", ada.uid, 3, 5),
+        ("Winter Cup", eve.uid, 2, 7),
+        ("Second", ada.uid, None, None),
+    ]
+    assert rows[0]["countsFromAt"] == "2026-11-05T12:00:00.000Z" and rows[0]["currency"] == "SOL"
+    assert rows[0]["frozenAt"] == "2026-11-06T12:05:00.000Z"
+    assert rows[2]["joinedAt"] == "2026-11-05T10:00:00.000Z"
 
 
 def test_a_season_of_nobody_becomes_final(made, settings):

@@ -1,6 +1,6 @@
 """Amounts as text: never rounded, never floats."""
 
-from chain.amounts import exact, show_lamports, sol
+from chain.amounts import exact, show_raw, sol
 
 
 def test_amounts_are_exact_text():
@@ -13,4 +13,4 @@ def test_amounts_are_exact_text():
     ]
     assert [exact(raw, 0) for raw in (5, -10)] == ["5", "-10"]
     assert sol(2_000_000_000) == "2"
-    assert [show_lamports(one) for one in (None, 0, 2**63)] == [None, "0", "9223372036854775808"]
+    assert [show_raw(one) for one in (None, 0, 2**63)] == [None, "0", "9223372036854775808"]

@@ -65,6 +65,11 @@ def forge(data):
     return data
 
 
+def place(**more):
+    """All in other places than the lists say."""
+    return lambda data: [{**one, **{key: one[key] + n for key, n in more.items()}} for one in data]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -79,8 +84,16 @@ def forge(data):
         lambda data: {"a": 1},
         lambda data: [{**one, "meta": None} for one in data],
         forge,
+        place(slot=1),
+        place(slot=-1_000),
+        place(slot=10**6),
+        place(transactionIndex=1),
+        lambda data: [{**a, "slot": b["slot"]} for a, b in zip(data, data[::-1], strict=True)],
     ],
-    ids="order twice nothing third half null malformed none object bare forged".split(),
+    ids=(
+        "order twice nothing third half null malformed none object bare forged"
+        " later earlier far index reversed"
+    ).split(),
 )
 def test_a_hostile_answer_changes_nothing(settings, db, long_chain, singly, change):
     told = singly(settings)

@@ -11,7 +11,7 @@ from test_registration import clock, code_of, opened, register
 from test_studio import Browser
 
 import storage
-from accounts import acts, departures, influencers, wallets
+from accounts import acts, departures, influencers, registration, wallets
 from accounts.tables import Ban, Registration
 from evidence.tables import Leaf
 from models import Attachment, Bot, Key, Owner, Session
@@ -70,6 +70,14 @@ def test_the_page_of_a_link_is_no_store_and_takes_the_code_by_script(opened, bro
     page = browser.get("/claim")
     assert page.headers["Cache-Control"] == "no-store" and "/claim.js" in page.text
     assert "noindex" in page.text
+
+
+def test_an_export_names_the_wallet_that_registered_a_bot(opened, made):
+    claimed = registration.claim(opened.config, code_of(made), None, NOW)
+    rows = list(departures.list_rows(departures.SHEETS["registrations.csv"], claimed.owner))
+    (row,) = rows
+    assert (row["botId"], row["wallet"]) == (claimed.bot.uid, made.json["bot"]["wallet"]["address"])
+    assert row["registeredAt"] == row["claimedAt"] == "2026-11-05T12:00:00.000Z"
 
 
 def test_a_signed_in_owner_gets_the_bot_into_the_account(opened, made, browser):

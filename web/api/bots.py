@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 from accounts.fields import is_provable
 from accounts.influencers import read_voice
 from accounts.problem import Problem
-from chain.amounts import exact, show_lamports
+from chain.amounts import exact, show_raw
 from chain.reading.quotes import MONEYS
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import find_signs
@@ -448,7 +448,7 @@ def show_owners(bot_ids: Sequence[int]) -> Mapping[int, Owner]:
 def _show_owner(row: OwnerRow) -> Owner:
     """Return an Owner. The sum is omitted if it would reveal a single wallet's result."""
     alone = row.bots < 2 and row.tried < 2
-    realized = None if alone else show_lamports(round_to_two_digits(int(row.realized)))
+    realized = None if alone else show_raw(round_to_two_digits(int(row.realized)))
     return {
         "influencers": row.bots,
         "retired": row.retired,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from chain.amounts import exact, show_fixed, show_lamports
+from chain.amounts import exact, show_fixed, show_raw
 from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import HOUR_SECONDS
 from chain.reading.quotes import MONEYS, Quote, map_currencies
@@ -310,7 +310,7 @@ def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -
         "unmatchedSells": totals and totals.unmatched,
         "costLeftLamports": in_sol and str(in_sol.cost_left),
         "worstCaseLamports": in_sol and str(in_sol.worst_case),
-        "maxDrawdownLamports": None if board.quote else show_lamports(fall),
+        "maxDrawdownLamports": None if board.quote else show_raw(fall),
         "signs": [],
     }
     if board.quote:
@@ -322,6 +322,6 @@ def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -
             "volume": totals and exact(totals.volume, decimals),
             "costLeftRaw": totals and str(totals.cost_left),
             "worstCaseRaw": totals and str(totals.worst_case),
-            "maxDrawdownRaw": show_lamports(fall),
+            "maxDrawdownRaw": show_raw(fall),
         }
     return shown

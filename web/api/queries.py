@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args
 
-from chain.amounts import show_lamports, sol
+from chain.amounts import show_raw, sol
 from chain.stored.attachments import COUNT_HELD, LEAD
 from chain.stored.tables import NUMBER_OF_MINT, WALLET_PARTS, Changes, Lots, Names
 from models import BOT_OF_TRADE
@@ -869,7 +869,7 @@ def _add_position(parts: Sequence[Json]) -> Json:
     return {
         **parts[0],
         "amountRaw": _add([one["amountRaw"] for one in parts]),
-        "costLamports": show_lamports(sum(costs)) if costs else None,
+        "costLamports": show_raw(sum(costs)) if costs else None,
         "unknownBasisRaw": _add([one["unknownBasisRaw"] for one in parts]),
     }
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
-from chain.amounts import exact, show_fixed, show_lamports
+from chain.amounts import exact, show_fixed, show_raw
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up, find_drawdown
 from chain.reading.quotes import MONEYS, Quote
@@ -190,7 +190,7 @@ def show_results(
         "costLeftLamports": str(t.cost_left),
         "costLeftReceipts": t.cost_left_receipts,
         "openPositions": open_positions,
-        "maxDrawdownLamports": show_lamports(told.drawdowns.get(SOL)),
+        "maxDrawdownLamports": show_raw(told.drawdowns.get(SOL)),
         "byCurrency": list_currencies(told.sums, told.drawdowns),
     }
 
@@ -231,5 +231,5 @@ def show_currency(money: Quote, sums: Sums, drawdown: int | None) -> CurrencyRes
         "volume": exact(sums.volume, money.decimals),
         "costLeftRaw": str(sums.cost_left),
         "worstCaseRaw": str(sums.worst_case),
-        "maxDrawdownRaw": show_lamports(drawdown),
+        "maxDrawdownRaw": show_raw(drawdown),
     }

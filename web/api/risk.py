@@ -5,7 +5,7 @@ record.
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from chain.amounts import show_lamports
+from chain.amounts import show_raw
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import HOURS_A_DAY, NOTHING, Sums
 from chain.ledger.views import HOUR_MS, HOUR_SECONDS
@@ -110,8 +110,8 @@ def find_risk(source: Source, bot_id: int) -> Risk | None:
     return {
         "maxDrawdownLamports": str(told.drawdown),
         "medianHoldingSeconds": told.stored.median_holding,
-        "bestLamports": show_lamports(told.stored.best),
-        "worstLamports": show_lamports(told.stored.worst),
+        "bestLamports": show_raw(told.stored.best),
+        "worstLamports": show_raw(told.stored.worst),
         "daysActive": told.days,
     }
 

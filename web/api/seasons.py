@@ -11,7 +11,7 @@ from accounts.influencers import find_bot
 from accounts.problem import Problem
 from accounts.season_standings import SeasonRow, Terms, find_position
 from accounts.tables import Season as StoredSeason
-from chain.amounts import exact, show_fixed
+from chain.amounts import exact, show_fixed, show_raw
 from storage.rows import select, write_marks
 from web.api import paging, v1
 from web.api.arguments import Args
@@ -41,7 +41,7 @@ class Season(TypedDict):
     rule: Literal["pnl", "return", "pnl_floor"]
     currency: str
     wallets: Literal["proven", "all"]
-    minTrades: Annotated[int, described("sales with a known cost that a rank needs")]
+    minTrades: Annotated[int, described("sales with a known cost required for a rank")]
     startsAt: Time
     endsAt: Time
     state: Annotated[
@@ -140,17 +140,13 @@ def _show_standing(terms: Terms, one: SeasonRow, bot: EntrantRow) -> SeasonStand
         "ownership": ownership,
         "countsFrom": show_time(one.since),
         "retiredAt": show_time(bot.retired_at),
-        "realizedRaw": _show_raw(one.realized),
+        "realizedRaw": show_raw(one.realized),
         "realized": _show_exact(one.realized, terms.decimals),
         "returnPct": show_fixed(one.return_points, 2),
-        "worstCaseRaw": _show_raw(one.worst_case),
+        "worstCaseRaw": show_raw(one.worst_case),
         "worstCase": _show_exact(one.worst_case, terms.decimals),
         "sales": one.sales,
     }
-
-
-def _show_raw(raw: int | None) -> str | None:
-    return None if raw is None else str(raw)
 
 
 def _show_exact(raw: int | None, decimals: int) -> str | None:

@@ -5,7 +5,7 @@ known history; of all time, or since a given time.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chain.amounts import show_lamports
+from chain.amounts import show_raw
 from chain.stored.attachments import COUNT_HELD, LAST_LEAD
 from chain.stored.standings import (
     COUNT,
@@ -154,5 +154,5 @@ def show_connected() -> Json:
         "walletsEver": row.ever,
         "walletsHeld": row.held,
         "walletsObserved": row.observed,
-        "medianRealizedLamports": show_lamports(median),
+        "medianRealizedLamports": show_raw(median),
     }

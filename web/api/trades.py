@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from chain.amounts import exact, show_amount, show_lamports
+from chain.amounts import exact, show_amount, show_raw
 from chain.reading.quotes import MONEYS, Quote
 from chain.reading.value import Change, list_venue_changes
 from chain.stored.summary import read_coverage
@@ -249,7 +249,7 @@ def show_trade(
         "outsideVenue": _show_outside(row, symbols, scales),
         "flags": [*row.flags, PAID_ELSEWHERE] if row.paid_elsewhere else row.flags,
         "coverage": state,
-        "copied": show_lamports(row.copied),
+        "copied": show_raw(row.copied),
         "copiedReason": row.copied_reason,
         "explorerUrl": explorer_url(row.signature),
     }
@@ -273,10 +273,10 @@ def _show_realized(row: TradeRow, money: Quote | None) -> Realized:
         "status": row.realized,
         "method": "fifo",
         "currency": money and money.symbol,
-        "resultRaw": show_lamports(row.result),
+        "resultRaw": show_raw(row.result),
         "result": None if row.result is None else exact(row.result, decimals),
-        "proceedsRaw": show_lamports(row.proceeds),
-        "costRaw": show_lamports(row.cost),
+        "proceedsRaw": show_raw(row.proceeds),
+        "costRaw": show_raw(row.cost),
         "returnPct": show_percentage(row.result, row.cost),
         "matchedRaw": row.matched_raw,
         "unmatchedRaw": row.unmatched_raw,
@@ -284,15 +284,15 @@ def _show_realized(row: TradeRow, money: Quote | None) -> Realized:
             {
                 "tradeId": trade,
                 "amountRaw": str(amount),
-                "costRaw": show_lamports(cost),
-                "costLamports": show_lamports(cost) if in_sol else None,
+                "costRaw": show_raw(cost),
+                "costLamports": show_raw(cost) if in_sol else None,
             }
             for trade, amount, cost in row.lots
         ],
-        "resultLamports": show_lamports(row.result) if in_sol else None,
+        "resultLamports": show_raw(row.result) if in_sol else None,
         "resultSol": show_sol(row.result) if in_sol else None,
-        "proceedsLamports": show_lamports(row.proceeds) if in_sol else None,
-        "costLamports": show_lamports(row.cost) if in_sol else None,
+        "proceedsLamports": show_raw(row.proceeds) if in_sol else None,
+        "costLamports": show_raw(row.cost) if in_sol else None,
     }
 
 

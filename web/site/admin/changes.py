@@ -185,13 +185,14 @@ def change_wallet_ban(address: str) -> ResponseReturnValue:
 
 @blueprint.route("/registrations/<source>/ban", methods=["GET", "POST"])
 def ban_source(source: str) -> ResponseReturnValue:
-    """Ban the unclaimed bots that agents registered from one source, once confirmed."""
+    """Ban the accounts of bots that agents registered from one source, once confirmed."""
     who = find_session().uid
     return confirm(
         "Ban all bots from this source?",
-        "Bans the accounts and wallets of unclaimed bots that agents registered from this source,"
-        f" up to {MAX_BANNED} at once; send the form again for more. Posts stay; you can hide them"
-        " one by one. Each ban can be lifted.",
+        "Bans the accounts and wallets of bots that agents registered from this source, claimed or"
+        f" not, up to {MAX_BANNED} at once; send the form again for more. If a bot was moved to an"
+        " account from elsewhere, that account isn’t banned. Posts stay; you can hide them one by"
+        " one. Each ban can be lifted.",
         "Yes, ban them",
         url_for("admin.list_registrations", source=source),
         lambda reason: acts.ban_source(source, who, reason, g.now, MAX_BANNED) > 0,
