@@ -38,6 +38,7 @@ def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="everything that is sampled otherwise")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """Half as many again as there are processors: a quarter of a run is waiting."""
     return max(2, (os.cpu_count() or 1) * 3 // 2)
