@@ -51,16 +51,6 @@ def is_priced(found):
     )
 
 
-def test_an_address_paid_for_before_becomes_a_temporary_account():
-    """3 SOL lay at the address; the account is in no token balance, opened and closed inside."""
-    scene = scene_of(purse=3 * SOL)
-    scene.adopt("purse", "ada")
-    sell(scene, "ada", 1, PRICE)
-    scene.close("purse", "ada")
-    found = entry(scene)
-    assert (found.kind, found.beside_sol, found.venue_sol) == ("sell", 3 * SOL, PRICE - FEE)
-
-
 def test_an_address_paid_for_before_becomes_a_standing_account():
     """Its rent was paid by somebody else (sponsored), the rest is a gift."""
     scene = scene_of(**{"ada's SOL": 3 * SOL})
@@ -95,19 +85,6 @@ def test_a_hook_that_sells_on_the_same_curve():
             sell(scene, "puppet", 5_000, 10 * SOL, to="ada")
         scene.shift("curve", "ada", PRICE)
     assert not is_priced(entry(scene))
-
-
-def test_a_friends_purchase_on_the_same_curve_feeds_it():
-    """Inside a wrapper too: the friend's SOL in the curve pays for Ada's sale."""
-    scene = scene_of()
-    with scene.call(WRAPPER, "ada", "friend", "curve"):
-        sell(scene, "ada", 1, PRICE)
-        with scene.call(PUMP, "friend", "friend's CAT", "curve's CAT", "curve"):
-            scene.pay("friend", "curve", SOL)
-            scene.send("CAT", "curve", "friend", 100)
-    found = entry(scene, "friend")
-    assert (found.kind, found.explained_percent) == ("sell", 0)
-    assert found.flags == ("fed_market", "value_unexplained")
 
 
 @pytest.mark.parametrize("seen", [SOL, 10 * SOL])
