@@ -211,29 +211,6 @@ def test_hours_are_those_of_the_latest_time_in_every_view():
 
 
 # ---- stablecoins ---------------------------------------------------------------------------------
-def test_a_view_counts_in_stablecoins_too():
-    """10@100 Q from before, then 10@200 Q; 15 are sold for 450 Q: 5 of 15 brought 150 for 100."""
-    t = Teller().gain("Q", 900).swap("Q", 100, "A", 10)
-    begin = after(t)
-    t.swap("Q", 200, "A", 10).swap("A", 15, "Q", 450)
-    ledger = view(t.entries, (begin, None))
-    told, whole = totals(ledger, 1, USDC), totals(ledger, ALL_HISTORY, USDC)
-    assert (told.realized, told.partial, told.cost) == (50, 1, 100)
-    assert (whole.realized, whole.matched, whole.cost) == (450 - 200, 1, 200)
-    assert (told.trades, told.fee_lamports, told.cross_sells) == (2, 10, 0)
-
-
-def test_a_cost_carried_by_a_swap_began_with_the_earliest_purchase():
-    """A and B are bought before and after, both become C: 10@? of A and 10@60 of B for 200 Q."""
-    t = Teller().gain("Q", 900).swap("Q", 50, "A", 10)
-    begin = after(t)
-    t.swap("A", 10, "C", 10).swap("Q", 60, "B", 10).swap("B", 10, "C", 10).swap("C", 20, "Q", 200)
-    ledger = view(t.entries, (begin, None))
-    told = totals(ledger, 1, USDC)
-    assert (told.realized, told.partial, told.unmatched_proceeds) == (100 - 60, 1, 100)
-    assert totals(ledger, ALL_HISTORY, USDC).realized == 200 - 50 - 60
-
-
 # ---- an oracle written apart ---------------------------------------------------------------------
 @dataclass
 class Seer:
