@@ -15,6 +15,7 @@ import hypothesis
 import jinja2
 import pytest
 import requests
+import sampling
 import story
 import werkzeug.routing
 from node import Chain, FakeNode
@@ -118,6 +119,7 @@ LONG = (
 def pytest_configure(config):
     """Workers take the files in the order of collection, not those of many tests first."""
     config.option.loadscopereorder = False
+    sampling.FULL = config.option.full
 
 
 def pytest_collection_modifyitems(config, items):

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from scene import FEE, RENT, Scene
 from story import account_of, address
 
@@ -236,7 +237,7 @@ PARTS = tuple(name for name in vars(Drawn) if name[0] != "_" and name != "once")
 AMOUNTS = (st.sampled_from(("CAT", "DOG")), st.integers(1, 100), st.integers(10**6, 2 * SOL))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.tuples(st.sampled_from(TRADING), *AMOUNTS),
     st.lists(st.tuples(st.sampled_from(PARTS), *AMOUNTS), max_size=4),

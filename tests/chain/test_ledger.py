@@ -12,6 +12,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from teller import (
     ANY_STEP,
     STEP,
@@ -311,7 +312,7 @@ class Oracle:
         )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(STEP, max_size=40))
 def test_the_ledger_is_the_oracles(steps):
     teller, oracle = Teller(), Oracle()
@@ -325,7 +326,7 @@ def test_the_ledger_is_the_oracles(steps):
     assert teller.ledger.totals.realized == sum(r or 0 for r in oracle.results)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     before=st.dictionaries(
         st.sampled_from(["A", "A/2", "B", "B/2"]), st.integers(1, 60), min_size=1
@@ -458,7 +459,7 @@ def join_neighbors(queue):
 BEFORE = {"Q": 90, "A": 20, "lamports": 10**12}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(ANY_STEP, max_size=40))
 def test_quantity_and_cost_are_conserved_in_every_money(drawn):
     """Acquired = disposed + open, to the unit; cost in = cost out + cost open, to the raw unit;
@@ -477,7 +478,7 @@ def test_quantity_and_cost_are_conserved_in_every_money(drawn):
         assert all(0 < lot.left <= lot.amount for lot in lots)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(ANY_STEP, max_size=40))
 def test_cost_is_conserved_in_every_view(drawn):
     """What a view's purchases and swaps cost = cost of what it sold + cost left + cost open."""
@@ -501,7 +502,7 @@ def test_cost_is_conserved_in_every_view(drawn):
             assert spent[money, view] == totals.cost + totals.cost_left + still
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(ANY_STEP, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
 def test_books_close_in_every_money(drawn, seed, missing):
     """After each transaction, some of which are never found."""
@@ -523,7 +524,7 @@ def test_books_close_in_every_money(drawn, seed, missing):
             assert all(one.difference == 0 for one in books.values())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(ANY_STEP, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
 def test_all_inventories_of_a_wallet_contain_the_same_units_in_the_same_order(drawn, seed, missing):
     entries = write_steps(drawn, Teller(**BEFORE)).entries
@@ -535,7 +536,7 @@ def test_all_inventories_of_a_wallet_contain_the_same_units_in_the_same_order(dr
             assert list_queue(inventory, mint) == list_queue(ledger.inventories[SOL], mint)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     drawn=st.lists(ANY_STEP, min_size=1, max_size=25),
     seed=st.integers(0, 10**6),

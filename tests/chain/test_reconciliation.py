@@ -12,6 +12,7 @@ import pytest
 from corpus import read_truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from teller import (
     FEE,
     SOL_STEP,
@@ -191,11 +192,6 @@ def test_the_rent_of_an_order_that_nobody_saw_open_leaves_no_result():
     assert t.last.result is None and closes(t)["cost_left"] == 40
 
 
-def order_of_lamports():
-    """50 to spend, and a rent of 9 in the same account."""
-    return Teller().write("order_open", -59, 0, [], None, [("e", "SOL", 59)])
-
-
 def test_the_difference_is_what_a_gap_moved():
     t = Teller().buy("A", 10, 100).slip(lamports=-33).sell("A", 4, 60)
     told = t.ledger.reconcile()
@@ -306,7 +302,7 @@ class Purse:
         return {**money, **({"open_cost": left} if left else {})}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(SOL_STEP, max_size=40))
 def test_every_item_is_the_oracles_and_the_books_close(drawn):
     """Gifts beside trades, payments for a second wallet, rent of strangers, failed and unexplained
@@ -321,7 +317,7 @@ def test_every_item_is_the_oracles_and_the_books_close(drawn):
             assert closes(teller) == purse.told()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(SOL_STEP, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
 def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed, missing):
     """Some transactions are never found: what the balances moved there, and nothing else, is the

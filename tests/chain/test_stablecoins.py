@@ -15,6 +15,7 @@ import pytest
 from corpus import read_truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from teller import (
     FEE,
     MONEY_STEP,
@@ -340,7 +341,7 @@ class Till:
         return {**known, **({"open_cost": left} if left else {})}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(MONEY_STEP, max_size=30))
 def test_every_sum_is_the_oracles_and_the_books_close(drawn):
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
@@ -369,7 +370,7 @@ def opening_of(entries, mint):
     return sum(first.values())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(MONEY_STEP, max_size=25))
 def test_begun_late_it_is_as_if_it_had_been_there_from_the_first_transaction_on(drawn):
     entries = write_steps(drawn, Teller()).entries
@@ -387,7 +388,7 @@ def test_begun_late_it_is_as_if_it_had_been_there_from_the_first_transaction_on(
     assert late.inventories[USDC].average == early.inventories[USDC].average
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(drawn=st.lists(MONEY_STEP, max_size=20))
 def test_no_figure_in_sol_is_changed_by_it(drawn):
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries

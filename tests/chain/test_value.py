@@ -12,6 +12,7 @@ import pytest
 from damage import JSON, at, paths_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from scene import FEE, Scene
 from story import RENT, account_of, address
 
@@ -899,7 +900,7 @@ STEPS = {
 }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=6), st.integers(1, SOL), st.booleans())
 def test_amounts_add_up_whatever_the_transaction_does(steps, lamports, relayed):
     """Gifts, side payments and second wallets: before less after is the fee, beside and venue are
@@ -926,7 +927,7 @@ def test_amounts_add_up_whatever_the_transaction_does(steps, lamports, relayed):
         assert found.venue_sol <= sales
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_whatever_is_made_up_is_read_or_refused(data):
     """Any part of a deceiving receipt replaced by anything: a BadReceipt, or an entry."""

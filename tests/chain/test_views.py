@@ -7,6 +7,7 @@ from math import floor
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from story import ADA, market
 from teller import ANY_STEP, STEP, USDC, Teller, play, rebuild, write_steps
 
@@ -346,7 +347,7 @@ class All:
         return tell
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     steps=st.lists(STEP, max_size=30),
     jumps=st.lists(st.none() | st.integers(-40, 40), min_size=32, max_size=32),
@@ -376,7 +377,7 @@ def test_every_view_is_the_oracles(steps, jumps, at, money):
         assert told == (held, seer.sums["realized"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(ANY_STEP, max_size=30), missing=st.integers(0, 40))
 def test_a_span_that_begins_before_everything_is_all_history(drawn, missing):
     """In every money: sums, risk, and what each transaction made, also after a gap."""
@@ -395,7 +396,7 @@ def test_a_span_that_begins_before_everything_is_all_history(drawn, missing):
     assert ledger.find_holdings() == {1: Holdings(len(positions), ledger.totals.realized)}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_a_market_seen_from_before_its_first_transaction_is_all_history(seed):
     rows = market(seed, length=40).touching(ADA)

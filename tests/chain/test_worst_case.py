@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
+from sampling import examples
 from teller import FEE, STEP, USDC, Teller, name_accounts, play, rebuild
 from test_views import Seer
 
@@ -307,7 +308,7 @@ def test_what_a_disconnected_wallet_held_left_and_its_positions_are_over():
 LEVELS = {"held", "held_sold", "held_won"}
 
 
-@effort(max_examples=40, deadline=None)
+@effort(max_examples=examples(40), deadline=None)
 @given(steps=st.lists(STEP, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=3).map(sorted))
 def test_windows_add_up_to_all(steps, cuts):
     """Each begins where the one before ended; what is open now is a level."""
@@ -416,7 +417,7 @@ class Both:
         return tell
 
 
-@effort(max_examples=150, deadline=None)
+@effort(max_examples=examples(150), deadline=None)
 @given(
     steps=st.lists(STEP, min_size=4, max_size=40),
     at=st.integers(100, 400),
@@ -434,7 +435,7 @@ def test_positions_and_the_worst_case_are_those_of_the_oracle(steps, at):
             assert told == reader.find_sums()
 
 
-@effort(max_examples=60, deadline=None)
+@effort(max_examples=examples(60), deadline=None)
 @given(steps=st.lists(STEP, min_size=4, max_size=40), choices=st.lists(st.booleans(), min_size=120))
 def test_what_is_held_is_tallied_as_if_counted_anew(steps, choices):
     """In lots and of each mint, on two accounts of each; applied again the ledger is the same."""
