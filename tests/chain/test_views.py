@@ -48,65 +48,6 @@ def after(teller):
     return teller.entries[-1].block_time + 1
 
 
-def test_luck_from_before_counts_for_nothing():
-    """Four lots of 10@100, sold for 200 each before the attachment: 400 gained, none of it here.
-    Then 10@100 sold for 150: 50.
-    """
-    t = Teller()
-    for _ in range(4):
-        t.buy("A", 10, 100).sell("A", 10, 200)
-    begin = after(t)
-    t.buy("A", 10, 100).sell("A", 10, 150)
-    ledger = view(t.entries, (begin, None))
-    assert ledger.totals.realized == 450
-    assert totals(ledger) == Totals(
-        realized=50, cost=100, proceeds=150, volume=250, trades=2, matched=1, winning=1
-    )
-
-
-def test_luck_that_was_not_sold_yet_has_no_result():
-    """10@100 from before go first and have no cost here. 4 of 10@200 bought after go with them:
-    4/14 of 140 are 40, their cost is 80.
-    """
-    t = Teller().buy("A", 10, 100)
-    begin = after(t)
-    t.buy("A", 10, 200).sell("A", 14, 140)
-    ledger = view(t.entries, (begin, None))
-    told = totals(ledger)
-    assert (told.realized, told.partial, told.matched) == (40 - 80, 1, 0)
-    assert ledger.totals.realized == 140 - 100 - 80
-    # 6 of 10@200 are left
-    assert ledger.find_holdings() == {1: Holdings(1, 40 - 80)}
-
-
-def test_cost_does_not_come_in_by_a_swap():
-    """10@100 from before are swapped for 5 B, sold for 900: what B cost is unknown."""
-    t = Teller().buy("A", 10, 100)
-    begin = after(t)
-    t.swap("A", 10, "B", 5).sell("B", 5, 900)
-    ledger = view(t.entries, (begin, None))
-    assert ledger.totals.realized == 800
-    told = totals(ledger)
-    assert (told.realized, told.unmatched, told.carried, told.cost_left) == (0, 1, 0, 0)
-
-
-def test_each_span_begins_anew_and_all_count():
-    """10@100 bought in the first, sold for 70 in the second: in neither a result, and the first
-    still holds a token. 10@50 in the second, sold for 40: a loss of 10.
-    """
-    t = Teller().gain("B", 1)
-    first = after(t)
-    t.buy("A", 10, 100)
-    end = after(t)
-    t.gain("B", 1)
-    second = after(t)
-    t.sell("A", 10, 70).buy("A", 10, 50).sell("A", 10, 40)
-    ledger = view(t.entries, (first, end), (second, None))
-    assert (totals(ledger, 1).realized, totals(ledger, 1).trades) == (0, 1)
-    assert (totals(ledger, 2).realized, totals(ledger, 2).unmatched) == (-10, 1)
-    assert ledger.find_holdings() == {1: Holdings(1), 2: Holdings(0, 40 - 50)}
-
-
 def test_what_has_no_block_time_counts_for_nothing():
     """10@100 at an unknown time, then sold for 150 at a known one: its cost is unknown here."""
     t = Teller().gain("B", 1)
