@@ -276,6 +276,28 @@ def service(tmp_path):
     made.close()
 
 
+@pytest.fixture
+def bot(service):
+    """A NewBot of the application, with a wallet."""
+    from service import address
+
+    return service.make_bot("Ada", address("w"))
+
+
+@pytest.fixture
+def key(bot):
+    """The bot's publishing key."""
+    return bot.publish_key.text
+
+
+@pytest.fixture
+def browser(service):
+    """A browser of the application, with cookies of its own."""
+    from test_studio import Browser
+
+    return Browser(service)
+
+
 @pytest.fixture(scope="session")
 def redis_server():
     """See redisserver.RedisServer; skipped where Redis is not installed."""

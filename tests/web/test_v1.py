@@ -16,16 +16,6 @@ from web.api import queries
 W, M = address("w"), address("m")
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
 def post_many(service, key, count, first=0):
     return [
         service.post({"eventId": f"e{n}", "body": f"post {n}"}, key).json["id"]

@@ -38,16 +38,6 @@ SHOWN = {**BOOKS, "byCurrency": None}
 AVERAGE = {"realizedLamports": "2900000000", "matchedSells": 3}
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
 def observe_books(wallet=W, **changes):
     """Where a wallet's money went, as the ledger store writes it."""
     columns = {
