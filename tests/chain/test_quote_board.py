@@ -126,24 +126,6 @@ def read_choices(path):
     return {**CHOICES, **dict(parse_qsl(urlsplit(path).query))}
 
 
-def test_a_window_is_the_difference_of_two_totals(service, ada):
-    """1 USDC ten days ago, 3 USDC more two days ago: 3 in seven days, nothing in one."""
-    now = NOW // 1000
-    observe_quote(W, at=now - 10 * DAY, realized=1_000_000, **SOLD)
-    more = {name: 2 * count for name, count in SOLD.items()}
-    observe_quote(W, at=now - 2 * DAY, realized=4_000_000, **more)
-    for window, realized, reason in (
-        ("all", 4_000_000, None),
-        ("30d", 4_000_000, None),
-        ("7d", 3_000_000, None),
-        ("24h", 0, "too_few_sells"),
-    ):
-        for record in leaderboard.RECORDS:
-            board = leaderboard.Board(record, "pnl", window, None, "USDC")
-            (one,) = leaderboard.list_entries(board, NOW, 5)
-            assert (one.totals.realized, one.reason) == (realized, reason)
-
-
 def test_a_retired_prover_keeps_what_its_wallet_did_until_then(service, ada):
     """5 USDC when it retired, 12 by now; who claims the wallet later has none of either."""
     wallet = find_provable("proven")
