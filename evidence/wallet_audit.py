@@ -16,10 +16,9 @@ from chain.ledger.sales import UNEXPLAINED
 from chain.ledger.views import Span, Spans
 from chain.reading.effects import touches
 from chain.reading.entries import Entry
-from chain.reading.kinds import TRADES
 from chain.reading.programs import Programs
 from chain.stored.attachments import Holder, Sibling, find_past, is_own_trade
-from chain.stored.store import BookedEntry, PendingLedger, rebuild_ledger, show_summary
+from chain.stored.store import BookedEntry, PendingLedger, rebuild_ledger
 from chain.stored.summary import show_time
 from evidence import claimed, comparing
 from evidence.books import Books
@@ -42,14 +41,6 @@ MAX_AHEAD_SECONDS = 600
 MAX_WAITING_MS = 600_000
 # Sums that don't need block times.
 TIMELESS = ("results", "positions", "reconciliation", "averageCost")
-
-
-@dataclass
-class Rebuilt:
-    """A wallet's computed ledger; `last_trade`: Unix seconds."""
-
-    pending: PendingLedger
-    last_trade: int | None = None
 
 
 @dataclass
@@ -281,17 +272,18 @@ class WalletAudit:
         }
         ledger = Ledger(self.wallet.backfilled, Spans(spans), BalanceChain(untouched))
 
-        def make(pending: PendingLedger, booked: Iterable[BookedEntry]) -> Rebuilt:
+        def make(pending: PendingLedger, booked: Iterable[BookedEntry]) -> PendingLedger:
             compared.clear()
-            return self._book(number, compared, Rebuilt(pending), booked)
+            self._book(number, compared, booked)
+            return pending
 
-        rebuilt = rebuild_ledger(ledger, self._list_claimed, make)
-        if self._is_disjoint(rebuilt.pending.ledger, compared):
+        pending = rebuild_ledger(ledger, self._list_claimed, make)
+        if self._is_disjoint(pending.ledger, compared):
             self.is_whole = False
             return
-        if self.wallet.coverage is not None or rebuilt.pending.ledger.chain.count:
-            self._fill_books(number, rebuilt)
-            self._compare_whole(number, rebuilt, compared)
+        if self.wallet.coverage is not None or pending.ledger.chain.count:
+            self.books.add_ledger(number, pending, self._list_waiting(pending.ledger))
+            self._compare_whole(number, pending, compared)
         self.findings = compared
         self.findings.differences += before
         self._weigh_order()
@@ -328,9 +320,7 @@ class WalletAudit:
         )
         return number, tuple(sorted(made, key=lambda one: (one.begins_ms, one.number)))
 
-    def _book(
-        self, number: int, compared: Findings, rebuilt: Rebuilt, booked: Iterable[BookedEntry]
-    ) -> Rebuilt:
+    def _book(self, number: int, compared: Findings, booked: Iterable[BookedEntry]) -> None:
         holder = SimpleNamespace(id=number, address=self.wallet.address)
         self.books.drop_trades(number)
         for one in booked:
@@ -341,32 +331,6 @@ class WalletAudit:
             self.books.add_trade(number, row)
             if UNEXPLAINED in row["flags"]:
                 self._unexplained.add(one.entry.signature)
-            if one.entry.kind in TRADES:
-                rebuilt.last_trade = one.entry.block_time
-        return rebuilt
-
-    def _fill_books(self, number: int, rebuilt: Rebuilt) -> None:
-        """Insert all data derived from the ledger, except spans that may not be published yet."""
-        ledger = rebuilt.pending.ledger
-        waiting = self._list_waiting(ledger)
-        self.books.update(
-            Wallet,
-            number,
-            **show_summary(ledger),
-            last_trade_at=rebuilt.last_trade and rebuilt.last_trade * 1000,
-        )
-        for derived, rows in rebuilt.pending.derived.take(ledger).items():
-            names = ("wallet_id", *derived.key, *derived.columns)
-            view = derived.key.index("view")
-            kept = (
-                (number, *key, *values)
-                for key, values in rows.items()
-                if values is not None and key[view] not in waiting
-            )
-            self.books.add_many(derived.name, names, kept)
-        for span, holdings in ledger.find_holdings().items():
-            if span not in waiting:
-                self.books.update(Attachment, span, **holdings._asdict())
 
     def _list_waiting(self, ledger: Ledger) -> set[int]:
         """Return the numbers of spans that are claimed to be unpublished, if that is possible: an
@@ -426,10 +390,10 @@ class WalletAudit:
             self._cannot_tell(NODE, f"its transactions don't join at {gap}")
         return bool(others and broken)
 
-    def _compare_whole(self, number: int, rebuilt: Rebuilt, compared: Findings) -> None:
+    def _compare_whole(self, number: int, pending: PendingLedger, compared: Findings) -> None:
         wallet, timeless = self.wallet, compared.timeless
         found = compared.differences
-        found += comparing.compare_coverage(wallet.coverage or {}, rebuilt.pending, timeless)
+        found += comparing.compare_coverage(wallet.coverage or {}, pending, timeless)
         theirs = wallet.model_dump(include={"sums", "past", "spans"})
         ours = claimed.show_derived(self.books.rows, number)
         if timeless:

@@ -1,8 +1,13 @@
 """Compare stored rows with rebuilt ones."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from heapq import merge
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from storage import Rows
 
 # Raised when reading damaged rows.
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError)
@@ -30,59 +35,53 @@ class Difference:
         return f"{self.table}: {where + ': ' if where else ''}{self.what}"
 
 
-class Comparison:
-    """Compares a table's rows with rebuilt ones passed to `add`. Both must be in order of key.
-    `stored`: (key, values of `columns`); `signed`: whether keys end in a signature.
+class Checked(NamedTuple):
+    """Rows to compare: `source` is the SQL from FROM on; `key` and `columns` are SQL, too. Keys
+    aren't null.
     """
 
-    def __init__(
-        self,
-        table: str,
-        columns: Sequence[str],
-        stored: Iterable[Keyed],
-        wallet: str | None = None,
-        signed: bool = False,
-    ) -> None:
-        self.found: list[Difference] = []
-        self._table, self._columns, self._wallet, self._signed = table, columns, wallet, signed
-        self._stored = iter(stored)
-        self._next = next(self._stored, None)
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    source: str
 
-    def add(self, key: Key, values: Sequence[Any]) -> None:
-        while self._next and self._next[0] < key:
-            self._note(self._next[0], "a fresh rebuild has no such row")
-            self._next = next(self._stored, None)
-        if self._next is None or self._next[0] != key:
-            self._note(key, "the row is missing")
-            return
-        for name, one, other in zip(self._columns, self._next[1], values, strict=True):
-            if one != other:
-                shown = f"is {one!r:.{MAX_SHOWN}}, a fresh rebuild says {other!r:.{MAX_SHOWN}}"
-                self._note(key, shown, name)
-        self._next = next(self._stored, None)
-
-    def end(self) -> list[Difference]:
-        """Return the differences, after all rebuilt rows were added."""
-        for key, _ in ([self._next] if self._next else []) + list(self._stored):
-            self._note(key, "a fresh rebuild has no such row")
-        return self.found
-
-    def _note(self, key: Key, what: str, name: str = "") -> None:
-        signature = key[-1] if self._signed else None
-        field = " ".join([*([] if self._signed else map(str, key)), name]).strip() or None
-        if len(self.found) < MAX_FOUND:
-            self.found.append(Difference(self._table, what, self._wallet, signature, field))
+    def read(self, rows: Rows, **values: Any) -> Iterator[Keyed]:
+        """Yield the rows in order of key. `values`: of the placeholders in `source`."""
+        width, order = len(self.key), f" ORDER BY {', '.join(self.key)}" if self.key else ""
+        sql = f"SELECT {', '.join((*self.key, *self.columns))} {self.source.format(**values)}"
+        for row in rows(sql + order):
+            yield tuple(row[:width]), row[width:]
 
 
 def compare_rows(
-    table: str,
-    columns: Sequence[str],
-    stored: Mapping[Key, Sequence[Any]],
-    right: Mapping[Key, Sequence[Any]],
-    wallet: str | None = None,
+    checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None = None
 ) -> Iterator[Difference]:
-    """Compare rows by key. A single row has the key ()."""
-    made = Comparison(table, columns, sorted(stored.items()), wallet)
-    for key, values in sorted(right.items()):
-        made.add(key, values)
-    yield from made.end()
+    """Compare a table's rows with rebuilt ones. Both must be in order of key."""
+    return islice(_compare(checked, stored, right, wallet), MAX_FOUND)
+
+
+def _compare(
+    checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None
+) -> Iterator[Difference]:
+    names = [name.rpartition(".")[2] for name in checked.key]
+    signed = names.index("signature") + 1 if "signature" in names else 0
+    both = merge(((*one, 0) for one in stored), ((*one, 1) for one in right), key=itemgetter(0))
+    for key, found in groupby(both, itemgetter(0)):
+        sides = {side: values for _, values, side in found}
+        for name, what in _compare_row(checked, sides.get(0), sides.get(1)):
+            field = " ".join([*map(str, key[signed:]), name]).strip() or None
+            signature = key[signed - 1] if signed else None
+            yield Difference(checked.table, what, wallet, signature, field)
+
+
+def _compare_row(
+    checked: Checked, stored: Sequence[Any] | None, right: Sequence[Any] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the differing columns and what differs. None: no such row."""
+    if stored is None or right is None:
+        yield "", "the row is missing" if stored is None else "a fresh rebuild has no such row"
+        return
+    for column, one, other in zip(checked.columns, stored, right, strict=True):
+        if one != other:
+            shown = f"is {one!r:.{MAX_SHOWN}}, a fresh rebuild says {other!r:.{MAX_SHOWN}}"
+            yield column.rpartition(".")[2], shown

@@ -19,7 +19,7 @@ from accounts.tables import Hook
 from models import Attachment, Bot, Key, Owner, Post, Session
 from operate import readers
 from operate.forms import check_forms
-from operate.ledgers import check_delays
+from operate.inspection import check_delays
 from operate.log_checks import check_log
 from paper.tables import DiaryEntry, PaperPost, Period, Trader
 from papertrade import Author, PaperJob
