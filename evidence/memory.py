@@ -153,16 +153,11 @@ class Memory:
     def find_entry(self, signature: str) -> KeptEntry | None:
         return next(self._list("signature = ?", signature), None)
 
-    def list_claimed(self) -> Iterator[KeptEntry]:
-        """Yield known transactions that are claimed or included, by slot."""
-        return self._list("taken = 1")
-
-    def list_unclaimed(self) -> Iterator[KeptEntry]:
-        """Yield known transactions that aren't claimed, by slot."""
-        return self._list("taken = 0")
-
-    def list_all(self) -> Iterator[KeptEntry]:
-        return self._list("TRUE")
+    def list_entries(self, taken: bool | None = None) -> Iterator[KeptEntry]:
+        """Yield known transactions by slot. `taken`: only those that are included in the rebuild,
+        or only the others.
+        """
+        return self._list("TRUE") if taken is None else self._list("taken = ?", taken)
 
     def _list(self, where: str, *values: Any) -> Iterator[KeptEntry]:
         sql = (
