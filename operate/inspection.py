@@ -7,14 +7,29 @@ compared with the log. Names and profiles have no second source, so only their f
 """
 
 import contextlib
+import itertools
+import re
+import sqlite3
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from heapq import merge
+from itertools import groupby, islice
+from operator import itemgetter
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import orjson
+from peewee import BigIntegerField, BooleanField, IntegerField, TextField
+
+import storage
+from accounts.acts import ACTS
+from accounts.conduct import ABOUT
 from accounts.delays import judge_delays, sum_delays
+from accounts.season_standings import Terms
+from accounts.seasons import show_terms
 from accounts.verification import CitedTrade, judge_stored
 from chain.ledger.sums import round_down
 from chain.ledger.views import Holdings
@@ -36,16 +51,282 @@ from chain.stored.derived import DERIVED
 from chain.stored.standings import Board, StandingRow, list_boards, list_forgotten, work_out
 from chain.stored.summary import UNREADABLE as NO_COVERAGE
 from chain.stored.summary import read_coverage
+from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS
 from chain.stored.trades import DIGESTED
 from chain.stored.verify import OTHER_WALLET, choose
 from config import Config
 from evidence.books import Books
-from evidence.claimed import PACE, SUMS
-from models import Attachment, Wallet
-from operate.differences import UNREADABLE, Checked, Difference, Keyed, compare_rows
-from operate.forms import check_forms
-from operate.log_checks import check_log
-from operate.readers import Reader, open_reader
+from evidence.claimed import PACE, SUMS, show_seasons
+from evidence.claims import ClaimedPost, ClaimedProfile, ClaimedSeason, Nonsense, check_shape
+from evidence.document import show_profile
+from evidence.leaves import Held, HeldWallets, compare_bot, compare_held, compare_post
+from evidence.lines import POST_LINES, show_post
+from evidence.log_memory import LogMemory, Part, Said
+from evidence.seasons import compare_seasons
+from models import Attachment, Post, Wallet
+from operate import backups, schema
+from storage import Rows, trouble
+from storage.rows import Shape, make_shape, read_stored
+from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
+
+# Raised when reading damaged rows.
+UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError)
+# Characters shown of a value, and differences kept for a table.
+MAX_SHOWN, MAX_FOUND = 80, 1_000
+Key = tuple[Any, ...]
+Keyed = tuple[Key, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference in stored data: where (as far as each field applies) and `what`."""
+
+    table: str
+    what: str
+    wallet: str | None = None
+    signature: str | None = None
+    field: str | None = None
+    # "wrong", or "look" if nothing is lost and the difference will resolve itself.
+    level: str = "wrong"
+
+    def __str__(self) -> str:
+        names = {"wallet": self.wallet, "signature": self.signature, "field": self.field}
+        where = ", ".join(f"{name} {value}" for name, value in names.items() if value)
+        return f"{self.table}: {where + ': ' if where else ''}{self.what}"
+
+
+class Checked(NamedTuple):
+    """Rows to compare: `source` is the SQL from FROM on; `key` and `columns` are SQL, too. Keys
+    aren't null.
+    """
+
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    source: str
+
+    def read(self, rows: Rows, **values: Any) -> Iterator[Keyed]:
+        """Yield the rows in order of key. `values`: of the placeholders in `source`."""
+        width, order = len(self.key), f" ORDER BY {', '.join(self.key)}" if self.key else ""
+        sql = f"SELECT {', '.join((*self.key, *self.columns))} {self.source.format(**values)}"
+        for row in rows(sql + order):
+            yield tuple(row[:width]), row[width:]
+
+
+def compare_rows(
+    checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None = None
+) -> Iterator[Difference]:
+    """Compare a table's rows with rebuilt ones. Both must be in order of key."""
+    return islice(_compare(checked, stored, right, wallet), MAX_FOUND)
+
+
+def _compare(
+    checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None
+) -> Iterator[Difference]:
+    names = [name.rpartition(".")[2] for name in checked.key]
+    signed = names.index("signature") + 1 if "signature" in names else 0
+    both = merge(((*one, 0) for one in stored), ((*one, 1) for one in right), key=itemgetter(0))
+    for key, found in groupby(both, itemgetter(0)):
+        sides = {side: values for _, values, side in found}
+        for name, what in _compare_row(checked, sides.get(0), sides.get(1)):
+            field = " ".join([*map(str, key[signed:]), name]).strip() or None
+            signature = key[signed - 1] if signed else None
+            yield Difference(checked.table, what, wallet, signature, field)
+
+
+def _compare_row(
+    checked: Checked, stored: Sequence[Any] | None, right: Sequence[Any] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the differing columns and what differs. None: no such row."""
+    if stored is None or right is None:
+        yield "", "the row is missing" if stored is None else "a fresh rebuild has no such row"
+        return
+    for column, one, other in zip(checked.columns, stored, right, strict=True):
+        if one != other:
+            shown = f"is {one!r:.{MAX_SHOWN}}, a fresh rebuild says {other!r:.{MAX_SHOWN}}"
+            yield column.rpartition(".")[2], shown
+
+
+ROWS_AT_ONCE = 200
+
+
+class Reader(Protocol):
+    """A separate connection to either engine. Inside `snapshot` it sees one snapshot."""
+
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]: ...
+
+    def snapshot(self) -> contextlib.AbstractContextManager[None]: ...
+
+    def close(self) -> None: ...
+
+
+def open_reader(config: Config) -> Reader:
+    return ServerReader(config) if config.database_url else FileReader(config)
+
+
+class FileReader:
+    """A Reader of a SQLite file."""
+
+    def __init__(self, config: Config) -> None:
+        self._db = backups.open_reading(config.database_path)
+        self.close = self._db.close
+
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        return iter(self._db.execute(sql))
+
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
+        return trouble.hold_snapshot(self._db.execute, trouble.BEGIN_SQLITE)
+
+
+class ServerReader:
+    """A Reader of a PostgreSQL server."""
+
+    def __init__(self, config: Config) -> None:
+        self._connection, self._names = storage.make_database(config).open(), itertools.count()
+        self.close = self._connection.close
+
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        with self._connection.cursor(name=f"rows{next(self._names)}") as cursor:
+            cursor.itersize = ROWS_AT_ONCE
+            yield from cursor.execute(sql)
+
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
+        return trouble.hold_snapshot(self._connection.execute, trouble.BEGIN_POSTGRESQL)
+
+
+BASE58 = "[1-9A-HJ-NP-Za-km-z]"
+ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"
+# By table and column.
+FORMS = {
+    "owner": {"uid": "owner_[0-9a-f]{24}"},
+    "bot": {"uid": "bot_[0-9a-f]{24}", "handle": "[^A-Z]+"},
+    "key": {
+        "uid": "key_[0-9a-f]{24}",
+        "scope": "read|publish|inbox",
+        "prefix": "cnd_(read|pub|inbox)_",
+        "last4": "[0-9A-Za-z]{4}",
+    },
+    "registration": {"wallet": ADDRESS, "source": "|[0-9a-f]{12}"},
+    "admin_session": {"uid": "admin_[0-9a-f]{24}"},
+    "admin_act": {"who": "command line|admin_[0-9a-f]{24}", "what": "|".join(ACTS)},
+    "report": {"uid": "report_[0-9a-f]{24}", "about": "|".join(ABOUT)},
+    "ban": {"kind": "owner|wallet", "target": rf"owner_[0-9a-f]{{24}}|{ADDRESS}"},
+    "wallet": {"rules": "|[0-9a-f]{16}"},
+    "attachment": {"ownership": "claimed|proven"},
+    "sighting": {"state": "pending|stored"},
+    "trade": {"uid": "trade_[0-9a-f]{24}", "digest": "|[0-9a-f]{24}"},
+    "post": {
+        "uid": "post_[0-9a-f]{24}",
+        "source": "bot|observer",
+        "channel": "api|studio|discord|observer",
+        "status": "none|pending|verified|mismatch|not_found",
+        "status_reason": (
+            "other_wallet|failed|not_a_trade|mint_not_in_trade|ambiguous|value_unexplained"
+        ),
+    },
+    "arrival": {"kind": "post|trade|verification|coverage|restore"},
+    "trader": {"uid": "trader_[0-9a-f]{24}"},
+}
+# JSON by the column's name, in every table.
+LIST, OBJECT = make_shape(list[Any]), make_shape(dict[str, Any])
+PARTS = {
+    **WALLET_PARTS,
+    **{"token_changes": CHANGES, "beside_tokens": CHANGES, "lots": LOTS},
+    **dict.fromkeys(("flags", "counterparties", "marks", "events", "bots"), NAMES),
+}
+JSON = {
+    **{name: part.shape for name, part in PARTS.items()},
+    **dict.fromkeys(("checks", "reasons", "reserves"), LIST),
+    **dict.fromkeys(("voice", "coverage", "scan_cursor", "details", "fall_check"), OBJECT),
+    **dict.fromkeys(("challenge", "settings", "phase", "facts", "asked"), OBJECT),
+}
+COUNTS = {
+    *("slot", "head_slot", "tries", "full_scans", "scan_new", "place", "tx_index", "posts_bytes"),
+}
+NUMBER = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
+# By the column's name, in every table.
+EVERYWHERE = {
+    **dict.fromkeys(("address", "mint", "held_mint"), ADDRESS),
+    **dict.fromkeys(("hash", "recovery_hash", "claim_hash", "hidden_hash"), HASH),
+    "signature": SIGNATURE,
+    "held_amount": r"\d{1,20}",
+    "source": "bot|observer|dexscreener|geckoterminal|wallets",
+    "endpoint": r"endpoint \d+",
+    **dict.fromkeys(("price_sol", "price_usd", "liquidity_usd", "market_cap_usd"), NUMBER),
+    **dict.fromkeys(("pool_sol", "pool_tokens", "change5m_pct", "change1h_pct"), NUMBER),
+    **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
+}
+# Planned times may be in the future.
+AHEAD = {"due_at", "repair_at", "expires_at", "claim_ends_at", "auto_post_since"}
+# In ms: only trading pairs can be older.
+FIRST_MS = 1_500_000_000_000
+DAY_MS = 86_400_000
+CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
+# By column: whether a value is possible.
+Checks = dict[str, Callable[[Any], Any]]
+
+
+def check_forms(reader: Reader, now: int) -> Iterator[Difference]:
+    """Yield impossible values: text, numbers and dates of all tables. `now` in ms."""
+    for model in schema.TABLES:
+        checks: Checks = dict(_list_form_checks(model, now))
+        if not checks:
+            continue
+        try:
+            yield from _check_rows(reader, model._meta, checks)
+        except UnicodeDecodeError:
+            yield Difference(model._meta.table_name, "a text is no UTF-8")
+
+
+def _check_rows(reader: Reader, table: Any, checks: Checks) -> Iterator[Difference]:
+    key = table.get_primary_keys()[0].column_name
+    selected = ", ".join(f'"{column}"' for column in (key, *checks))
+    for number, *values in reader.rows(f'SELECT {selected} FROM "{table.table_name}"'):
+        for (column, check), value in zip(checks.items(), values, strict=True):
+            if value is not None and not _fits(check, value):
+                what = f"of row {number} cannot be {value!r:.60}"
+                yield Difference(table.table_name, what, field=column)
+
+
+def _fits(check: Callable[[Any], Any], value: object) -> bool:
+    # In a damaged file, values may have a type other than their column's.
+    try:
+        return bool(check(value))
+    except TypeError:
+        return False
+
+
+def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
+    forms = EVERYWHERE | FORMS.get(model._meta.table_name, {})
+    for one in model._meta.sorted_fields:
+        if one.name in forms and isinstance(one, TextField):
+            yield one.column_name, re.compile(forms[one.name]).fullmatch
+        elif isinstance(one, BooleanField):
+            yield one.column_name, lambda value: value in (0, 1)
+        elif one.name in JSON:
+            yield one.column_name, partial(_is_json, shape=JSON[one.name])
+        elif isinstance(one, BigIntegerField) and one.name.endswith("_at"):
+            latest = now + DAY_MS * (4_000 if one.name in AHEAD else 1)
+            # 1 marks a wallet that a pass of the observer is polling.
+            marks = (0, 1) if one.name == "due_at" else (0,)
+            yield one.column_name, partial(_is_time, latest=latest, marks=marks)
+        elif isinstance(one, BigIntegerField | IntegerField) and one.name in COUNTS:
+            yield one.column_name, lambda value: 0 <= value < 10**12
+        elif isinstance(one, TextField) and model is Post:
+            yield one.column_name, _is_text
+
+
+def _is_json(value: Any, shape: Shape) -> bool:
+    return read_stored(value, shape) is not None
+
+
+def _is_time(value: Any, latest: int, marks: tuple[int, ...]) -> bool:
+    return value in marks or FIRST_MS <= value <= latest
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and CONTROL.search(value) is None
+
 
 # An observed wallet's transactions are stored a moment before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
@@ -470,3 +751,165 @@ def _check_board(reader: Reader, board: Board, now: int) -> Iterator[Difference]
 
 def _name_rows(board: Board, rows: Iterable[StandingRow]) -> list[Keyed]:
     return sorted(((f"bot {one.bot}, {board}",), one[1:]) for one in rows)
+
+
+LOGS = "SELECT id, uid, first_leaf FROM log ORDER BY id"
+NODES = "SELECT log_id, level, place, hash FROM log_node"
+LEAVES = "SELECT id, data FROM log_leaf ORDER BY id"
+BOTS = "SELECT id, uid FROM bot ORDER BY id"
+ATTACHED = """
+SELECT w.address, a.ownership, a.attached_at, a.detached_at
+FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.bot_id = {bot} ORDER BY a.id"""
+LOGGED_WALLETS = """
+SELECT w.address, g.leaf_id FROM wallet w LEFT JOIN logged_wallet g ON g.wallet_id = w.id
+ORDER BY w.id"""
+SEASONS = f"""
+SELECT uid, CASE WHEN cancelled_at IS NULL THEN 0 ELSE 1 END,
+       CASE WHEN frozen_at IS NULL THEN 0 ELSE 1 END, {", ".join(Terms._fields)}
+FROM season ORDER BY id"""
+# All logs are read as one; a leaf's place is its id, and no leaf is too new.
+ALL, MANY = "all", 2**62
+
+
+def check_log(reader: Reader) -> Iterator[Difference]:
+    """Yield all differences between the log and the tables, in one snapshot."""
+    with contextlib.closing(sqlite3.connect("", isolation_level=None)) as kept:
+        memory = LogMemory(kept)
+        kept.execute("BEGIN")
+        yield from check_leaves(reader, memory)
+        memory.join([Part(ALL, 0, MANY)])
+        firsts = {uid: first for _, uid, first in reader.rows(LOGS)}
+        bots, seasons = dict(reader.rows(BOTS)), memory.list_seasons()
+        for number, uid in bots.items():
+            yield from _check_bot(reader, memory, number, uid, seasons)
+            yield from _check_posts(reader, memory, firsts, number, uid)
+        yield from _check_terms(reader, seasons)
+        for uid in sorted(set(memory.list_bots()) - set(bots.values())):
+            yield Difference("bot", f"{uid}: the log has it, and it is not there")
+        for address, leaf in reader.rows(LOGGED_WALLETS):
+            said = [one for one in memory.list_said(address) if one.leaf["kind"] == "evidence"]
+            last = said[-1].place if said else None
+            if leaf != last:
+                what = f"is leaf {leaf}, the last of the log is {last}"
+                yield Difference("logged_wallet", what, wallet=address)
+
+
+# ---- bots and posts ------------------------------------------------------------------------------
+def _check_bot(
+    reader: Reader, memory: LogMemory, number: int, uid: str, seasons: list[Said]
+) -> Iterator[Difference]:
+    said, held = memory.list_said(uid), HeldWallets()
+    try:
+        profile = check_shape(ClaimedProfile, show_profile(reader.rows, number))
+    except Nonsense:
+        yield Difference("bot", f"{uid} cannot be read")
+        return
+    for one in compare_bot(profile, said, MANY):
+        field = one.field.split(".")[-1]
+        yield Difference("bot", f"{uid} is not as the log has it", field=field)
+    for address, *span in reader.rows(ATTACHED.format(bot=number)):
+        held.setdefault(address, []).append(Held(*span))
+    for one in compare_held(held, said, MANY):
+        what = f"when {uid} held it, and whether proven, is not as the log has it"
+        yield Difference("attachment", what, wallet=one.field.partition(".")[2])
+    try:
+        frozen = {
+            season: check_shape(ClaimedSeason, one)
+            for season, one in show_seasons(reader.rows, number).items()
+        }
+    except Nonsense:
+        yield Difference("season_entry", f"{uid}: a row of a season cannot be read")
+        return
+    for one in compare_seasons(frozen, uid, held, seasons, MANY):
+        what = f"{uid} is not as the log has it in {one.field.split('.')[1]}"
+        yield Difference("season_entry", what, field=one.field.split(".")[-1])
+
+
+def _check_terms(reader: Reader, said: list[Said]) -> Iterator[Difference]:
+    """Compare the state and the terms of all seasons with their last leaves."""
+    last = {one.leaf["season"]: one.leaf for one in said if one.leaf["kind"] == "season"}
+    for uid, is_cancelled, is_frozen, *terms in reader.rows(SEASONS):
+        state = "cancelled" if is_cancelled else "final" if is_frozen else "open"
+        shown = {"state": state, **show_terms(Terms._make(terms))}
+        leaf = last.pop(uid, {})
+        for name, value in shown.items():
+            if leaf.get(name) != value:
+                yield Difference("season", f"{uid} is not as the log has it", field=name)
+    for uid in sorted(last):
+        yield Difference("season", f"{uid}: the log has it, and it is not there")
+
+
+def _check_posts(
+    reader: Reader, memory: LogMemory, firsts: dict[str, int], number: int, uid: str
+) -> Iterator[Difference]:
+    known = set()
+    for _, *values in reader.rows(POST_LINES.format(owner=number, after=0, most=MANY)):
+        line = show_post(values)
+        known.add(line["id"])
+        try:
+            post = check_shape(ClaimedPost, line)
+        except Nonsense:
+            yield Difference("post", f"{line['id']} cannot be read")
+            continue
+        place = None
+        if post.log is not None and post.logIndex is not None:
+            place = firsts[post.log] + post.logIndex
+        for one in compare_post(post, uid, place, memory.list_said(post.id), MANY):
+            field = one.field.split(".")[-1]
+            yield Difference("post", f"{post.id} is not as the log has it", field=field)
+    for missing in memory.list_posts(uid, MANY):
+        if missing not in known:
+            yield Difference("post", f"{missing}: the log has it, and it is not there")
+
+
+# ---- the tree ------------------------------------------------------------------------------------
+def check_leaves(reader: Reader, memory: LogMemory) -> Iterator[Difference]:
+    """Read all leaves in order into `memory`, and compare the stored hashes above full tiles."""
+    logs = {first: (number, uid) for number, uid, first in reader.rows(LOGS)}
+    nodes = {(log, level, place): bytes(node) for log, level, place, node in reader.rows(NODES)}
+    log, first, expected = 0, 0, 0
+    levels: list[list[bytes]] = [[]]
+    begun = set()
+    for number, data in reader.rows(LEAVES):
+        for missing in range(expected, min(number, expected + 10)):
+            yield Difference("log_leaf", f"leaf {missing} is missing")
+        expected = number + 1
+        if number in logs:
+            (log, uid), first, levels = logs[number], number, [[]]
+            begun.add(uid)
+        try:
+            leaf = orjson.loads(data)
+            if number not in logs and leaf["kind"] == "opening":
+                what = f"leaf {number} opens {leaf['log']}, which is not there"
+                yield Difference("log", what)
+            if number in logs and (leaf["kind"], leaf["log"]) != ("opening", uid):
+                yield Difference("log", f"{uid} does not begin with its opening")
+            memory.add_leaves(ALL, number, [data.encode()])
+        except UNREADABLE:
+            yield Difference("log_leaf", f"leaf {number - first} cannot be read")
+        yield from _add(nodes, log, levels, 0, number - first, hash_leaf(data.encode()))
+    for _, uid in logs.values():
+        if uid not in begun:
+            yield Difference("log", f"{uid}: its first leaf is not there")
+    for _, level, place in nodes:
+        yield Difference("log_node", f"level {level}, place {place}: no leaves lead to this hash")
+
+
+def _add(
+    nodes: dict[Any, bytes], log: int, levels: list[list[bytes]], level: int, place: int, one: bytes
+) -> Iterator[Difference]:
+    """Add a hash to the tree; if it fills a tile, compare the hash above it."""
+    levels[level].append(one)
+    if (place + 1) % TILE_WIDTH or len(levels[level]) != TILE_WIDTH:
+        return
+    found, parent = hash_tile(levels[level]), place // TILE_WIDTH
+    levels[level].clear()
+    if nodes.pop((log, level + 1, parent), None) != found:
+        yield Difference(
+            "log_node",
+            f"level {level + 1}, place {parent}: the hash is not that of the leaves below; one of"
+            " them was changed",
+        )
+    if level + 1 == len(levels):
+        levels.append([])
+    yield from _add(nodes, log, levels, level + 1, parent, found)

@@ -13,7 +13,7 @@ from chain.reading.receipts import digest_receipt, pack, parse_receipt
 from chain.stored.store import LedgerStore
 from models import Address, Attachment, Receipt, Wallet, WalletSignature
 from operate import inspection, schema
-from operate.readers import open_reader
+from operate.inspection import open_reader
 
 PROGRAMS = table()
 PEOPLE = {"ada": address("ada"), "eve": address("eve")}

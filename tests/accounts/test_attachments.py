@@ -13,8 +13,8 @@ from accounts import acts, departures, influencers, quotas, wallets
 from accounts.problem import Problem
 from chain import base58
 from models import Attachment, Wallet
-from operate import log_checks
-from operate.readers import open_reader
+from operate import inspection
+from operate.inspection import open_reader
 from storage import database
 
 KEYS = {name: SigningKey(name.encode() * 32) for name in "abcdef"}
@@ -53,7 +53,7 @@ def list_leaves():
 def check_log(service):
     reader = open_reader(service.config)
     with reader.snapshot():
-        found = list(log_checks.check_log(reader))
+        found = list(inspection.check_log(reader))
     reader.close()
     assert found == []
 

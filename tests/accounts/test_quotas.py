@@ -12,7 +12,7 @@ import storage
 from accounts import influencers, posts, quotas, traders, wallets
 from accounts.problem import Problem
 from models import Attachment, Bot, Owner, Post
-from operate import database_checks
+from operate import doctor
 from paper.tables import Trader
 
 DAY_MS = 86_400_000
@@ -251,7 +251,7 @@ def test_doctor_shows_use_and_names_nobody(tight):
     by_name = {use.quota: use for use in uses}
     assert by_name["posts_kept_mb"] == ("posts_kept_mb", 1, 1, 1)
     assert (by_name["wallets"].used, by_name["wallets"].owners_at_limit) == (1, 0)
-    found = list(database_checks.check_use(storage.database.execute_sql, tight.config, NOW))
+    found = list(doctor.check_use(storage.database.execute_sql, tight.config, NOW))
     assert [one.level for one in found] == ["look", "fine"]
     assert "owners at their quota MAX_POSTS_KEPT_MB (1): 1" in found[0].text
     assert bot.owner.uid not in str(uses) + str(found)

@@ -19,8 +19,7 @@ from chain.stored.attachments import OF_RESULTS
 from chain.stored.standings import WINDOWS, refresh_standings
 from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
-from operate.inspection import check_standings
-from operate.readers import open_reader
+from operate.inspection import check_standings, open_reader
 from web.api import history, leaderboard, queries
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")

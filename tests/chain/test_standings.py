@@ -45,8 +45,7 @@ from chain.stored.standings import (
 from chain.stored.store import LedgerStore
 from chain.stored.tables import StandingTotal
 from models import Attachment, Bot, Wallet
-from operate.inspection import check_standings
-from operate.readers import open_reader
+from operate.inspection import check_standings, open_reader
 from storage import read_rows
 from web.api import leaderboard, standings
 
