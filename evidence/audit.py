@@ -32,11 +32,11 @@ from chain.ledger.sales import UNEXPLAINED, Booked, see_side
 from chain.ledger.sums import round_down
 from chain.ledger.views import HOUR_SECONDS, Span, Spans
 from chain.reading.added import BadTable
-from chain.reading.currencies import COLUMNS, read_currencies
+from chain.reading.added_currencies import COLUMNS, read_currencies
+from chain.reading.currencies import Currency, list_added, using_currencies
 from chain.reading.effects import touches
 from chain.reading.entries import READING, Entry
 from chain.reading.programs import ADDED_COLUMNS, Programs, table
-from chain.reading.quotes import Quote, list_added, using_quotes
 from chain.stored.attachments import Holder, Sibling, find_past, is_own_trade
 from chain.stored.store import (
     BookedEntry,
@@ -811,7 +811,7 @@ class Auditor:
             return
         self._check_clock(claims, report)
         self._read_posts(scope, claims, report)
-        with contextlib.closing(Books()) as books, using_quotes(accepted.currencies):
+        with contextlib.closing(Books()) as books, using_currencies(accepted.currencies):
             audits = self._begin_wallets(report, accepted.programs, claims, books)
             is_readable = all([one.read_claims() for one in audits])
             if before is not None:
@@ -1002,7 +1002,7 @@ class TimedPost(NamedTuple):
 class Accepted(NamedTuple):
     programs: Programs
     # Those that the operator added.
-    currencies: tuple[Quote, ...]
+    currencies: tuple[Currency, ...]
 
 
 def accept_programs(

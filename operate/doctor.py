@@ -25,9 +25,9 @@ import storage
 from accounts import quotas
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.reading.added import BadTable
-from chain.reading.currencies import use_currencies
+from chain.reading.added_currencies import use_added
+from chain.reading.currencies import list_added
 from chain.reading.programs import table
-from chain.reading.quotes import list_added
 from chain.rpc import Rpc, RpcError
 from chain.stored.summary import list_damaged
 from chain.stored.tables import CHANGES, OBJECT, WALLET_PARTS
@@ -181,7 +181,7 @@ def check_tables(config: Config) -> Iterator[Finding]:
     """Check the operator's files, and use their currencies in this process."""
     try:
         programs = table(config.extra_swap_programs, config.added_programs)
-        use_currencies(config.added_currencies)
+        use_added(config.added_currencies)
     except BadTable as refusal:
         yield wrong(str(refusal), "correct that row: the server does not start until then")
         return
@@ -912,8 +912,8 @@ def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
 
 # Money that is left over; of stablecoins as JSON by mint.
 IMBALANCES = """
-SELECT address, imbalance, quote_imbalance FROM wallet
-WHERE imbalance <> 0 OR quote_imbalance <> '{}' ORDER BY id"""
+SELECT address, imbalance, stablecoin_imbalance FROM wallet
+WHERE imbalance <> 0 OR stablecoin_imbalance <> '{}' ORDER BY id"""
 
 
 SEEN = """
@@ -939,7 +939,7 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
     rows = execute(IMBALANCES).fetchall()
     for address, imbalance, of_stablecoins in rows:
         # check_derived names damaged JSON.
-        left_over = read_stored(of_stablecoins, WALLET_PARTS["quote_imbalance"].shape) or {}
+        left_over = read_stored(of_stablecoins, WALLET_PARTS["stablecoin_imbalance"].shape) or {}
         missing = [f"{imbalance} lamports"] if imbalance else []
         missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]
         if missing:

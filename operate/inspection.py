@@ -33,9 +33,9 @@ from accounts.seasons import show_terms
 from accounts.verification import CitedTrade, judge_stored
 from chain.ledger.sums import round_down
 from chain.ledger.views import Holdings
+from chain.reading.currencies import list_added
 from chain.reading.entries import Entry, read_entry
 from chain.reading.programs import table
-from chain.reading.quotes import list_added
 from chain.reading.receipts import digest_receipt, parse_stored, unpack_text
 from chain.stored import store
 from chain.stored.attachments import (
@@ -257,7 +257,11 @@ EVERYWHERE = {
     **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
 }
 # Planned times may be in the future.
-AHEAD = {"due_at", "repair_at", "expires_at", "claim_ends_at", "auto_post_since"}
+AHEAD = {
+    *("due_at", "repair_at", "expires_at", "claim_ends_at", "auto_post_since"),
+    # Of a season.
+    *("starts_at", "ends_at"),
+}
 # In ms: only trading pairs can be older.
 FIRST_MS = 1_500_000_000_000
 DAY_MS = 86_400_000
