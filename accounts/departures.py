@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 import orjson
 
-from accounts import hiding, hooks, influencers
+from accounts import conduct, hooks, influencers
 from accounts.influencers import read_voice
 from accounts.posts import erase_words
 from accounts.spreadsheet import disarm, write_lines
@@ -375,7 +375,7 @@ def _empty_trader(trader: Trader, now: int) -> None:
         bio="",
         voice=influencers.check_voice({}),
     ).where(Trader.id == trader.id).execute()
-    hiding.erase_paper_words(PaperPost.trader == trader, now)
+    conduct.erase_paper_words(PaperPost.trader == trader, now)
 
 
 def _forget(owner: Owner, now: int) -> bool:

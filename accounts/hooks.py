@@ -1,6 +1,6 @@
 """An owner's webhooks: their URLs, events and bots. `notify` delivers to them.
 
-A webhook can follow other owners' bots: accounts.following says what it is told of them.
+A webhook can follow other owners' bots. It gets what the chain shows about them, and nothing else.
 
 Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
 UTC milliseconds.
@@ -9,7 +9,7 @@ UTC milliseconds.
 import base64
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qs, urlsplit
@@ -22,6 +22,7 @@ from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Ban, Hook
 from chain.stored.tables import NAMES
+from chain.stored.verify import judge
 from config import Config
 from models import Arrival, Bot, Owner
 from storage import in_parts, new_uid, writing
@@ -276,22 +277,22 @@ def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
             Hook.delete().where(Hook.id == hook.id).execute()
 
 
-def ask_for_ping(uid: str, now: int) -> None:
+def ask_for_ping(uid: str, now: int) -> bool:
     """Schedule a ping. If the receiver answers, a waiting or paused hook becomes active.
 
-    Hooks that the operator turned off get none.
+    Return False, and do nothing, if the operator turned the hook off.
     """
     with writing():
-        hook = find_hook(uid)
-        if hook.state != OFF:
-            Hook.update(ping=True, due_at=now).where(Hook.id == hook.id).execute()
+        mine = (Hook.id == find_hook(uid).id) & (Hook.state != OFF)
+        return bool(Hook.update(ping=True, due_at=now).where(mine).execute())
 
 
-def switch_hook(hook: Hook, on: bool, now: int) -> bool:
+def switch_hook(uid: str, on: bool, now: int) -> bool:
     """Turn a hook on or off. Return False if it already was.
 
     Only the operator can turn it on again. It then gets events from when it answers a ping.
     """
+    hook = find_hook(uid)
     if on != (hook.state == OFF):
         return False
     change = {"state": "waiting" if on else OFF, "ping": on, "failures": 0, "due_at": now}
@@ -312,3 +313,37 @@ def read_list(text: str) -> list[str] | None:
     """Parse a hook's JSON list; None if it is damaged."""
     words: list[str] | None = read_stored(text, NAMES.shape)
     return words
+
+
+# ---- what followers get --------------------------------------------------------------------------
+LABELS = ("verified", "mismatch")
+# A history that has a gap, or none.
+STATES = ("partial", "complete")
+
+
+class Shared(NamedTuple):
+    """An event as followers get it: a kind of PUBLIC_EVENTS, and what is shown."""
+
+    kind: str
+    shown: Mapping[str, Any]
+
+
+def share(kind: str, shown: Mapping[str, Any]) -> Shared | None:
+    """Return what followers get of an event: a verified trade, a post whose label is verified or
+    mismatch, or a gap in the history that was found or closed. None for everything else.
+    """
+    if kind == "trade":
+        # If a post about it would be verified.
+        status, _ = judge(shown["kind"], shown["flags"], (), None, shown["explainedShare"])
+        return Shared(kind, shown) if status == "verified" else None
+    if kind == "coverage":
+        coverage = shown["coverage"]
+        return Shared(kind, shown) if coverage and coverage["state"] in STATES else None
+    verification = shown["verification"]
+    # A label that changed later is an event of its own.
+    is_judged = kind == "verification" or verification["checkedAt"] == shown["createdAt"]
+    if shown["hiddenAt"] or verification["status"] not in LABELS or not is_judged:
+        return None
+    # Its owner's key is nobody else's business.
+    provenance = {**shown["provenance"], "keyId": None}
+    return Shared("verification", {**shown, "provenance": provenance})

@@ -10,8 +10,7 @@ from typing import Any
 
 import orjson
 
-from accounts.season_standings import SeasonRow, Terms
-from accounts.seasons import show_terms
+from accounts.seasons import SeasonRow, Terms, show_terms
 from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings
 from chain.stored.attachments import write_last

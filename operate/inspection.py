@@ -28,8 +28,7 @@ import storage
 from accounts.acts import ACTS
 from accounts.conduct import ABOUT
 from accounts.delays import judge_delays, sum_delays
-from accounts.season_standings import Terms
-from accounts.seasons import show_terms
+from accounts.seasons import Terms, show_terms
 from accounts.verification import CitedTrade, judge_stored
 from chain.ledger.sums import round_down
 from chain.ledger.views import Holdings

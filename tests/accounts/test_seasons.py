@@ -11,7 +11,7 @@ from story import ADA, market
 from accounts import acts, conduct, departures, influencers, seasons, wallets
 from accounts.keys import make_key
 from accounts.problem import Problem
-from accounts.season_standings import Place, SeasonRow, Terms, find_place, rank
+from accounts.seasons import Place, SeasonRow, Terms, find_place, rank
 from accounts.tables import AdminAct, Season
 from chain.ledger.inventory import SOL
 from chain.reading.currencies import STABLECOINS, use_currencies

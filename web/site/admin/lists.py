@@ -10,7 +10,7 @@ from flask import g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 import ratelimit
-from accounts import conduct, hiding, quotas
+from accounts import conduct, quotas
 from accounts.acts import ACTS
 from accounts.hooks import mask_url
 from accounts.owners import find_owner
@@ -153,7 +153,7 @@ def find_one() -> ResponseReturnValue:
     if kind == "trader":
         return redirect(url_for("admin.list_paper_posts", trader=uid))
     if kind == "post":
-        return redirect(find_list_of(hiding.find_post(uid)))
+        return redirect(find_list_of(conduct.find_post(uid)))
     return redirect(url_for("admin.change_key" if kind == "key" else "admin.change_hook", uid=uid))
 
 
