@@ -91,7 +91,7 @@ def add_hook(
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
     with writing():
         check_present(owner.id)
-        refuse_full(quotas.find_hooks(config, owner.id))
+        refuse_full(quotas.find_use(config, "hooks", owner.id))
         hook = Hook.create(
             uid=new_uid("hook"),
             owner=owner,

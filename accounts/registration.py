@@ -232,9 +232,9 @@ def _move(config: Config, source: Owner, owner: Owner, now: int) -> None:
     """Give an account's bots and keys to another owner, and close the account."""
     check_present(owner.id)
     conduct.refuse_banned(owner)
-    held = quotas.find_wallets(config, source.id).used
+    held = quotas.find_use(config, "wallets", source.id).used
     if held:
-        refuse_full(quotas.find_wallets(config, owner.id, 1 - held), "wallet_limit")
+        refuse_full(quotas.find_use(config, "wallets", owner.id).add(held - 1), "wallet_limit")
     if Key.select().where(Key.owner.in_([source, owner]), is_active(now)).count() > MAX_ACTIVE_KEYS:
         raise Problem(
             "key_limit",

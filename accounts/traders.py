@@ -73,7 +73,7 @@ def create_trader(
     }
     with writing():
         if config and owner:
-            refuse_full(quotas.find_traders(config, owner.id))
+            refuse_full(quotas.find_use(config, "traders", owner.id))
         return _insert_trader(columns, owner, voice or {}, now)
 
 

@@ -241,9 +241,9 @@ def attach(
     replaced = None if is_added else lead
     # Also counts a wallet that moves from another bot of the same owner.
     given_up = [one for one in (replaced, held) if one and one.bot.owner_id == bot.owner_id]
-    used = quotas.find_wallets(config, bot.owner_id, len(given_up))
+    used = quotas.find_use(config, "wallets", bot.owner_id).add(-len(given_up))
     refuse_full(used, "wallet_limit")
-    refuse_full(quotas.find_wallet_changes(config, bot.owner_id, now))
+    refuse_full(quotas.find_use(config, "wallet_changes_per_day", bot.owner_id, now))
     forget_standings([bot.id])
     for one in (replaced, held):
         if one:

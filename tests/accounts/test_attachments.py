@@ -111,8 +111,11 @@ def test_when_the_lead_goes_the_next_one_leads(service, ada, when):
     assert list_leaves()[3:] == [("detachment", A)]
     assert Wallet.get(Wallet.address == B).closing_at is None
     # Only A was given up.
-    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + HOUR).used == 1
-    assert quotas.find_wallets(service.config, ada.owner_id).used == 2
+    assert (
+        quotas.find_use(service.config, "wallet_changes_per_day", ada.owner_id, NOW + HOUR).used
+        == 1
+    )
+    assert quotas.find_use(service.config, "wallets", ada.owner_id).used == 2
     check_log(service)
 
 
@@ -121,7 +124,10 @@ def test_a_wallet_that_went_in_the_millisecond_it_came_was_given_up(service, ada
     wallets.remove_wallet(ada, B, NOW + 1)
     gone = Attachment.get(Attachment.wallet == Wallet.get(Wallet.address == B))
     assert (gone.attached_at, gone.detached_at) == (NOW + 1, NOW + 1)
-    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + HOUR).used == 1
+    assert (
+        quotas.find_use(service.config, "wallet_changes_per_day", ada.owner_id, NOW + HOUR).used
+        == 1
+    )
 
 
 def test_wallets_can_go_and_come_again(service, ada):
@@ -134,7 +140,10 @@ def test_wallets_can_go_and_come_again(service, ada):
     wallets.remove_wallet(ada, A, NOW + 3 * HOUR)
     assert held(ada) == []
     # A twice, B once.
-    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + 3 * HOUR).used == 3
+    assert (
+        quotas.find_use(service.config, "wallet_changes_per_day", ada.owner_id, NOW + 3 * HOUR).used
+        == 3
+    )
     check_log(service)
 
 

@@ -119,10 +119,7 @@ def list_uses(owner: Owner) -> list[quotas.Use]:
     config = settings()
     return [
         quotas.Use("posts_kept_mb", config.max_posts_kept_mb, owner.posts_bytes // quotas.MB),
-        quotas.find_wallet_changes(config, owner.id, g.now),
-        quotas.find_wallets(config, owner.id),
-        quotas.find_traders(config, owner.id),
-        quotas.find_hooks(config, owner.id),
+        *(quotas.find_use(config, quota, owner.id, g.now) for quota in quotas.COUNTED),
     ]
 
 
