@@ -116,17 +116,12 @@ def read_hashes(
 
 
 def make_reader(log: LogRow, size: int, db: Any = database) -> tree.ReadHash:
-    """Return a reader of hashes of the log's first `size` leaves that reads each tile once."""
-    tiles: dict[tuple[int, int], list[bytes]] = {}
+    """Return a reader of hashes of the log's first `size` leaves."""
 
-    def read(level: int, index: int) -> bytes:
-        number, place = divmod(index, tree.TILE_WIDTH)
-        if (level, number) not in tiles:
-            width = tree.find_width(size, level, number)
-            tiles[level, number] = read_hashes(log, level, number, width, db)
-        return tiles[level, number][place]
+    def fetch(level: int, number: int, width: int) -> list[bytes]:
+        return read_hashes(log, level, number, width, db)
 
-    return read
+    return tree.read_tiles(size, fetch)
 
 
 # ---- checkpoints and proofs ----------------------------------------------------------------------
