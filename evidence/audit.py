@@ -55,7 +55,6 @@ from evidence.claims import (
     MAX_READINGS,
     MAX_WALLETS,
     Changed,
-    ClaimedPost,
     ClaimedWallet,
     Claims,
     Instance,
@@ -81,7 +80,7 @@ from evidence.leaves import (
     compare_published,
     list_held,
 )
-from evidence.lines import Line, make_line
+from evidence.lines import ClaimedPost, Line, make_line
 from evidence.log_audit import LogAudit, Moment
 from evidence.memory import KeptEntry, Memory
 from evidence.seasons import compare_seasons, name_reading, recompute_season

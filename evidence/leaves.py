@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from accounts.influencers import SAID
-from evidence.claims import ClaimedLeaf, ClaimedPost, ClaimedProfile, ClaimedWallet
+from evidence.claims import ClaimedLeaf, ClaimedProfile, ClaimedWallet
 from evidence.differences import Difference, compare
+from evidence.lines import ClaimedPost
 from evidence.log_memory import Said
 from storage.arrivals import hash_words
 

@@ -9,8 +9,9 @@ from functools import partial
 from typing import NamedTuple
 
 from evidence import witness
-from evidence.claims import Changed, ClaimedPost, Instance, Nonsense
+from evidence.claims import Changed, Instance, Nonsense
 from evidence.differences import Difference
+from evidence.lines import ClaimedPost
 from evidence.log import name_origin
 from evidence.log_memory import LogMemory, Part
 from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note

@@ -15,7 +15,7 @@ import orjson
 
 from chain.reading.entries import Entry
 from chain.reading.receipts import Receipt, pack, read_stored
-from evidence.claims import ClaimedPost
+from evidence.lines import ClaimedPost
 from evidence.log_memory import LogMemory
 
 RECEIPTS = (

@@ -56,10 +56,10 @@ from chain.stored.verify import OTHER_WALLET, choose
 from config import Config
 from evidence.books import Books
 from evidence.claimed import PACE, SUMS, show_seasons
-from evidence.claims import ClaimedPost, ClaimedProfile, ClaimedSeason, Nonsense, check_shape
+from evidence.claims import ClaimedProfile, ClaimedSeason, Nonsense, check_shape
 from evidence.document import show_profile
 from evidence.leaves import Held, HeldWallets, compare_bot, compare_held, compare_post
-from evidence.lines import POST_LINES, show_post
+from evidence.lines import POST_LINES, ClaimedPost, show_post
 from evidence.log_memory import LogMemory, Part, Said
 from evidence.seasons import compare_seasons
 from models import Attachment, Post, Wallet
