@@ -72,24 +72,20 @@ def _act(
 
 
 def hide_post(uid: str, who: str, reason: str, now: int) -> bool:
-    """Erase a post's text. Return False if it was already hidden."""
     with erasing():
         return _act("hide_post", who, now, uid, reason, lambda: conduct.hide_post(uid, now))
 
 
 def retire_bot(uid: str, who: str, reason: str, now: int) -> bool:
-    """Retire a bot. Return False if it was already retired."""
     bot = influencers.find_bot(uid)
     return _act("retire_bot", who, now, uid, reason, lambda: influencers.retire_bot(bot, now))
 
 
 def revoke_key(uid: str, who: str, reason: str, now: int) -> bool:
-    """Revoke a key immediately. Return False if it was already revoked."""
     return _act("revoke_key", who, now, uid, reason, lambda: api_keys.revoke_key(uid, now))
 
 
 def switch_hook(uid: str, on: bool, who: str, reason: str, now: int) -> bool:
-    """Turn a webhook on or off. Return False if it already was."""
     what = "switch_on_hook" if on else "switch_off_hook"
     return _act(what, who, now, uid, reason, lambda: hooks.switch_hook(uid, on, now))
 
@@ -100,20 +96,17 @@ def ping_hook(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def remove_hook(uid: str, who: str, reason: str, now: int) -> None:
-    """Delete a webhook with its URL and secret."""
     with writing():
         hooks.remove_hook(uid)
         store_act("remove_hook", who, now, uid, reason)
 
 
 def dismiss_report(uid: str, who: str, reason: str, now: int) -> bool:
-    """Dismiss a report. Return False if it was already dismissed."""
     post = conduct.find_report(uid).reported.uid
     return _act("dismiss_report", who, now, post, reason, lambda: conduct.dismiss(uid, now))
 
 
 def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
-    """Ban an owner. Return False if already banned."""
     owner = owners.find_owner(uid)
     return _act("ban_owner", who, now, uid, reason, lambda: conduct.ban_owner(owner, reason, now))
 
@@ -159,6 +152,5 @@ def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
 
 
 def lift_ban(kind: str, target: str, who: str, reason: str, now: int) -> bool:
-    """Lift the ban on an `owner` or a `wallet`. Return False if there was none."""
     lift = functools.partial(conduct.lift_ban, kind, target)
     return _act(f"unban_{kind}", who, now, target, reason, lift)

@@ -70,7 +70,6 @@ def dismiss(uid: str, now: int) -> bool:
 
 
 def count_open() -> int:
-    """Count open reports of posts that aren't hidden."""
     waiting = Report.select().join(Post, JOIN.LEFT_OUTER)
     waiting = waiting.switch(Report).join(PaperPost, JOIN.LEFT_OUTER)
     has_words = Post.hidden_at.is_null() & PaperPost.hidden_at.is_null()

@@ -44,7 +44,6 @@ def time_posts(bot_id: int, posts: Iterable[int], trades: Iterable[int]) -> None
 
 
 def count_delays(bot_id: int) -> None:
-    """Recompute every delay and the totals of a bot from scratch."""
     delays: Counter[int] = Counter()
     told = Post.delay.is_null(False) | ((Post.status == "verified") & Post.trade.is_null(False))
     for post, right in judge_delays(_list_posts((Post.bot == bot_id) & told)):

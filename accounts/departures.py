@@ -184,8 +184,6 @@ NAMES = (HEAD, README, BOTS, POSTS, TRADERS, *SHEETS)
 
 # ---- the archive ---------------------------------------------------------------------------------
 class Written(NamedTuple):
-    """Rows per file, and the files truncated at MAX_ROWS."""
-
     rows: dict[str, int]
     cut: list[str]
 

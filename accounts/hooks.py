@@ -62,8 +62,6 @@ class NewHook:
 
 
 class OperatorHook(NamedTuple):
-    """A hook from the operator's settings: URL and events, for all bots."""
-
     kind: str
     url: str
     events: tuple[str, ...]
@@ -109,7 +107,6 @@ def add_hook(
 
 
 def check_url(config: Config, url: str, kind: str) -> None:
-    """Raise Problem if a hook of this kind can't have this URL."""
     if kind not in HOSTS:
         raise invalid("kind", f"must be one of: {', '.join(HOSTS)}")
     parts = _split_url(url)
@@ -158,7 +155,6 @@ def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> lis
 
 
 def _without_banned(bots: Any) -> set[str]:
-    """Return the uids of a selection of bots but those of banned owners."""
     banned = Ban.select(Ban.target).where(Ban.kind == "owner")
     return {bot.uid for bot in bots.join(Owner).where(Owner.uid.not_in(banned))}
 
@@ -184,7 +180,6 @@ def find_followed(rows: Iterable[Hook]) -> dict[int, frozenset[str]]:
 
 
 def follow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
-    """Let one of the owner's hooks follow one more bot."""
     with writing():
         hook = find_own_hook(owner, hook_uid)
         named = read_list(hook.bots)
@@ -228,13 +223,11 @@ def find_hook(uid: str) -> Hook:
 
 
 def find_own_hook(owner: Owner, uid: str) -> Hook:
-    """Return the owner's hook with this id. Raises Problem `not_found` for anybody else's."""
     hook = find_hook(uid)
     return hook if hook.owner_id == owner.id else refuse_unknown("hook")
 
 
 def list_hooks(owner: Owner | None = None) -> list[Hook]:
-    """List an owner's hooks, or all, with their owners, oldest first."""
     hooks = Hook.select(Hook, Owner).join(Owner, JOIN.LEFT_OUTER).order_by(Hook.id)
     return list(hooks.where(Hook.owner == owner) if owner else hooks)
 

@@ -209,7 +209,6 @@ def read_voice(text: str) -> dict[str, Any]:
 
 
 def check_voice(given: Mapping[str, Any]) -> str:
-    """Return a voice as JSON, with defaults filled in. Raises Problem for an invalid value."""
     if set(given) - set(VOICE):
         raise invalid("voice", f"may only contain {', '.join(VOICE)}")
     return orjson.dumps(

@@ -70,7 +70,6 @@ class Registered:
 
 # ---- the challenge -------------------------------------------------------------------------------
 def make_challenge(config: Config, secret: str, wallet: Any, now: int) -> Challenge:
-    """Return the text with which a wallet's holder registers a bot."""
     if not isinstance(wallet, str):
         raise invalid("wallet", "must be the wallet's address, as text")
     address = check_wallet(wallet)
@@ -169,7 +168,6 @@ def _check_again(row: Registration, given_at: int) -> None:
 
 
 def list_registered(source: str | None = None) -> list[Registration]:
-    """List registrations with their bots and owners, newest first, from one source or from all."""
     found = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
     found = found.order_by(Registration.id.desc())
     return list(found.where(Registration.source == source) if source else found)

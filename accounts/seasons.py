@@ -49,8 +49,6 @@ TERMS = {
 
 
 class Terms(NamedTuple):
-    """The columns of a season that decide its standings, and its name."""
-
     name: str
     rule: str
     money: str
@@ -134,7 +132,6 @@ def measure(terms: Terms, sums: Sums) -> dict[str, int | None]:
 
 
 def find_reason(terms: Terms, ownership: str | None, sums: Sums) -> str | None:
-    """Return why complete results have no rank, or None."""
     if ownership is None:
         return "no_wallet"
     if terms.wallets == PROVEN and ownership != PROVEN:
@@ -166,7 +163,6 @@ def find_state(season: Season, now: int) -> str:
 
 
 def find_deadline(season: Season) -> int:
-    """Return the latest time at which the standings freeze, in ms."""
     return (season.closing_at or season.ends_at) + DEADLINE_MS
 
 
@@ -196,7 +192,6 @@ def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) ->
 
 
 def list_texts(old: Season) -> dict[str, str]:
-    """Return a season's terms as read_terms takes them."""
     times = {name: str(show_hour(getattr(old, name))) for name in ("starts_at", "ends_at")}
     told = {"name": old.name, "rule": old.rule, "currency": old.symbol, "wallets": old.wallets}
     return {**told, "min_trades": str(old.min_sales), **times}
@@ -245,7 +240,6 @@ def _read_hour(field: str, text: str) -> int:
 
 
 def create_season(given: Mapping[str, str], who: str, now: int) -> Season:
-    """Announce a season; `given` as for read_terms."""
     terms = read_terms(given, now)
     with writing():
         if Season.select().where(*_are_open()).count() >= MAX_OPEN:
@@ -258,7 +252,6 @@ def create_season(given: Mapping[str, str], who: str, now: int) -> Season:
 
 
 def change_season(uid: str, given: Mapping[str, str], who: str, reason: str, now: int) -> bool:
-    """Change a season that hasn't started. Return False if nothing differs."""
     with writing():
         season = find_season(uid)
         if find_state(season, now) != "upcoming":
@@ -273,7 +266,6 @@ def change_season(uid: str, given: Mapping[str, str], who: str, reason: str, now
 
 
 def cancel_season(uid: str, who: str, reason: str, now: int) -> bool:
-    """Cancel a season that isn't final. Return False if it already was cancelled."""
     with writing():
         season = find_season(uid)
         if season.frozen_at is not None:
@@ -326,7 +318,6 @@ def _count_entrants(season: Season, at: int, bot_id: int | None = None) -> int:
 
 # ---- readers -------------------------------------------------------------------------------------
 def find_season(uid: str) -> Season:
-    """Return the season with this id. Raises Problem `not_found`."""
     found: Season | None = Season.get_or_none(Season.uid == uid)
     return found or refuse_unknown("season")
 
@@ -341,7 +332,6 @@ def list_open() -> list[Season]:
 
 
 def list_seasons(limit: int = MAX_LISTED, before: int | None = None) -> list[Season]:
-    """List seasons, newest first. `before`: only those with a lower id."""
     found = Season.select().order_by(Season.id.desc()).limit(limit)
     return list(found.where(Season.id < before) if before is not None else found)
 

@@ -20,7 +20,6 @@ Statements = dict[str, list[str]]
 
 
 def refuse_changes(table: str, why: str) -> Statements:
-    """Return triggers that forbid updating or deleting rows of `table`."""
     return {
         "sqlite": [
             f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table}"

@@ -100,7 +100,6 @@ def _insert_trader(
 
 
 def check_settings(family: str, given: Settings, own: OwnFiles | None = None) -> str:
-    """Return a family's settings as JSON. Raises Problem naming the setting and what is allowed."""
     try:
         find_strategy(family, given, own)
     except BadSetting as error:
@@ -204,7 +203,6 @@ def _cancel_orders(period: Period) -> None:
 
 
 def _open_periods(trader: Trader, number: int, now: int) -> Period:
-    """Open an account period for a trader and each of its twins. Return the trader's."""
     opened = [_open_period(trader, number, twin, now) for twin in range(TWINS + 1)]
     return opened[0]
 

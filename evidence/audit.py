@@ -167,7 +167,6 @@ def compare_line(
 def compare_coverage(
     coverage: Mapping[str, Any], pending: PendingLedger, timeless: bool
 ) -> Iterator[Difference]:
-    """Compare the claimed coverage with the one that the transactions show."""
     ledger, worked_out = pending.ledger, show_extent(pending)
     if timeless:
         worked_out.pop("observedFrom")
@@ -187,7 +186,6 @@ def compare_coverage(
 
 
 def list_gaps(coverage: Mapping[str, Any] | None) -> list[tuple[int, int]]:
-    """Return the gaps in a coverage as closed intervals of slots."""
     gaps = (coverage or {}).get("gaps")
     found = []
     for gap in gaps if isinstance(gaps, list) else []:
@@ -306,7 +304,6 @@ class WalletAudit:
         return True
 
     def read_node(self) -> None:
-        """Read the wallet from the node, and find missing and extra claims."""
         wallet = self.wallet
         self.view = View(
             self.auditor.node, self.memory, self.programs, wallet.address, self.auditor.tell
@@ -376,7 +373,6 @@ class WalletAudit:
 
     # ---- which transactions ----------------------------------------------------------------------
     def _name_foreign(self) -> None:
-        """Report claimed transactions that name none of the wallet's accounts."""
         for signature in sorted(self.view.foreign):
             ours = "it names none of the wallet's accounts"
             self._differs(signature, "signature", signature, ours)
@@ -438,7 +434,6 @@ class WalletAudit:
         return (kept.entry for kept in self.memory.list_entries())
 
     def _name_left_out(self) -> None:
-        """Report transactions that the node lists and the instance doesn't."""
         pending = {one.signature for one in self.claims.pending}
         left_out, excused, seen = [], dict[str, list[int]](), list[int]()
         for kept in self.memory.list_entries(taken=False):
@@ -472,7 +467,6 @@ class WalletAudit:
         return self.claims.wallet.coverage if self.claims.wallet else None
 
     def _is_newer(self, entry: Entry) -> bool:
-        """Whether it is newer than the instance's last slot."""
         last = (self._coverage or {}).get("lastSlot")
         return entry.slot > (last if isinstance(last, int) else -1)
 
@@ -501,7 +495,6 @@ class WalletAudit:
         return False
 
     def _compare_all(self) -> None:
-        """Rebuild what is claimed and compare everything."""
         before, compared = list(self.findings.differences), Findings()
         number, spans = self._open_books()
         untouched = {
@@ -611,7 +604,6 @@ class WalletAudit:
         return entry._replace(flags=tuple(sorted({*entry.flags, UNEXPLAINED})))
 
     def _is_anothers(self, entry: Entry) -> bool:
-        """Whether another bot had the wallet at that time."""
         return any(
             Sibling(0, span.attachedAtMs, span.detachedAtMs).is_held_at(entry.block_time)
             for span in self.wallet.spans
@@ -707,7 +699,6 @@ class WalletAudit:
 
 
 def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> Iterator[Sibling]:
-    """Yield the times during which the bot claims to have had both wallets."""
     for one in wallet.spans:
         for two in other.spans:
             begins = max(one.attachedAtMs, two.attachedAtMs)
@@ -718,7 +709,6 @@ def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> 
 
 
 def parse_time(text: Any) -> int | None:
-    """Return the Unix seconds of an RFC 3339 time; None for anything else."""
     try:
         return int(datetime.fromisoformat(text).timestamp())
     except (TypeError, ValueError):

@@ -299,7 +299,6 @@ def _parse(body: bytes) -> Any:
 
 
 def check_shape(shape: Any, value: Any) -> Any:
-    """Parse the value as the model `shape`. Raises Nonsense."""
     try:
         return shape.model_validate(value)
     except (ValidationError, RecursionError) as error:

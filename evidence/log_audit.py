@@ -113,7 +113,6 @@ class LogAudit:
         return None if part is None or index is None else part.begins + index
 
     def excuse(self, post: ClaimedPost) -> str | None:
-        """Return why a post can't be compared, or None."""
         part = self._find_part(post.log)
         if post.log is None or post.logIndex is None:
             return None

@@ -126,12 +126,10 @@ class Memory:
         ).fetchall()
 
     def store_entry(self, entry: Entry, digest: str, inner_told: bool) -> None:
-        """Store a transaction's entry for the current wallet."""
         row = (entry.signature, entry.slot, entry.tx_index, entry.dump(), digest, inner_told)
         self._work.execute(STORE_ENTRY, row)
 
     def store_places(self, places: Mapping[str, int]) -> None:
-        """Store the places of transactions in their slots."""
         rows = [(place, signature) for signature, place in places.items()]
         self._work.executemany("UPDATE tx SET tx_index = ? WHERE signature = ?", rows)
 
@@ -173,7 +171,6 @@ class Memory:
             yield KeptEntry(entry, digest, bool(inner_told), line)
 
     def list_missing(self) -> list[dict[str, Any]]:
-        """List claimed lines whose transaction is unknown, by slot."""
         sql = "SELECT line FROM tx WHERE line IS NOT NULL AND entry IS NULL ORDER BY slot"
         return [orjson.loads(line) for (line,) in self._work.execute(sql)]
 
@@ -210,7 +207,6 @@ class Memory:
         return self._list_posts("WHERE wallet IS ?", wallet)
 
     def list_all_posts(self) -> Iterator[ClaimedPost]:
-        """Yield all posts in order of time."""
         return self._list_posts("ORDER BY created_at, place")
 
     def list_repeated(self) -> set[str]:

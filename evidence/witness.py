@@ -143,7 +143,6 @@ def _check_root(get: Fetch, prefix: str, checkpoint: Checkpoint) -> None:
 
 
 def _find_root(get: Fetch, prefix: str, size: int) -> bytes:
-    """Return the root of the tiles; Alarm if they don't match the size."""
     try:
         return tree.find_root(_read_tiles(get, prefix, size), size)
     except tree.BadProof as error:
@@ -151,7 +150,6 @@ def _find_root(get: Fetch, prefix: str, size: int) -> bytes:
 
 
 def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> None:
-    """Alarm unless the new tree starts with the old one."""
     if new.size < old.size:
         raise Alarm(f"ROLLBACK: it had {old.size} leaves and now shows {new.size}")
     if new.size == old.size:
@@ -282,7 +280,6 @@ def observe_log(url: str, signer: Signer, now: int, get: Fetch | None = None) ->
 
 
 def describe(seen: Seen | None, found: Look) -> str:
-    """Say what a log is consistent with; mention a renewed one."""
     told = f"{found.seen.checkpoint.size} leaves, consistent with "
     if seen is None:
         return f"{told}themselves; seen for the first time"
@@ -368,6 +365,5 @@ def _note_trouble(url: str, text: str, now: int) -> None:
 
 
 def forget(url: str) -> bool:
-    """Forget an instance; return whether it was known."""
     with writing():
         return bool(Witnessed.delete().where(Witnessed.url == url.rstrip("/")).execute())

@@ -71,7 +71,6 @@ def _refusing() -> Iterator[None]:
 
 
 def need_file(config: Config, instead: str) -> None:
-    """Refuse if the data is on a PostgreSQL server; `instead` says what to use there."""
     if config.database_url:
         raise Refused(
             f"DATABASE_URL is set and a PostgreSQL server keeps the data: use its own {instead}"
@@ -127,7 +126,6 @@ def store_copy(source: Path, target: Path) -> Holding:
 
 
 def list_partials(folder: Path, name: str = "*") -> list[Path]:
-    """List unfinished copies of the file `name` whose process was killed."""
     return [path for path in sorted(folder.glob(f".{name}.*.partial")) if not is_locked(path)]
 
 

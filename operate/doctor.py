@@ -96,7 +96,6 @@ LEFTOVERS = {
 
 
 def examine(config: Config, now: int, online: bool = False, deep: bool = False) -> list[Finding]:
-    """Return all findings in a fixed order. `now` in ms. `deep`: also compare derived data."""
     return [finding for check in list_checks(config, now, online, deep) for finding in check]
 
 
@@ -178,7 +177,6 @@ def check_settings(config: Config) -> Iterator[Finding]:
 
 
 def check_tables(config: Config) -> Iterator[Finding]:
-    """Check the operator's files, and use their currencies in this process."""
     try:
         programs = table(config.extra_swap_programs, config.added_programs)
         use_added(config.added_currencies)
@@ -434,7 +432,6 @@ def _can_use(path: Path, is_written: bool, user: int) -> bool:
 
 
 def can_look(config: Config) -> bool:
-    """Whether this user can read everything that an examination reads."""
     folder = config.data_dir
     if not os.access(folder, os.R_OK | os.X_OK):
         return False
@@ -444,7 +441,6 @@ def can_look(config: Config) -> bool:
 
 
 def advise_owner(folder: Path, owner: int) -> str:
-    """Say how to access another user's files."""
     server = "USER" if owner == ROOT else str(owner)
     named = (
         "where USER is the server's" if owner == ROOT else f"if the server is {name_user(owner)}"
@@ -499,7 +495,6 @@ def check_filesystem(config: Config) -> Iterator[Finding]:
 
 
 def is_network(kind: str) -> bool:
-    """Whether another machine keeps the files of a filesystem of this type."""
     return kind in NETWORK | SHARED or (kind.startswith("fuse.") and kind[5:] in FUSE)
 
 

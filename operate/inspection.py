@@ -164,8 +164,6 @@ def open_reader(config: Config) -> Reader:
 
 
 class FileReader:
-    """A Reader of a SQLite file."""
-
     def __init__(self, config: Config) -> None:
         self._db = backups.open_reading(config.database_path)
         self.close = self._db.close
@@ -178,8 +176,6 @@ class FileReader:
 
 
 class ServerReader:
-    """A Reader of a PostgreSQL server."""
-
     def __init__(self, config: Config) -> None:
         self._connection, self._names = storage.make_database(config).open(), itertools.count()
         self.close = self._connection.close
@@ -413,7 +409,6 @@ def check_lists(reader: Reader) -> Iterator[Difference]:
 
 # ---- one wallet ----------------------------------------------------------------------------------
 def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Difference]:
-    """Yield differences between a wallet's stored data and what its receipts lead to."""
     row = next(reader.rows(f"SELECT {', '.join(WALLET)} FROM wallet WHERE id = {number}"))
     wallet = SimpleNamespace(id=number, **dict(zip(WALLET, row, strict=True)))
     reread: dict[str, Entry] = {}
@@ -637,7 +632,6 @@ JUDGED = JudgedPost._fields[-4:]
 
 
 def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
-    """Compare verifications of posts with their trades."""
     sql = f"{HOLDERS.format(wallet=wallet.id)} ORDER BY id"
     holders = [Holder._make(row) for row in reader.rows(sql)]
     trades: dict[str, dict[int, CitedTrade]] = defaultdict(dict)
@@ -707,7 +701,6 @@ DELAYS = Checked("delay_total", ("bot_id",), PACE, "FROM delay_total")
 
 
 def check_delays(reader: Reader) -> Iterator[Difference]:
-    """Compare the posts' delays, their totals, and which posts are claims."""
     for uid, claim in reader.rows(CLAIMS):
         what = f"of {uid} is {bool(claim)}, its bot's posts say {not claim}"
         yield Difference("post", what, field="claim")
@@ -775,7 +768,6 @@ ALL, MANY = "all", 2**62
 
 
 def check_log(reader: Reader) -> Iterator[Difference]:
-    """Yield all differences between the log and the tables, in one snapshot."""
     with contextlib.closing(sqlite3.connect("", isolation_level=None)) as kept:
         memory = LogMemory(kept)
         kept.execute("BEGIN")

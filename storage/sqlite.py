@@ -414,14 +414,12 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @staticmethod
     def is_busy(error: object) -> bool:
-        """Whether the database stayed locked or the disk is full."""
         return isinstance(error, OperationalError) and not isinstance(
             error.__context__, apsw.SQLError
         )
 
     @staticmethod
     def version() -> str:
-        """Return SQLite's version, such as `3.54.0`."""
         return apsw.sqlite_lib_version()
 
     def journal(self) -> str:

@@ -194,7 +194,6 @@ def read_tiles(size: int, fetch: Callable[[int, int, int], list[bytes]]) -> Read
 
 
 def cut_tile(tile: bytes, width: int) -> list[bytes]:
-    """Split a tile into hashes. Raises BadProof if there aren't `width`."""
     if len(tile) != width * HASH_BYTES:
         raise BadProof(f"a tile of {width} hashes has {len(tile)} bytes")
     return [tile[at : at + HASH_BYTES] for at in range(0, len(tile), HASH_BYTES)]

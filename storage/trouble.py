@@ -71,7 +71,6 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def impatient() -> contextlib.AbstractContextManager[None]:
-    """Inside, fail immediately if the database is locked."""
     return within(AT_ONCE)
 
 
