@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from accounts import conduct, influencers, quotas, wallets
 from accounts.api_keys import MAX_ACTIVE_KEYS, NewKey, insert_key, is_active
-from accounts.fields import check_wallet, is_provable, parse_body
+from accounts.fields import check_wallet, is_provable
 from accounts.keys import hash_secret, is_well_formed, make_key
 from accounts.owners import check_present, hash_recovery_code, make_recovery_code
 from accounts.problem import Problem, invalid, refuse_full
@@ -121,11 +121,6 @@ def name_source(secret: str, network: str) -> str:
 
 
 # ---- registering ---------------------------------------------------------------------------------
-def parse_registration(value: dict[str, Any]) -> RegistrationBody:
-    """Check the types of a body. Raises Problem naming each invalid field."""
-    return parse_body(RegistrationBody, value)
-
-
 def register(
     config: Config, body: RegistrationBody, source: str, given_at: int, now: int
 ) -> Registered:

@@ -261,17 +261,10 @@ def open_review(trader: Trader, reason: str, now: int) -> None:
         )
 
 
-def clear_review(trader: Trader, reason: str, now: int) -> None:
-    """Clear the trader: the record counts, and its headline is shown again."""
-    _decide(trader, "cleared", reason, now)
-
-
-def uphold_review(trader: Trader, reason: str, now: int) -> None:
-    """Uphold the review: the record stays but doesn't count, and the trader restarts guarded."""
-    _decide(trader, "upheld", reason, now)
-
-
-def _decide(trader: Trader, state: str, reason: str, now: int) -> None:
+def decide_review(trader: Trader, state: str, reason: str, now: int) -> None:
+    """Decide an open review: `cleared` shows the headline again; with `upheld` the record stays but
+    doesn't count, and the trader restarts guarded.
+    """
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)

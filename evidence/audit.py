@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from accounts.delays import judge_delays, sum_delays
+from accounts.delays import TimedPost, judge_delays, sum_delays
 from chain.ledger.coverage import (
     ACCOUNTS_CAPPED,
     CAPPED,
@@ -883,7 +883,7 @@ class Auditor:
     def _compare_pace(self, claims: Claims, audits: list[WalletAudit]) -> Iterator[Difference]:
         repeated, delays = self.memory.list_repeated(), Counter[int]()
         for post, delay in judge_delays(self._list_timed(audits)):
-            line: ClaimedPost = post.line
+            line: ClaimedPost = post.id
             ours = {
                 "isClaim": line.signature is not None and line.id not in repeated,
                 "delaySeconds": delay,
@@ -894,12 +894,12 @@ class Auditor:
                 delays[round_down(delay)] += 1
         yield from compare(claims.bot.pace, claimed.show_delays(sum_delays(delays)), "pace")
 
-    def _list_timed(self, audits: list[WalletAudit]) -> Iterator["TimedPost"]:
+    def _list_timed(self, audits: list[WalletAudit]) -> Iterator[TimedPost]:
         for one in self.memory.list_all_posts():
             signature = one.signature or ""
             times = [other.find_time(signature) for other in audits] if one.tradeId else []
             block_time = next((time for time in times if time is not None), None)
-            yield TimedPost(one, one.tradeId, one.status, one.createdAtMs, block_time)
+            yield TimedPost(one, 0, one.tradeId, None, one.status, one.createdAtMs, block_time)
 
     def _accept(self, claims: Claims, report: Report) -> "Accepted | None":
         try:
@@ -974,18 +974,6 @@ class Auditor:
                 ours = "the bot never held it"
                 place = f"posts.{post.id}.wallet"
                 report.add([Difference(post.signature, place, address, ours)])
-
-
-class TimedPost(NamedTuple):
-    """A post for accounts.delays: `trade` is its id, `created_at` in ms."""
-
-    line: ClaimedPost
-    trade: str | None
-    status: str
-    created_at: int
-    block_time: int | None
-    # All belong to one bot.
-    bot: int = 0
 
 
 class Accepted(NamedTuple):

@@ -19,7 +19,7 @@ from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import orjson
 from peewee import BigIntegerField, BooleanField, IntegerField, TextField
@@ -27,7 +27,7 @@ from peewee import BigIntegerField, BooleanField, IntegerField, TextField
 import storage
 from accounts.acts import ACTS
 from accounts.conduct import ABOUT
-from accounts.delays import judge_delays, sum_delays
+from accounts.delays import TimedPost, judge_delays, sum_delays
 from accounts.seasons import Terms, show_terms
 from accounts.verification import CitedTrade, judge_stored
 from chain.ledger.sums import round_down
@@ -146,49 +146,36 @@ def _compare_row(
             yield column.rpartition(".")[2], shown
 
 
+# ---- reading -------------------------------------------------------------------------------------
 ROWS_AT_ONCE = 200
 
 
-class Reader(Protocol):
+class Reader:
     """A separate connection to either engine. Inside `snapshot` it sees one snapshot."""
 
-    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]: ...
-
-    def snapshot(self) -> contextlib.AbstractContextManager[None]: ...
-
-    def close(self) -> None: ...
-
-
-def open_reader(config: Config) -> Reader:
-    return ServerReader(config) if config.database_url else FileReader(config)
-
-
-class FileReader:
     def __init__(self, config: Config) -> None:
-        self._db = backups.open_reading(config.database_path)
-        self.close = self._db.close
-
-    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        return iter(self._db.execute(sql))
-
-    def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        return trouble.hold_snapshot(self._db.execute, trouble.BEGIN_SQLITE)
-
-
-class ServerReader:
-    def __init__(self, config: Config) -> None:
-        self._connection, self._names = storage.make_database(config).open(), itertools.count()
+        self._is_file, self._names = not config.database_url, itertools.count()
+        self._connection: Any = (
+            backups.open_reading(config.database_path)
+            if self._is_file
+            else storage.make_database(config).open()
+        )
         self.close = self._connection.close
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        return iter(self._connection.execute(sql)) if self._is_file else self._stream(sql)
+
+    def _stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
         with self._connection.cursor(name=f"rows{next(self._names)}") as cursor:
             cursor.itersize = ROWS_AT_ONCE
             yield from cursor.execute(sql)
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        return trouble.hold_snapshot(self._connection.execute, trouble.BEGIN_POSTGRESQL)
+        begin = trouble.BEGIN_SQLITE if self._is_file else trouble.BEGIN_POSTGRESQL
+        return trouble.hold_snapshot(self._connection.execute, begin)
 
 
+# ---- forms ---------------------------------------------------------------------------------------
 BASE58 = "[1-9A-HJ-NP-Za-km-z]"
 ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"
 # By table and column.
@@ -358,7 +345,7 @@ def inspect(
     reporting one.
     """
     programs = table(config.extra_swap_programs, config.added_programs)
-    reader = open_reader(config)
+    reader = Reader(config)
     try:
         with reader.snapshot():
             yield from check_forms(reader, now)
@@ -673,18 +660,6 @@ def _judge(
     return *stored, None, post.event_at
 
 
-class TimedPost(NamedTuple):
-    """A post that has or needs a delay; `created_at` in ms, `block_time` in Unix seconds."""
-
-    uid: str
-    bot: int
-    trade: int | None
-    delay: int | None
-    status: str
-    created_at: int
-    block_time: int | None
-
-
 TIMED = """
 SELECT p.uid, p.bot_id, p.trade_id, p.delay, p.status, p.created_at, t.block_time
 FROM post p LEFT JOIN trade t ON t.id = p.trade_id
@@ -709,7 +684,7 @@ def check_delays(reader: Reader) -> Iterator[Difference]:
         if delay is not None:
             counted[post.bot][round_down(delay)] += 1
         if post.delay != delay:
-            what = f"of {post.uid} is {post.delay}, its trade says {delay}"
+            what = f"of {post.id} is {post.delay}, its trade says {delay}"
             yield Difference("post", what, field="delay")
     sums = ((bot, sum_delays(delays)) for bot, delays in sorted(counted.items()))
     right = (((bot,), [told[name] for name in PACE]) for bot, told in sums)

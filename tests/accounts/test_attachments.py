@@ -14,7 +14,7 @@ from accounts.problem import Problem
 from chain import base58
 from models import Attachment, Wallet
 from operate import inspection
-from operate.inspection import open_reader
+from operate.inspection import Reader
 from storage import database
 
 KEYS = {name: SigningKey(name.encode() * 32) for name in "abcdef"}
@@ -51,7 +51,7 @@ def list_leaves():
 
 
 def check_log(service):
-    reader = open_reader(service.config)
+    reader = Reader(service.config)
     with reader.snapshot():
         found = list(inspection.check_log(reader))
     reader.close()

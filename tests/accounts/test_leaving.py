@@ -62,7 +62,7 @@ def list_names(path):
 
 def list_wrong(service):
     """What the log, the delays and the forms of the rows say is wrong."""
-    reader = inspection.open_reader(service.config)
+    reader = inspection.Reader(service.config)
     try:
         with reader.snapshot():
             checks = check_log(reader), check_delays(reader), check_forms(reader, NOW + 10**12)

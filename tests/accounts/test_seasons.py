@@ -499,7 +499,7 @@ def test_a_deep_doctor_finds_nothing_wrong_with_a_season_ahead(made, field, sett
     seasons.join(made.uid, field.add("ada"), EARLIER)
     far = {"starts_at": "2027-11-01T12:00Z", "ends_at": "2028-10-31T12:00Z"}
     seasons.create_season({**TEXTS, **far}, acts.COMMAND_LINE, EARLIER)
-    reader = inspection.open_reader(settings)
+    reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
             assert list(inspection.check_forms(reader, EARLIER)) == []
@@ -659,7 +659,7 @@ def test_other_rules_are_a_note(audited):
 
 # ---- doctor --deep -------------------------------------------------------------------------------
 def find_in_log(settings):
-    reader = inspection.open_reader(settings)
+    reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
             return [(one.table, one.field) for one in inspection.check_log(reader)]

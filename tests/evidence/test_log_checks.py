@@ -32,7 +32,7 @@ def grown(settings, db):
 
 def find(settings):
     """(table, field or what) of every difference, in the order in which they are told."""
-    reader = inspection.open_reader(settings)
+    reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
             return [(one.table, one.field or one.what) for one in inspection.check_log(reader)]

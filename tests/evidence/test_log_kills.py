@@ -68,7 +68,7 @@ def test_log_and_tables_agree_after_every_kill(settings, db, tmp_path):
             file.close()
         # The last line may be cut.
         out += [line for path in paths for line in path.read_text().split("\n")[:-1]]
-        reader = inspection.open_reader(settings)
+        reader = inspection.Reader(settings)
         with reader.snapshot():
             assert list(inspection.check_log(reader)) == []
         reader.close()

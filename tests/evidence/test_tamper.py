@@ -239,7 +239,7 @@ class Trial:
 
     def find_unlogged(self):
         """The posts that are not as the log has them."""
-        reader = inspection.open_reader(self.service.config)
+        reader = inspection.Reader(self.service.config)
         try:
             with reader.snapshot():
                 found = list(inspection.check_log(reader))

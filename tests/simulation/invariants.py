@@ -142,7 +142,7 @@ def check_end(world):
     missing = world.receiver.list_missing(world.hook.id)
     demand(not missing, f"a hook that works was never told of {missing}")
     world.market.check_end()
-    reader = inspection.open_reader(world.config)
+    reader = inspection.Reader(world.config)
     with reader.snapshot():
         different = list(inspection.check_log(reader))
     reader.close()
