@@ -51,8 +51,6 @@ EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
 
 @dataclass(frozen=True)
 class BacktestRequest:
-    """A backtest to run: the recorded period `span` with each candidate."""
-
     family: str
     candidates: tuple[Strategy, ...]
     start_mode: str
@@ -260,7 +258,6 @@ def read_asked(run: Backtest) -> dict[str, str]:
 
 
 def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
-    """Return a backtest. Raises Problem `not_found` if it doesn't exist or isn't the owner's."""
     run = Backtest.get_or_none(Backtest.uid == uid, Backtest.owner == owner)
     if run is None:
         raise Problem("not_found", "there is no such backtest in your account")

@@ -19,8 +19,7 @@ from chain.stored.attachments import OF_RESULTS
 from chain.stored.standings import WINDOWS, refresh_standings
 from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
-from operate.ledgers import check_standings
-from operate.readers import open_reader
+from operate.inspection import Reader, check_standings
 from web.api import history, leaderboard, queries
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
@@ -237,7 +236,7 @@ def test_stored_standings_are_what_a_reader_works_out(service, seed):
     moved_on = list_all(later)
     refresh_standings(later * 1000)
     assert list_all(later) == moved_on
-    reader = open_reader(service.config)
+    reader = Reader(service.config)
     with reader.snapshot():
         assert list(check_standings(reader, later * 1000)) == []
     reader.close()

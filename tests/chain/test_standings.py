@@ -45,8 +45,7 @@ from chain.stored.standings import (
 from chain.stored.store import LedgerStore
 from chain.stored.tables import StandingTotal
 from models import Attachment, Bot, Wallet
-from operate.ledgers import check_standings
-from operate.readers import open_reader
+from operate.inspection import Reader, check_standings
 from storage import read_rows
 from web.api import leaderboard, standings
 
@@ -406,7 +405,7 @@ def test_a_return_in_a_stablecoin_is_ranked_from_a_hundred_on(quote):
 
 
 def list_differences(service):
-    reader = open_reader(service.config)
+    reader = Reader(service.config)
     try:
         with reader.snapshot():
             return list(check_standings(reader, NOW))

@@ -18,7 +18,7 @@ from chain.reading.programs import table
 from chain.stored.tables import TradeMint
 from evidence.memory import Memory
 from models import Bot, Post, Trade, Wallet
-from operate import log_checks, readers
+from operate import inspection
 
 # Columns of lamports of a trade, and the fields of evidence that show them.
 LAMPORTS = {
@@ -239,10 +239,10 @@ class Trial:
 
     def find_unlogged(self):
         """The posts that are not as the log has them."""
-        reader = readers.open_reader(self.service.config)
+        reader = inspection.Reader(self.service.config)
         try:
             with reader.snapshot():
-                found = list(log_checks.check_log(reader))
+                found = list(inspection.check_log(reader))
                 return {one.what.split()[0] for one in found if one.table == "post"}
         finally:
             reader.close()

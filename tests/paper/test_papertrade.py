@@ -668,7 +668,7 @@ def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
         )["tradersUnderReview"]
         == 1
     )
-    traders.clear_review(trader, "the provider's mistake", stage.now)
+    traders.decide_review(trader, "cleared", "the provider's mistake", stage.now)
     stage.play(["0.00115", "0.00115"])
     again = paper.find_trader(trader.uid, stage.now)
     # It fell back, which a second snapshot confirmed: no reason of its own.
@@ -705,7 +705,7 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
         traders.reset_trader(trader, "again", stage.now)
     with pytest.raises(Problem, match="already"):
         traders.open_review(trader, "a look", stage.now)
-    traders.uphold_review(trader, "it was wrong", stage.now)
+    traders.decide_review(trader, "upheld", "it was wrong", stage.now)
     shown = paper.find_trader(trader.uid, stage.now)
     assert (
         shown["strategy"]["phase"]["name"] == "guarded"
@@ -713,7 +713,7 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
         and shown["performance"]["headlineSuppressed"]
     )
     with pytest.raises(Problem, match="no open review"):
-        traders.clear_review(trader, "no", stage.now)
+        traders.decide_review(trader, "cleared", "no", stage.now)
     traders.reset_trader(trader, "a fresh start", stage.now)
     fresh = paper.find_trader(trader.uid, stage.now)
     assert (

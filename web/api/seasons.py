@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 import orjson
 from flask import g
 
-from accounts import season_standings, seasons
+from accounts import seasons
 from accounts.influencers import find_bot
 from accounts.problem import Problem
-from accounts.season_standings import SeasonRow, Terms, find_place
+from accounts.seasons import SeasonRow, Terms, find_place
 from accounts.tables import Season as StoredSeason
 from chain.amounts import exact, show_fixed, show_raw
 from storage.rows import select, write_marks
@@ -154,8 +154,8 @@ def _show_exact(raw: int | None, decimals: int) -> str | None:
 
 
 def cut_standings(
-    row: StoredSeason, now: int, limit: int, after: season_standings.Place | None
-) -> tuple[Sequence[SeasonRow], season_standings.Place | None]:
+    row: StoredSeason, now: int, limit: int, after: seasons.Place | None
+) -> tuple[Sequence[SeasonRow], seasons.Place | None]:
     """Return a page of standings after a position, and the position of its last row if more
     follow.
     """
@@ -180,7 +180,7 @@ def list_seasons(args: Args) -> v1.Json:
 def list_standings(args: Args, uid: str) -> v1.Json:
     limit, now, row = paging.read_limit(args), v1.start_of_minute(g.now), seasons.find_season(uid)
     scope = ("standings", uid)
-    after = v1.read_cursor(args, scope, season_standings.Place)
+    after = v1.read_cursor(args, scope, seasons.Place)
     page, last = cut_standings(row, now, limit, after)
     cursor = v1.write_cursor(scope, last) if last else None
     return v1.show_list(show_standings(row, page), limit, cursor, season=show_season(row, now))
