@@ -68,7 +68,7 @@ class Trouble:
 class Pass(NamedTuple):
     """The result of playing the new snapshots once; nothing is stored yet."""
 
-    loaded: list[store.LoadedTrader]
+    traders: list[Trader]
     market: Market | None
     rounds: int
 
@@ -137,7 +137,7 @@ class PaperJob:
             raise RuntimeError("paper mode finds no traders that can be played together")
         sol_cents = played.market.sol_cents if played.market else None
         notes = self._list_notes(now)
-        store.store_round(played.loaded, max(cursor, newest), now, notes, sol_cents)
+        store.store_round(played.traders, max(cursor, newest), now, notes, sol_cents)
         for key, trouble in self.troubles.items():
             trouble.noted = trouble.noted or key.trader is not None
         self.market, self.fresh = played.market, False
@@ -147,27 +147,27 @@ class PaperJob:
         self, market: Market | None, cursor: int, newest: int, now: int, faults: Faults
     ) -> Pass:
         """Play the new snapshots through traders that aren't suspended. Nothing is stored."""
-        loaded = store.load_traders(
+        traders = store.load_traders(
             now,
             faults,
             {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None},
             self.own.read_strategy,
         )
-        own = [one.trader for one in loaded if not one.row.twin]
-        for trader in own:
-            with faults.isolate(trader.id):
-                self._begin(trader, now)
-        first = store.find_first_new(cursor, now - BACKLOG_MS) if loaded else None
+        for trader in traders:
+            if not trader.row.twin:
+                with faults.isolate(trader.id):
+                    self._begin(trader, now)
+        first = store.find_first_new(cursor, now - BACKLOG_MS) if traders else None
         rounds = 0
         if first is not None:
-            market = self._update_market(market, loaded, first, cursor, now, faults)
+            market = self._update_market(market, traders, first, cursor, now, faults)
             rounds = self._play_rounds(
-                market, loaded, first, range(cursor + 1, newest + 1), now, faults
+                market, traders, first, range(cursor + 1, newest + 1), now, faults
             )
-        for one in loaded:
-            with faults.isolate(one.trader.id):
-                store.check_round(one)
-        return Pass(loaded, market, rounds)
+        for trader in traders:
+            with faults.isolate(trader.id):
+                store.check_round(trader)
+        return Pass(traders, market, rounds)
 
     def _begin(self, trader: Trader, now: int) -> None:
         """Run a trader's heartbeat. Drops orders left open by the previous process."""
@@ -190,7 +190,7 @@ class PaperJob:
     def _update_market(
         self,
         market: Market | None,
-        loaded: Sequence[store.LoadedTrader],
+        traders: Sequence[Trader],
         first: int,
         cursor: int,
         now: int,
@@ -204,7 +204,7 @@ class PaperJob:
             market = Market(self.interval_ms)
             store.load_memories(market, now)
             begin = first - market.horizon_ms
-            market.begin(begin, store.find_silences(store.find_oldest_mark(loaded, begin), begin))
+            market.begin(begin, store.find_silences(store.find_oldest_mark(traders, begin), begin))
             for snapshot in store.list_snapshots(self.tokens, begin, range(cursor + 1), faults):
                 with faults.isolate():
                     faults.mint = snapshot.mint
@@ -217,7 +217,7 @@ class PaperJob:
     def _play_rounds(
         self,
         market: Market,
-        loaded: Sequence[store.LoadedTrader],
+        traders: Sequence[Trader],
         first: int,
         new: range,
         now: int,
@@ -232,7 +232,7 @@ class PaperJob:
         ):
             engine.play(
                 market,
-                [one.trader for one in loaded if one.row.created_at <= at and not one.row.twin],
+                [one for one in traders if one.row.created_at <= at and not one.row.twin],
                 list(group),
                 now,
                 faults,
@@ -280,8 +280,8 @@ class PaperJob:
         trouble.tries += 1
         trouble.until = now + min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (trouble.tries - 1))
 
-    def _list_notes(self, now: int) -> list[store.PeriodLine]:
-        """Return diary lines for traders that are suspended as a whole, one each."""
+    def _list_notes(self, now: int) -> list[store.Columns]:
+        """Return diary rows for traders that are suspended as a whole, one each."""
         unnoted = {
             key.trader: trouble
             for key, trouble in self.troubles.items()
@@ -289,13 +289,13 @@ class PaperJob:
         }
         traders = store.list_trader_rows() if unnoted else {}
         return [
-            store.PeriodLine(
-                traders[trader].period,
+            store.show_line(
                 DiaryLine(
                     "refusal",
                     now,
                     {"reason": "put_off", "detail": trouble.what, "symbol": brain.EVERY_TRADE},
                 ),
+                traders[trader].period,
             )
             for trader, trouble in unnoted.items()
             if trader in traders

@@ -96,7 +96,7 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
         return None
     span = swap.mint, swap.at, swap.at - measured.MAX_AGE_MS
     before = select(NamedSnapshotRow, SNAPSHOT_BEFORE, span)
-    snapshot = read_snapshot(before[0], swap.mint) if before else None
+    snapshot = read_snapshot(before[0]) if before else None
     found = measured.measure(swap, pool, snapshot)
     if found == (None, None):
         return None

@@ -81,7 +81,7 @@ def _list_snapshots(span: Span, tokens: Mapping[str, Token]) -> Iterator[Snapsho
             if row.taken_at >= span.end:
                 return
             if row.mint in tokens:
-                yield read_snapshot(row, row.mint)
+                yield read_snapshot(row)
         if len(page) < PAGE:
             return
         ident = page[-1].id + 1

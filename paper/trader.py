@@ -143,6 +143,8 @@ class Trader:
     tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
     reviewable: bool = True
+    # Its paper.store.TraderRow, if it is stored.
+    row: Any = None
 
     @property
     def held(self) -> list[Position]:

@@ -180,7 +180,7 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
         MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (Check("supply", "pass"),))]
     )
     for row in select(store.NamedSnapshotRow, store.SNAPSHOTS, (0, 0, 10**9)):
-        snapshot = store.read_snapshot(row, "MintA")
+        snapshot = store.read_snapshot(row)
         engine.run_heartbeat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
     stored = [
@@ -1277,17 +1277,12 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
     [
         (store.NamedSnapshotRow, store.SNAPSHOTS),
         (store.NamedSnapshotRow, store.NAMED_SNAPSHOTS),
-        (store.FillRow, store.OF_PERIOD),
-        (store.FillRow, store.REMEMBERED_FILLS),
-        (store.TokenRow, store.TOKENS),
         (store.TradedRow, store.UNSEEN),
-        (store.SeenRow, store.SEEN),
         (store.TraderRow, store.TRADERS),
         (store.CloseRow, store.CLOSES),
         (store.RememberedRow, store.REMEMBERED),
         (store.ReviewRow, store.REVIEWS),
         (store.UnpostedRow, store.UNPOSTED),
-        (store.MintRow, store.HELD),
     ],
 )
 def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):
