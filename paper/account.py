@@ -106,6 +106,10 @@ class Position:
     def gross(self) -> int:
         return self.mid_sold - self.mid_bought
 
+    @property
+    def net(self) -> int:
+        return self.cash
+
     def marked(
         self, snapshot: Snapshot, horizon_ms: int, worth: int | None = None, interval_ms: int = 0
     ) -> "Position":
@@ -218,8 +222,8 @@ _read_columns = attrgetter(*[one.name for one in fields(Close)[1:-1]])
 
 
 def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) -> Close:
-    """Return a Close from a row that has its columns and a `pipeline`. `marks`: parsed; `reviewed`:
-    the account is under review.
+    """Return a Close from a closed position, or a row with its columns and a `pipeline`. `marks`:
+    parsed; `reviewed`: the account is under review.
     """
     excluded = find_exclusion(row.pipeline, marks, row.reason, reviewed=reviewed)
     values = ident, *_read_columns(row), excluded

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from chain.amounts import sol
 from chain.stored.summary import show_time
 from paper import engine, results
-from paper.account import PIPELINE, STARTING_CASH, Account, Close
+from paper.account import PIPELINE, STARTING_CASH, Account, Close, read_close
 from paper.brain import format_line
-from paper.engine import TWINS, Market, name_twin, run_heartbeat, summarize
+from paper.engine import TWINS, Market, name_twin, run_heartbeat
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.market import Flow, Snapshot, Token, percent
 from paper.measured import RECORDED_RECEIPTS, CostsFrom, VenueError, list_eligible
@@ -134,7 +134,9 @@ class Player:
 
 def _list_closes(trader: Trader) -> list[Close]:
     closed = [one for one in trader.journal.positions.values() if one.closed_at]
-    closes = [summarize(one, str(one.number), trader.reviewed) for one in closed]
+    closes = [
+        read_close(str(one.number), one, one.marks, reviewed=trader.reviewed) for one in closed
+    ]
     return sorted(closes, key=lambda close: close.closed_at)
 
 

@@ -4,8 +4,7 @@ Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, 
 write at most 18 decimals); `reserve` is the SOL side of the pool in lamports; USD are cents.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
@@ -142,52 +141,6 @@ class Flow:
     share_bps: int = 10_000
 
 
-class KnownSum(NamedTuple):
-    """A sum of known values and their number."""
-
-    total: int
-    known: int
-
-
-@dataclass(frozen=True, slots=True)
-class WindowSums:
-    """Sums over a window of `count` snapshots."""
-
-    count: int
-    # The newest price, and the highest.
-    last_price: int | None
-    top_price: int | None
-    price_sum: int
-    price_square_sum: int
-    # Each sum counts the snapshots that know the value.
-    volume5m: "KnownSum"
-    volume1h: "KnownSum"
-    liquidity_sum: int
-    liquidity_count: int
-
-
-def sum_window(snapshots: Sequence[Snapshot]) -> WindowSums:
-    """Sum up snapshots of one token, oldest first."""
-    prices = [one.known_price for one in snapshots]
-    liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
-    return WindowSums(
-        len(prices),
-        prices[-1] if prices else None,
-        max(prices, default=None),
-        sum(prices),
-        sum(price * price for price in prices),
-        _sum_known([one.volume5m for one in snapshots]),
-        _sum_known([one.volume1h for one in snapshots]),
-        sum(liquidities),
-        len(liquidities),
-    )
-
-
-def _sum_known(volumes: Sequence[int | None]) -> KnownSum:
-    known = [one for one in volumes if one is not None]
-    return KnownSum(sum(known), len(known))
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """One token as a strategy sees it: its usable snapshots, oldest first, and what observed
@@ -197,20 +150,14 @@ class View:
     token: Token
     window: tuple[Snapshot, ...]
     flows: tuple[Flow, ...] = ()
-    # By span.
-    summed: dict[int, WindowSums] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def last(self) -> Snapshot:
         return self.window[-1]
 
-    def sums(self, span: int) -> WindowSums:
-        """Return the sums of up to `span` snapshots before the last, computed once for all
-        strategies.
-        """
-        if span not in self.summed:
-            self.summed[span] = sum_window(self.window[-1 - span : -1])
-        return self.summed[span]
+    def list_before(self, count: int) -> tuple[Snapshot, ...]:
+        """Return up to `count` snapshots before the last."""
+        return self.window[-1 - count : -1]
 
 
 def parse_snapshot(

@@ -14,7 +14,7 @@ from tape import START, quote, token, trader
 import storage
 from accounts import traders
 from chain.reading.pools import PoolReading, State
-from paper import engine, store
+from paper import store
 from paper.account import (
     EXCLUDING,
     PIPELINE,
@@ -23,6 +23,7 @@ from paper.account import (
     Position,
     find_exclusion,
     public_id,
+    read_close,
 )
 from paper.engine import Market
 from paper.fills import (
@@ -363,7 +364,8 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     account.orders[5] = replace(sale, handle=made.handle)
     made.journal.orders = {5: account.orders[5], 6: order(6, state="expired")}
     made.journal.positions = {3: held, 4: gone}
-    made.closes.append(engine.summarize(gone, public_id(made.handle, "close", 4), True))
+    ident = public_id(made.handle, "close", 4)
+    made.closes.append(read_close(ident, gone, gone.marks, reviewed=True))
     pause = Pause("p", "poor_mint", "pause_mint", "B", START, START + 61, True, 8, 62, "8 of 8")
     made.pauses.append(pause)
     facts = {"what": "begun", "id": "p", "rule": pause.rule, "effect": pause.effect}
