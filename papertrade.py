@@ -21,7 +21,7 @@ from paper import brain, engine, measured, measured_store, store
 from paper.account import public_id
 from paper.engine import Market, drop_orders, name_twin
 from paper.fills import RECORDED_COSTS
-from paper.market import Token
+from paper.market import SKEW_MS, Token
 from paper.own import OwnFiles
 from paper.rules import DAY_MS
 from paper.tables import Period
@@ -127,12 +127,16 @@ class PaperJob:
             store.see_flows(now - DAY_MS, cursor + 1, now)
             newest = store.find_newest()
         # A market that was played but not stored is useless.
-        last, self.market = self.market, None
+        market, self.market = self.market, None
+        if market and market.newest_at > now + SKEW_MS:
+            # The clock was set back, and every new snapshot would count as out of date.
+            market = None
         for _ in range(MAX_PASSES):
             faults = Faults()
-            played = self._play_pass(last and last.copy_at(now), cursor, newest, now, faults)
+            played = self._play_pass(market, cursor, newest, now, faults)
             if not self._put_off(faults, now):
                 break
+            market = None
         else:
             raise RuntimeError("paper mode finds no traders that can be played together")
         sol_cents = played.market.sol_cents if played.market else None

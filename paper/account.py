@@ -60,7 +60,7 @@ class Position:
     marked_on: int
     # The highest mark.
     high: int
-    # Snapshots since the entry.
+    # Scout intervals since the entry.
     held: int = 0
     # Whether a part of it was sold.
     reduced: bool = False
@@ -111,12 +111,12 @@ class Position:
         return self.cash
 
     def marked(
-        self, snapshot: Snapshot, horizon_ms: int, worth: int | None = None, interval_ms: int = 0
+        self, snapshot: Snapshot, horizon_ms: int, interval_ms: int, worth: int | None = None
     ) -> "Position":
         """Return the position at a new mark. A mark too long after the last one is noted as stale.
 
         `worth`: what its pool would pay. `held` counts scout intervals, no matter how often prices
-        of held tokens are requested; without an interval it counts marks.
+        of held tokens are requested.
         """
         marks = (
             self.marks
@@ -129,11 +129,7 @@ class Position:
             marked_at=snapshot.at,
             marked_on=snapshot.id,
             high=max(self.high, snapshot.known_price),
-            held=(
-                (snapshot.at - self.opened_at + interval_ms // 2) // interval_ms
-                if interval_ms
-                else self.held + 1
-            ),
+            held=(snapshot.at - self.opened_at + interval_ms // 2) // interval_ms,
             worth=worth,
             pair=self.pair or snapshot.pair,
             marks=marks,
@@ -329,18 +325,6 @@ class Account:
             spent=order.lost,
             pair=snapshot.pair,
         )
-
-    def doubt(self, mint: str, mark: str = UNPROVEN) -> Position:
-        """Add a mark to an open position and return it."""
-        position = self.positions[mint]
-        marks = tuple(sorted({*position.marks, mark}))
-        self.positions[mint] = replace(position, marks=marks)
-        return self.positions[mint]
-
-    def revalue(self, mint: str, worth: int) -> Position:
-        """Value an open position at what its pool would pay, and return it."""
-        self.positions[mint] = replace(self.positions[mint], worth=worth)
-        return self.positions[mint]
 
     def settle(self, order: Order, state: str) -> Order:
         """Close an order with this final state and return it."""

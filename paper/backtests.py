@@ -8,7 +8,7 @@ look-ahead check).
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
 from chain.amounts import sol
@@ -211,17 +211,11 @@ def find_difference(
     `lengths`: the diary's number of lines at each end.
     """
     for player in ended:
-        had = list(whole[: lengths.get(player.until, len(whole))])
-        if had != player.lines:
-            width = max(len(had), len(player.lines))
-            pairs = zip(_fill(had, width), _fill(player.lines, width), strict=True)
-            first, second = next(pair for pair in pairs if pair[0] != pair[1])
-            return Difference(player.until, first, second)
+        had = whole[: lengths.get(player.until, len(whole))]
+        for first, second in zip_longest(had, player.lines):
+            if first != second:
+                return Difference(player.until, first, second)
     return None
-
-
-def _fill(lines: Sequence[DiaryLine], width: int) -> list[DiaryLine | None]:
-    return [*lines, *[None] * (width - len(lines))]
 
 
 # ---- walk-forward --------------------------------------------------------------------------------

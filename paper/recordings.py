@@ -1,7 +1,6 @@
 """Read what the scout has stored, for backtests: no provider is asked, no transaction is long."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import storage
 from paper import measured_store, store
@@ -22,26 +21,19 @@ FIRST_AFTER = "SELECT taken_at FROM snapshot WHERE id >= ? ORDER BY id LIMIT 1"
 PAGE_OF_SNAPSHOTS = f"{store.NAMED_SNAPSHOT} WHERE s.id >= ? ORDER BY s.id LIMIT {PAGE}"
 
 
-class Span(NamedTuple):
-    """A time of the recording, from `start` to before `end` (ms)."""
-
-    start: int
-    end: int
-
-
-def read_recording(span: Span, interval_ms: int, now: int) -> Recording:
-    """Return the recording of a time at the distance at which all of it is kept.
+def read_recording(span: range, interval_ms: int, now: int) -> Recording:
+    """Return the recording of a time (ms) at the distance at which all of it is kept.
 
     `interval_ms`: the scout's. Token data is today's, not that of the recording.
     """
     grain = find_grain(span.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)
     tokens = {token.mint: token for token in found.values()}
-    known = store.list_flows(span.start - DAY_MS, span.end)
+    known = store.list_flows(span.start - DAY_MS, span.stop)
     return Recording(
         grain,
         span.start,
-        span.end,
+        span.stop,
         tokens,
         known,
         _thin(_list_snapshots(span, tokens), grain),
@@ -56,12 +48,12 @@ def find_grain(start: int, interval_ms: int, now: int) -> int:
     return max(interval_ms, next(kept, HOUR_MS))
 
 
-def find_recorded() -> Span | None:
-    """Return the time from the first stored snapshot to after the last one; None if none."""
+def find_recorded() -> range | None:
+    """Return the time (ms) from the first stored snapshot to after the last one; None if none."""
     ((first, last),) = storage.read_rows(ENDS)
     if first is None:
         return None
-    return Span(_taken_at(first) or 0, (_taken_at(last) or 0) + 1)
+    return range(_taken_at(first) or 0, (_taken_at(last) or 0) + 1)
 
 
 def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
@@ -73,12 +65,12 @@ def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
             yield one
 
 
-def _list_snapshots(span: Span, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
+def _list_snapshots(span: range, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
     ident = _find_first_id(span.start)
     while True:
         page = select(store.NamedSnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
         for row in page:
-            if row.taken_at >= span.end:
+            if row.taken_at >= span.stop:
                 return
             if row.mint in tokens:
                 yield read_snapshot(row)

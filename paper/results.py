@@ -14,7 +14,6 @@ from decimal import Decimal
 from functools import lru_cache
 from itertools import accumulate, groupby
 from math import atan, exp, log, pi, sqrt
-from operator import sub, truediv
 from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
@@ -24,18 +23,11 @@ from paper.rules import DAY_MS
 # ---- rates ---------------------------------------------------------------------------------------
 COMPARED_DAYS = 30
 MIN_DAYS, MIN_CLUSTERS = 5, 10
-LEVEL = 95
+LEVEL = 0.95
 # Names of sample sizes, each for up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
 # Multiples of the costs that results are shown at.
 COST_FACTORS = (1, 2, 3)
-
-
-class Interval(NamedTuple):
-    """An interval of a ratio, including both bounds."""
-
-    low: float
-    high: float
 
 
 class Share(NamedTuple):
@@ -58,9 +50,10 @@ class Ratio(NamedTuple):
     error: float
     days: int
 
-    def interval(self, level: float = LEVEL / 100) -> Interval:
-        reach = find_student(1 - (1 - level) / 2, self.days - 1) * self.error
-        return Interval(self.value - reach, self.value + reach)
+    def interval(self) -> tuple[float, float]:
+        """Return both bounds."""
+        reach = find_student(1 - (1 - LEVEL) / 2, self.days - 1) * self.error
+        return self.value - reach, self.value + reach
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
@@ -210,11 +203,10 @@ def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
     """Return the largest fall of the sum of closes, in percent of its peak."""
     if not eligible or start <= 0:
         return None
-    moves = [close.net for close in sorted(eligible, key=lambda one: one.closed_at)]
-    totals = list(accumulate(moves, initial=start))
-    tops = list(accumulate(totals, max))
-    worst: float = max(map(truediv, map(sub, tops, totals), tops))
-    return round(100 * worst, 2)
+    ordered = sorted(eligible, key=lambda one: one.closed_at)
+    totals = accumulate((close.net for close in ordered), initial=start)
+    drawdown = find_drawdown([Mark(0, total, 0) for total in totals], start)
+    return drawdown and round(100 * drawdown.share, 2)
 
 
 def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def test_snapshots_of_a_day_are_played_as_far_apart_as_all_are_kept(db, settings
         stage.snapshot("MintB")
         stage.round += 1
     Snapshot.delete().where(Snapshot.id.in_([1, 2, 5, 40])).execute()
-    span = recordings.Span(START + 7 * MINUTE, START + 31 * MINUTE)
+    span = range(START + 7 * MINUTE, START + 31 * MINUTE)
     found = list(recordings.read_recording(span, MINUTE, START + 3 * hour).snapshots)
     assert [(one.mint[-1], (one.at - START) // MINUTE) for one in found] == [
         *(("A", 7), ("B", 7), ("A", 10), ("B", 10), ("A", 15), ("B", 15), ("A", 20), ("B", 20)),
@@ -575,7 +575,7 @@ def test_costs_that_were_known_before_the_recording_are_its_first():
 
 def test_flows_are_read_from_a_day_before_to_the_end(db, settings):
     Stage(settings).list_token()
-    span = recordings.Span(START, START + 9 * MINUTE)
+    span = range(START, START + 9 * MINUTE)
     moments = (START - DAY - 1, START - DAY, span.end - 1, span.end)
     for number, at in enumerate(moments):
         about = {"trade": f"t{number}", "mint": "MintA", "wallet": "w", "side": "buy"}
@@ -595,8 +595,8 @@ def test_snapshots_are_read_page_by_page_and_of_known_tokens_alone(db, settings,
     for mint in ("MintA", "MintB", "MintA", "MintA", "MintA", "MintA"):
         made.append(stage.snapshot(mint).id)
         stage.round += 1
-    span = recordings.Span(START + MINUTE, START + 5 * MINUTE)
+    span = range(START + MINUTE, START + 5 * MINUTE)
     found = recordings._list_snapshots(span, {"MintA": token()})
     assert [one.id for one in found] == made[2:5]
-    whole = recordings.Span(START, START + 60 * MINUTE)
+    whole = range(START, START + 60 * MINUTE)
     assert len(list(recordings._list_snapshots(whole, {"MintA": 1, "MintB": 1}))) == 6

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
-from tape import START, quote, token, trader
+from tape import MINUTE, START, quote, token, trader
 
 import storage
 from accounts import traders
@@ -243,19 +243,19 @@ def test_a_mark_that_comes_too_late_is_noted_once():
     """Up to the horizon it is in time; the highest mark stays, and held counts intervals."""
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, held=4)
     later = quote(2, price="0.001")
-    assert one.marked(later, 120_000).marks == ()
-    late = one.marked(later, 119_999, worth=9)
-    assert late.marks == ("stale_price",) == late.marked(quote(9), 1).marks
-    assert (late.price, late.high, late.worth, late.held) == (DEAR // 2, DEAR, 9, 5)
+    assert one.marked(later, 120_000, MINUTE).marks == ()
+    late = one.marked(later, 119_999, MINUTE, worth=9)
+    assert late.marks == ("stale_price",) == late.marked(quote(9), 1, MINUTE).marks
+    assert (late.price, late.high, late.worth) == (DEAR // 2, DEAR, 9)
     assert (late.marked_at, late.marked_on) == (later.at, later.id)
     # Two minutes are two intervals of one; one and a half round up, less round down.
-    assert one.marked(later, 1, interval_ms=60_000).held == 2
-    assert one.marked(later, 1, interval_ms=80_000).held == 2
-    assert one.marked(later, 1, interval_ms=80_001).held == 1
-    assert type(one.marked(later, 1, interval_ms=80_001).held) is int
-    higher = one.marked(quote(1, price="0.003", pair="P"), 1)
+    assert one.marked(later, 1, 60_000).held == 2
+    assert one.marked(later, 1, 80_000).held == 2
+    assert one.marked(later, 1, 80_001).held == 1
+    assert type(one.marked(later, 1, 80_001).held) is int
+    higher = one.marked(quote(1, price="0.003", pair="P"), 1, MINUTE)
     assert (higher.high, higher.pair) == (3 * SCALE // 1000, "P")
-    assert higher.marked(quote(2, pair="Q"), 1).pair == "P"
+    assert higher.marked(quote(2, pair="Q"), 1, MINUTE).pair == "P"
 
 
 def test_only_marks_that_matter_stay_with_a_position():
@@ -270,12 +270,6 @@ def test_a_review_excludes_first_then_the_pipeline_then_the_first_mark():
     assert find_exclusion(PIPELINE, EXCLUDING[::-1], "stop", reviewed=False) == EXCLUDING[0]
     assert find_exclusion(PIPELINE, ("venue_unproven",), "stop", reviewed=False) == "venue_unproven"
     assert find_exclusion(PIPELINE, ("fall_seen_twice",), "stop", reviewed=False) is None
-
-
-def test_an_account_is_doubted_and_revalued_position_by_position():
-    account = Account(5, [Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)])
-    assert account.doubt("A").marks == ("venue_unproven",) == account.doubt("A").marks
-    assert account.revalue("A", 37).worth == 37 and account.equity == 42
 
 
 def test_ids_follow_from_handle_noun_and_number():
