@@ -174,7 +174,6 @@ class PaperJob:
         return Pass(traders, market, rounds)
 
     def _begin(self, trader: Trader, now: int) -> None:
-        """Run a trader's heartbeat. Drops orders left open by the previous process."""
         trader.put_off = frozenset(
             key.mint for key in self._list_put_off(now) if key.trader == trader.id and key.mint
         )
@@ -227,9 +226,6 @@ class PaperJob:
         now: int,
         faults: Faults,
     ) -> int:
-        """Play snapshots since `first` with an id in `new`, in order of time. Return the number of
-        rounds.
-        """
         rounds = 0
         for at, group in groupby(
             store.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
@@ -285,7 +281,6 @@ class PaperJob:
         trouble.until = now + min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (trouble.tries - 1))
 
     def _list_notes(self, now: int) -> list[store.Columns]:
-        """Return diary rows for traders that are suspended as a whole, one each."""
         unnoted = {
             key.trader: trouble
             for key, trouble in self.troubles.items()
@@ -348,7 +343,6 @@ class PaperJob:
         model: language_model.Writer,
         now: int,
     ) -> dict[str, Any] | None:
-        """Return the row of a post about a diary line, or None if it isn't news."""
         facts = brain.find_news(entry.kind, orjson.loads(entry.facts))
         if facts is None:
             return None
@@ -425,6 +419,5 @@ def _open_review(trader: Any, period: int, now: int) -> None:
 
 
 def list_periods(trader: Any) -> list[Period]:
-    """List all account periods of a trader and its twins, in order."""
     periods = Period.select().where(Period.trader == trader)
     return list(periods.order_by(Period.number, Period.twin))

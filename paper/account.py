@@ -232,8 +232,6 @@ def public_id(handle: str, noun: str, number: int | str) -> str:
 
 
 class Applied(NamedTuple):
-    """An order and its position, if there is one, after a fill."""
-
     order: Order
     position: Position | None
 
@@ -278,7 +276,6 @@ class Account:
         return next((order for order in self.orders.values() if order.mint == mint), None)
 
     def place(self, **fields: Any) -> Order:
-        """Open an order with the next number."""
         order = Order(number=self.next_order, **fields)
         self.orders[order.number] = order
         self.next_order += 1
@@ -327,6 +324,5 @@ class Account:
         )
 
     def settle(self, order: Order, state: str) -> Order:
-        """Close an order with this final state and return it."""
         self.orders.pop(order.number, None)
         return replace(order, state=state)

@@ -56,14 +56,11 @@ class Recording:
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
-        """Return what live traders paid the network at a time (ms)."""
         known = bisect_right(self.costs, at, key=lambda one: one.at)
         return self.costs[known - 1].costs if known else RECORDED_COSTS
 
 
 class Point(NamedTuple):
-    """The equity of an account at a time, in lamports and ms."""
-
     at: int
     equity: int
 

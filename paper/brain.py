@@ -246,7 +246,6 @@ def _name(key: str, group: Sequence[Close]) -> str:
 def find_new_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return the lessons of a week's look, without patterns; see find_lessons."""
     if not is_first_within(closes, LOOK_MS):
         return []
     return [one for one in find_lessons(closes, now, control) if not one.is_pattern]

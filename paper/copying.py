@@ -83,8 +83,6 @@ class _Part:
 
 
 class Outcome(NamedTuple):
-    """What the follower received for a sale of the bot, or why that is unknown."""
-
     lamports: int | None
     reason: str | None
 
@@ -149,7 +147,6 @@ class Follower:
         return Outcome(received, None)
 
     def _cut(self, trade: CopiedTrade, reasons: Counter[str]) -> _Part:
-        """Take the follower's share of each slice out of its lots."""
         part = _Part()
         proceeds = share(trade.proceeds, [amount for _, amount, _ in trade.slices])
         for (origin, amount, cost), got in zip(trade.slices, proceeds, strict=True):

@@ -152,7 +152,6 @@ class Market:
         self.windows[snapshot.mint] = (*recent, snapshot)
 
     def note_sol(self, seen: Iterable[Snapshot]) -> None:
-        """Note the SOL price: the median of this moment's snapshots."""
         prices = sorted(one.sol_cents for one in seen if one.sol_cents)
         if prices:
             self.sol_cents = prices[len(prices) // 2]
@@ -163,7 +162,6 @@ class Market:
         self.silences = list(silences)
 
     def count_awake_ms(self, since: int, until: int) -> int:
-        """Return the time outside known silences."""
         silent = (min(one.end, until) - max(one.start, since) for one in self.silences)
         return until - since - sum(one for one in silent if one > 0)
 
@@ -211,7 +209,6 @@ class Market:
 
     # ---- what simulated trades did ---------------------------------------------------------------
     def recall(self, snapshot: Snapshot) -> Memory:
-        """Return a pool's memory; nothing from more than a day ago."""
         memory = self.memories.get(pool_key(snapshot), NEVER_TRADED)
         is_old = memory.last is not None and snapshot.at - memory.last.at > FORGOTTEN_MS
         return NEVER_TRADED if is_old else memory
@@ -220,7 +217,6 @@ class Market:
         self.memories[pool_key(snapshot)] = remember(self.recall(snapshot), fill, snapshot)
 
     def find_worth(self, position: Position, snapshot: Snapshot) -> int:
-        """Return the lamports that a pool would pay for a whole position."""
         terms = Terms(position.decimals, self.tokens[position.mint].transfer_fee_bps)
         return liquidate(position.raw, snapshot, terms, self.recall(snapshot))
 
@@ -266,7 +262,6 @@ def record_close(trader: Trader, position: Position) -> None:
 
 
 def add_pauses(trader: Trader, at: int) -> None:
-    """Start the pauses that the newest close triggers."""
     number = len(trader.journal.entries)
     found = rules.find_pauses(
         trader.closes,
@@ -329,7 +324,6 @@ def end_pause(trader: Trader, pause: Pause, now: int) -> None:
 
 
 def check_drawdown(trader: Trader, at: int) -> None:
-    """Return to Guarded Start if the equity is far below its peak."""
     equity = trader.account.equity
     trader.peak = max(trader.peak, equity)
     if rules.is_locked(equity, trader.peak, trader.phase):
@@ -342,7 +336,6 @@ def check_drawdown(trader: Trader, at: int) -> None:
 
 
 def change_phase(trader: Trader, name: str, at: int, why: str) -> None:
-    """Start a phase with a new peak."""
     trader.phase = rules.Phase(name, since=at, last_day=trader.phase.last_day)
     trader.peak = trader.account.equity
     trader.add_line("phase", at, what=name, why=why)
@@ -536,7 +529,6 @@ def describe_plan(trader: Trader, order: Order, done: Fill) -> dict[str, str]:
 
 
 def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:
-    """Return a fill's facts for the diary, as display text."""
     facts: dict[str, Any] = {
         "side": done.side,
         "symbol": order.symbol,
@@ -617,7 +609,6 @@ def update_position(trader: Trader, position: Position, moment: Round) -> None:
 
 
 def put_position(trader: Trader, position: Position) -> None:
-    """Replace an open position by a changed one."""
     trader.account.positions[position.mint] = position
     trader.journal.positions[position.number] = position
 
@@ -714,7 +705,6 @@ MAX_POOL_SHARE_BPS = 200
 
 
 def leave(trader: Trader, moment: Round) -> None:
-    """Place the sales that strategies want."""
     for position in trader.held:
         moment.faults.mint = position.mint
         snapshot, flaw = moment.seen.get(position.mint, UNSEEN)
@@ -744,7 +734,6 @@ def leave_position(
 
 
 def gives_way(order: Order, found: Exit) -> bool:
-    """Return whether the strategy's sale replaces an open order."""
     return order.side == "buy" or (found.reason in STOPS and order.reason not in STOPS)
 
 
@@ -877,7 +866,6 @@ def rank(trader: Trader, mint: str) -> bytes:
 def consider(
     trader: Trader, market: Market, view: View, found: Decision | Exception, at: int
 ) -> None:
-    """Place an order for a signal, or note in the diary why not."""
     mint = view.token.mint
     if isinstance(found, Exception):
         raise found
@@ -945,7 +933,6 @@ def name_twin(handle: str, number: int) -> str:
 
 
 def play_twins(trader: Trader, moment: Round) -> None:
-    """Play a round of a trader's twins, after the trader's own."""
     journal = trader.journal
     news, journal.followed = journal.fills[journal.followed :], len(journal.fills)
     # The same for all twins, and needed only if a ticket is due.
@@ -1001,7 +988,6 @@ def _draw(handle: str, number: int, about: str) -> bytes:
 
 
 def is_over(twin: Trader, ticket: Ticket, at: int) -> bool:
-    """Return whether a ticket has expired or its position is closed."""
     if ticket.mint is None or has_missed(twin, ticket):
         return at > ticket.expires_at
     return is_closed(twin, ticket)

@@ -112,12 +112,10 @@ NEVER_TRADED = Memory()
 
 
 def pool_key(snapshot: Snapshot) -> str:
-    """Return the pair, or the mint if the provider names no pair."""
     return snapshot.pair or snapshot.mint
 
 
 def is_exact(snapshot: Snapshot) -> bool:
-    """Return whether a formula fits the snapshot's pool."""
     return bool(snapshot.pool) or find_venue(snapshot.venue).kind != "uncalibrated"
 
 
@@ -229,7 +227,6 @@ def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
 
 
 def find_side_cents(snapshot: Snapshot) -> int | None:
-    """Return the value of a pool's SOL side in USD cents, or None if unknown."""
     if snapshot.liquidity is not None:
         return snapshot.liquidity // 2
     if find_venue(snapshot.venue).kind == "curve" and snapshot.sol_cents is not None:
@@ -448,7 +445,6 @@ def quote(
 def quote_pool(
     side: str, amount: int, snapshot: Snapshot, order: "Order | Terms", pool: State | None
 ) -> Amounts | None:
-    """Quote a pool with known reserves. `snapshot`: for its price and venue."""
     trade = _buy if side == "buy" else _sell
     fee_bps = find_venue(snapshot.venue).fee_bps(snapshot.market_cap)
     return trade(amount, snapshot, order, pool, fee_bps)
@@ -614,7 +610,6 @@ def _sell(
 
 
 def _keep(raw: int, bps: int) -> int:
-    """Return the amount left after the token's transfer fee."""
     return raw - _fee(raw, bps)
 
 

@@ -59,7 +59,6 @@ class Token:
     transfer_fee_bps: int = 0
 
     def age_ms(self, now: int) -> int:
-        """Time since its pair was created, else since it was discovered."""
         return now - (self.discovered_at if self.pair_created_at is None else self.pair_created_at)
 
     def has_check(self, status: str) -> bool:
@@ -234,7 +233,6 @@ def value_of(raw: int, price: int, decimals: int) -> int:
 
 
 def price_of(lamports: int, raw: int, decimals: int) -> int:
-    """Return the price at which `raw` units are worth this many lamports."""
     price: int = lamports * 10**decimals * SCALE // (raw * LAMPORTS)
     return price
 

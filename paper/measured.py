@@ -161,7 +161,6 @@ def find_place(count: int, percent: int) -> int:
 
 
 def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueError:
-    """Return the model's error at a venue, from this instance's own receipts."""
     errors = sorted(abs(one.bps) for one in found if one.bps is not None)
     drifts = sorted(abs(one.drift_bps) for one in found if one.drift_bps is not None)
     median, p90 = (find_quantile(errors, percent) if errors else None for percent in (50, 90))

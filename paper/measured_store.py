@@ -95,7 +95,6 @@ def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
 
 
 def list_errors(now: int) -> list[VenueError]:
-    """Return the model's error by venue, from the receipts that count at `now` (ms)."""
     found: defaultdict[str, list[Measured]] = defaultdict(list)
     since: dict[str, int] = {}
     for venue, at, *bps in storage.read_rows(ERRORS, (now - KEPT_MS, MODEL)):
@@ -148,8 +147,5 @@ def _measure_costs(now: int) -> NetworkCosts | None:
 
 
 def _find_quantile(nth: str, begin: int, count: int, percent: int) -> int | None:
-    """Return this quantile of `count` payments since a Unix second, in lamports; None if there are
-    fewer now.
-    """
     found = select_value(nth, (begin, measured.find_place(count, percent)))
     return None if found is None else int(found)

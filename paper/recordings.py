@@ -49,7 +49,6 @@ def find_grain(start: int, interval_ms: int, now: int) -> int:
 
 
 def find_recorded() -> range | None:
-    """Return the time (ms) from the first stored snapshot to after the last one; None if none."""
     ((first, last),) = storage.read_rows(ENDS)
     if first is None:
         return None
@@ -57,7 +56,6 @@ def find_recorded() -> range | None:
 
 
 def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
-    """Yield the first snapshot of each token in each `grain` (ms), so that all are as far apart."""
     newest: dict[str, int] = {}
     for one in snapshots:
         if newest.get(one.mint) != one.at // grain:
@@ -80,7 +78,6 @@ def _list_snapshots(span: range, tokens: Mapping[str, Token]) -> Iterator[Snapsh
 
 
 def _find_first_id(at: int) -> int:
-    """Return the id of the first snapshot taken at `at` or later. Ids rise with time."""
     ((first, last),) = storage.read_rows(ENDS)
     low, high = first or 1, (last or 0) + 1
     while low < high:

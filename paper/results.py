@@ -51,7 +51,6 @@ class Ratio(NamedTuple):
     days: int
 
     def interval(self) -> tuple[float, float]:
-        """Return both bounds."""
         reach = find_student(1 - (1 - LEVEL) / 2, self.days - 1) * self.error
         return self.value - reach, self.value + reach
 
@@ -69,7 +68,6 @@ def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 def describe_rates(eligible: Sequence[Close]) -> dict[str, Any]:
-    """Return win rate and mean return of closes that count, each with its interval."""
     groups = cluster(eligible)
     wins = sum(close.net > 0 for close in eligible)
     days = count_days(groups)
@@ -87,13 +85,11 @@ def describe_rates(eligible: Sequence[Close]) -> dict[str, Any]:
 
 
 def find_win_interval(groups: Sequence[Sequence[Close]]) -> list[float] | None:
-    """The interval of the win rate over clusters, 0 to 1; None for too few."""
     ratio = find_ratio(groups, find_win, pseudo=True)
     return ratio and [round(min(1.0, max(0.0, bound)), 4) for bound in ratio.interval()]
 
 
 def explain_missing(clusters: int, days: int) -> str | None:
-    """Return why closes have no interval, or None."""
     if days < MIN_DAYS:
         return f"{days} of the {MIN_DAYS} days an interval needs"
     if clusters < MIN_CLUSTERS:
@@ -230,12 +226,10 @@ def count_excluded(closes: Sequence[Close]) -> dict[str, int]:
 
 
 def list_returns(closes: Sequence[Close]) -> list[Decimal]:
-    """Return each close's return in percent."""
     return [Decimal(close.net) * 100 / close.spent for close in closes if close.spent]
 
 
 def find_mean(returns: Sequence[Decimal]) -> float | None:
-    """Return the mean of percentages with two decimals, or None."""
     return _round(sum(returns, Decimal(0)) / len(returns), 2) if returns else None
 
 
@@ -312,7 +306,6 @@ def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int)
 
 
 def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return best and worst close, turnover and the share of costs."""
     nets = [close.net for close in closes]
     gains, losses = sum(n for n in nets if n > 0), -sum(n for n in nets if n < 0)
     spent = sum(close.spent for close in closes)
@@ -336,7 +329,6 @@ class Drawdown(NamedTuple):
 
 
 def find_drawdown(marks: Sequence[Mark], start: int) -> Drawdown | None:
-    """Return an account's largest fall; None without marks."""
     if not marks:
         return None
     peak, peak_at = start, marks[0].at
@@ -359,13 +351,11 @@ def find_growth(marks: Sequence[Mark], start: int, days: int) -> float | None:
 
 
 def find_market_change(marks: Sequence[Mark]) -> float | None:
-    """Return the change of the SOL price in dollars over the marks, in percent; None if unknown."""
     known = [mark.sol_cents for mark in marks if mark.sol_cents]
     return round(100 * (known[-1] - known[0]) / known[0], 2) if known else None
 
 
 def describe_runs(closes: Sequence[Close]) -> dict[str, Any]:
-    """Return the longest runs of wins and losses, and median holding times."""
     ordered = sorted(closes, key=lambda one: one.closed_at)
     runs = {True: 0, False: 0}
     for won, group in groupby(ordered, lambda one: one.net > 0):
@@ -408,7 +398,6 @@ def list_daily_returns(marks: Sequence[Mark], start: int) -> list[float]:
 
 
 def find_sharpe(returns: Sequence[float]) -> float | None:
-    """Return mean over deviation of daily returns; None for too few or constant ones."""
     spread = stdev(returns) if len(returns) >= MIN_RATIO_DAYS else 0.0
     return round(fmean(returns) / spread, 2) if spread else None
 

@@ -233,7 +233,6 @@ def positions_for(base: int, phase: Phase) -> int:
 
 
 def cooldown_for(base_ms: int, pauses: Iterable[Pause], mint: str, at: int) -> int:
-    """Return the time (ms) before a token may be bought again."""
     return base_ms * COOLDOWN_FACTOR if in_force(pauses, "long_cooldown", mint, at) else base_ms
 
 
@@ -248,5 +247,4 @@ def is_locked(equity: int, peak: int, phase: Phase) -> bool:
 
 
 def list_covered(pause: Pause, closes: Sequence[Close]) -> list[Close]:
-    """List the closes of positions opened during a pause, applied or not."""
     return [close for close in closes if pause.covers(close.mint, close.opened_at)]

@@ -504,7 +504,6 @@ def find_sold_bps(row: TradedRow) -> int:
 
 
 def list_flows(since: int, until: int = END_OF_TIME) -> dict[str, tuple[Flow, ...]]:
-    """Read the flows seen in this time (ms), by mint, oldest first."""
     flows = defaultdict(list)
     for mint, *seen in storage.read_rows(SEEN, (since, until)):
         flows[mint].append(Flow(*seen))
@@ -524,7 +523,6 @@ AccountKey = tuple[int, int]
 
 
 def find_cursor() -> int:
-    """Return the id of the last snapshot that was played, or 0."""
     return select_value(CURSOR) or 0
 
 
@@ -537,7 +535,6 @@ def has_traders() -> bool:
 
 
 def find_first_new(after_id: int, since: int) -> int | None:
-    """Return the time of the first snapshot after an id, `since` at the earliest, or None."""
     found: int | None = select_value(NEW_SNAPSHOTS, (after_id, since))
     return found
 
@@ -569,7 +566,6 @@ def _read_pool(stored: str | None) -> PoolReading | None:
 
 
 def find_oldest_mark(traders: Iterable[Trader], until: int) -> int:
-    """Return the oldest mark among open positions, at most `until` (ms)."""
     held = (position for one in traders for position in one.account.positions.values())
     return min([until, *(position.marked_at for position in held)])
 
@@ -587,7 +583,6 @@ def find_silences(since: int, until: int) -> list[Silence]:
 
 
 def load_memories(market: Market, now: int) -> None:
-    """Load what each pool remembers of simulated trades into a market."""
     since = now - FORGOTTEN_MS - DAY_MS
     known = select(NamedSnapshotRow, LAST_SNAPSHOTS, (since,))
     snapshots = {row.id: read_snapshot(row) for row in known}
@@ -621,7 +616,6 @@ def _read_checks(checks: str | None) -> tuple[Check, ...]:
 
 
 def list_trader_rows() -> dict[int, TraderRow]:
-    """Read active traders, without twins, by id."""
     return {row.id: row for row in select(TraderRow, TRADERS) if not row.twin}
 
 
@@ -672,7 +666,6 @@ def load_traders(
 
 
 def _group(model: Any, condition: Any) -> Mapping[int, Sequence[Columns]]:
-    """Read rows of a table, oldest first, by account period."""
     found: dict[int, list[Columns]] = defaultdict(list)
     for row in list_columns(model, condition):
         found[row["period"]].append(row)
@@ -713,7 +706,6 @@ def _remember(
     rows: Iterable[Any],
     remember: Callable[[Trader, Any], None],
 ) -> None:
-    """Give each row to the trader or twin that it belongs to."""
     for row in rows:
         trader = loaded.get((row.trader, row.twin))
         if trader is not None:
@@ -751,7 +743,6 @@ def _remember_pause(trader: Trader, at: int, mint: str | None, facts: Mapping[st
 
 
 def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
-    """Return the pause that a diary line describes. `at`: the line's time (ms)."""
     return Pause(
         facts["id"],
         facts["rule"],
@@ -767,7 +758,6 @@ def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
 
 
 def list_columns(model: Any, condition: Any) -> list[Columns]:
-    """Read rows of a table as {column: value}, oldest first."""
     return list(model.select().where(condition).order_by(model.id).dicts())
 
 
@@ -879,7 +869,6 @@ def show_phase(phase: Phase) -> str:
 
 
 def _check_version(ident: int, version: int, phase: str) -> None:
-    """Store the phase if the version is unchanged, else raise Outdated."""
     if (
         not StoredTrader.update(version=version + 1, phase=phase)
         .where(StoredTrader.id == ident, StoredTrader.version == version)
@@ -889,7 +878,6 @@ def _check_version(ident: int, version: int, phase: str) -> None:
 
 
 def _name_orders(period: int, made: Sequence[Columns]) -> list[Columns]:
-    """Replace the number of each fill's order by its row id."""
     ids: dict[int, int] = {}
     for part in storage.in_parts({one["order"] for one in made}):
         orders = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(
@@ -960,7 +948,6 @@ def list_unposted(limit: int) -> list[UnpostedRow]:
 
 
 def read_post_history(trader: int, limit: int) -> PostHistory:
-    """Count a trader's posts and read the last `limit` visible ones."""
     posts = PaperPost.select(PaperPost.body).where(PaperPost.trader == trader)
     said = posts.where(PaperPost.hidden_at.is_null()).order_by(PaperPost.id.desc())
     latest = [post.body for post in said.limit(limit)]
@@ -968,7 +955,6 @@ def read_post_history(trader: int, limit: int) -> PostHistory:
 
 
 def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
-    """Store posts and the position in the diaries."""
     with storage.writing():
         _insert(PaperPost, posts)
         EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()
@@ -988,7 +974,6 @@ AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_i
 
 
 def list_marks(traders: Iterable[Trader], now: int, sol_cents: int | None) -> list[Columns]:
-    """Return rows with the equity of traders at `now` (ms), without twins."""
     return [
         {
             "period": one.row.period,

@@ -351,7 +351,6 @@ class Copy(Strategy):
     family: ClassVar[str] = "copy"
 
     def list_flows(self, flows: Sequence[Flow], side: str, since: int, until: int) -> list[Flow]:
-        """List the bot's purchases or sales between two times (ms), both included."""
         return [
             one
             for one in flows
@@ -359,7 +358,6 @@ class Copy(Strategy):
         ]
 
     def is_fresh(self, flows: Sequence[Flow], at: int) -> bool:
-        """Return whether the bot bought recently and hasn't sold since."""
         bought = self.list_flows(flows, "buy", at - self.fresh_seconds * 1000, at)
         return bool(bought) and not self.list_flows(flows, "sell", bought[-1].at, at)
 
@@ -440,7 +438,6 @@ def show_settings(strategy: Strategy) -> dict[str, int | str]:
 
 
 def public_name(name: str) -> str:
-    """Return a setting's name in camel case."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

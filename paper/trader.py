@@ -148,7 +148,6 @@ class Trader:
 
     @property
     def held(self) -> list[Position]:
-        """Open positions, without tokens that are put off."""
         return [
             position
             for position in self.account.positions.values()
@@ -187,7 +186,6 @@ class Trader:
 
 
 def topic_of(key: str) -> str:
-    """Return the key of a review reason without its subject."""
     return key.rpartition(":")[0]
 
 
