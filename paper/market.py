@@ -4,12 +4,13 @@ Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, 
 write at most 18 decimals); `reserve` is the SOL side of the pool in lamports; USD are cents.
 """
 
+import json
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from chain.amounts import exact
-from chain.reading.pools import PoolReading
+from chain.reading.pools import PoolReading, unpack_pool
 
 PRICE_DECIMALS = 24
 # Of prices.
@@ -159,46 +160,51 @@ class View:
         return self.window[-1 - count : -1]
 
 
-def parse_snapshot(
-    ident: int,
-    mint: str,
-    at: int,
-    price_sol: str | None,
-    pool_sol: str | None,
-    liquidity_usd: str | None,
-    volume_usd: str | None,
-    volume5m_usd: str | None = None,
-    volume1h_usd: str | None = None,
-    venue: str | None = None,
-    pair: str | None = None,
-    market_cap_usd: str | None = None,
-    price_usd: str | None = None,
-    fell_from_sol: str | None = None,
-    second_price_sol: str | None = None,
-    pool: PoolReading | None = None,
-) -> Snapshot:
-    """Parse a stored snapshot's decimal texts (or None). `pool_sol` is the SOL side of the pool;
-    `fell_from_sol` and `second_price_sol` describe a fall that a second provider was asked about.
-    """
-    sol_cents = _divide(_scaled(price_usd, 100 * SCALE, MAX_CENTS * SCALE), price_sol)
-    cap = _scaled(market_cap_usd, 100, MAX_CENTS)
+class SnapshotRow(NamedTuple):
+    """A stored snapshot. `taken_at` in ms; prices and sums are decimal texts, as stored."""
+
+    id: int
+    mint: str
+    taken_at: int
+    price_sol: str | None
+    # The SOL side of the pool.
+    pool_sol: str | None
+    liquidity_usd: str | None
+    volume24h_usd: str | None
+    volume5m_usd: str | None = None
+    volume1h_usd: str | None = None
+    venue: str | None = None
+    pair: str | None = None
+    market_cap_usd: str | None = None
+    price_usd: str | None = None
+    # JSON of market.rules.FallCheck.
+    fall_check: str | None = None
+    # JSON of chain.reading.pools.PoolReading.
+    reserves: str | None = None
+
+
+def parse_snapshot(row: SnapshotRow) -> Snapshot:
+    sol_cents = _divide(_scaled(row.price_usd, 100 * SCALE, MAX_CENTS * SCALE), row.price_sol)
+    cap = _scaled(row.market_cap_usd, 100, MAX_CENTS)
+    fall = json.loads(row.fall_check) if row.fall_check else {}
+    pool = unpack_pool(json.loads(row.reserves)) if row.reserves else None
     return Snapshot(
-        ident,
-        mint,
-        at,
-        None if price_sol is None else _scaled(price_sol, SCALE, ALL_SOL * SCALE) or 0,
-        _scaled(pool_sol, LAMPORTS, ALL_SOL),
-        _scaled(liquidity_usd, 100, MAX_CENTS),
-        _scaled(volume_usd, 100, MAX_CENTS),
-        _scaled(volume5m_usd, 100, MAX_CENTS),
-        _scaled(volume1h_usd, 100, MAX_CENTS),
-        venue,
-        pair,
+        row.id,
+        row.mint,
+        row.taken_at,
+        None if row.price_sol is None else _scaled(row.price_sol, SCALE, ALL_SOL * SCALE) or 0,
+        _scaled(row.pool_sol, LAMPORTS, ALL_SOL),
+        _scaled(row.liquidity_usd, 100, MAX_CENTS),
+        _scaled(row.volume24h_usd, 100, MAX_CENTS),
+        _scaled(row.volume5m_usd, 100, MAX_CENTS),
+        _scaled(row.volume1h_usd, 100, MAX_CENTS),
+        row.venue,
+        row.pair,
         cap * LAMPORTS // sol_cents if cap is not None and sol_cents else None,
         sol_cents,
-        _scaled(fell_from_sol, SCALE, ALL_SOL * SCALE),
-        _scaled(second_price_sol, SCALE, ALL_SOL * SCALE),
-        pool,
+        _scaled(fall.get("before"), SCALE, ALL_SOL * SCALE),
+        _scaled(fall.get("price_sol"), SCALE, ALL_SOL * SCALE),
+        pool if isinstance(pool, PoolReading) else None,
     )
 
 

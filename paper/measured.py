@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chain.reading.pools import PoolReading
-from paper.fills import NEVER_TRADED, NetworkCosts, Terms, find_venue, quote, quote_pool
+from paper.fills import NEVER_TRADED, ONE, NetworkCosts, Terms, find_venue, quote, quote_pool
 from paper.market import Snapshot, price_of
 
 # The provider's id of a venue, by its name in our table of programs.
@@ -29,7 +29,6 @@ MAX_AGE_MS = 90_000
 WORST_BPS = 1_000_000
 # Minimum number of swaps for computing network costs.
 MIN_PAID = 30
-ONE = 10_000
 
 
 class RealSwap(NamedTuple):

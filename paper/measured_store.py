@@ -8,9 +8,10 @@ from chain.reading.pools import unpack_pool
 from chain.stored.attachments import UNREADABLE
 from paper import measured
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
+from paper.market import SnapshotRow, parse_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
 from paper.rules import DAY_MS, HOUR_MS
-from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, NamedSnapshotRow, StoredTrade, read_snapshot
+from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, StoredTrade
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select, select_value
 
@@ -60,8 +61,8 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
     if swap is None:
         return None
     span = swap.mint, swap.at, swap.at - measured.MAX_AGE_MS
-    before = select(NamedSnapshotRow, SNAPSHOT_BEFORE, span)
-    snapshot = read_snapshot(before[0]) if before else None
+    before = select(SnapshotRow, SNAPSHOT_BEFORE, span)
+    snapshot = parse_snapshot(before[0]) if before else None
     found = measured.measure(swap, pool, snapshot)
     if found == (None, None):
         return None

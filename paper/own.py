@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 
 from market.providers import parse_text
 from paper.account import Position
+from paper.fills import ONE
 from paper.market import Flow, Snapshot, View
 from paper.strategies import (
-    ONE,
     BadSetting,
     Enter,
     Exit,

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 import storage
 from paper import measured_store, store
 from paper.backtests import Recording
-from paper.market import Snapshot, Token
+from paper.market import Snapshot, SnapshotRow, Token, parse_snapshot
 from paper.rules import DAY_MS, HOUR_MS
-from paper.store import find_tokens, read_snapshot
+from paper.store import find_tokens
 from paper.trader import Faults
 from storage.rows import select
 
@@ -66,12 +66,12 @@ def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
 def _list_snapshots(span: range, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
     ident = _find_first_id(span.start)
     while True:
-        page = select(store.NamedSnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
+        page = select(SnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
         for row in page:
             if row.taken_at >= span.stop:
                 return
             if row.mint in tokens:
-                yield read_snapshot(row)
+                yield parse_snapshot(row)
         if len(page) < PAGE:
             return
         ident = page[-1].id + 1

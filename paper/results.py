@@ -177,22 +177,17 @@ def student_tail(t: float, freedom: int) -> float:
     return (1 - inside) / 2
 
 
-class Difference(NamedTuple):
-    """The difference of two ratios, and the chance of a larger one by luck, in either direction."""
+def find_chance(one: Ratio, other: Ratio) -> float:
+    """Return the chance that two ratios differ at least this much by luck, in either direction.
 
-    value: float
-    chance: float
-
-
-def compare_ratios(one: Ratio, other: Ratio) -> Difference:
-    """Test whether two ratios differ, by Welch's t with the error of both. The degrees of freedom
-    are the fewer days less one, since both sides share the market of a day.
+    Welch's t with the error of both. The degrees of freedom are the fewer days less one, since both
+    sides share the market of a day.
     """
-    value, error = one.value - other.value, sqrt(one.error**2 + other.error**2)
+    error = sqrt(one.error**2 + other.error**2)
     if not error:
-        return Difference(value, 1.0)
+        return 1.0
     freedom = min(one.days, other.days) - 1
-    return Difference(value, 2 * student_tail(abs(value) / error, freedom))
+    return 2 * student_tail(abs(one.value - other.value) / error, freedom)
 
 
 def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 
 from chain.amounts import sol
 from paper.account import Close, cluster
+from paper.fills import ONE
 
-# Basis points in a whole.
-ONE = 10_000
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-
 CLOSES_NEEDED, DAYS_NEEDED = 20, 14
 # Of the base size.
 GUARDED_SIZE_BPS = 2_500

@@ -16,7 +16,7 @@ import orjson
 import storage
 from chain.amounts import exact, sol
 from chain.reading.entries import Entry
-from chain.reading.pools import PoolReading, unpack_pool
+from chain.reading.pools import unpack_pool
 from chain.stored.attachments import UNREADABLE
 from chain.stored.trades import LISTED_TRADE
 from chain.symbols import show_symbol
@@ -38,7 +38,16 @@ from paper.fills import (
     fill,
     write_off,
 )
-from paper.market import PRICE_DECIMALS, Check, Flow, Snapshot, Token, parse_snapshot, price_of
+from paper.market import (
+    PRICE_DECIMALS,
+    Check,
+    Flow,
+    Snapshot,
+    SnapshotRow,
+    Token,
+    parse_snapshot,
+    price_of,
+)
 from paper.measured import VENUE_IDS
 from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, Pause, Phase
 from paper.strategies import COPY, Strategy, parse_settings
@@ -82,28 +91,6 @@ Kind = TypeVar("Kind")
 AWAKE_HOURS = """
 SELECT DISTINCT taken_at / 3600000 AS hour FROM snapshot WHERE taken_at >= ? AND taken_at < ?
 ORDER BY hour"""
-
-
-class NamedSnapshotRow(NamedTuple):
-    """A stored snapshot. `taken_at` in ms; prices and sums are decimal texts, as stored."""
-
-    id: int
-    mint: str
-    taken_at: int
-    price_sol: str | None
-    pool_sol: str | None
-    liquidity_usd: str | None
-    volume24h_usd: str | None
-    volume5m_usd: str | None
-    volume1h_usd: str | None
-    venue: str | None
-    pair: str | None
-    market_cap_usd: str | None
-    price_usd: str | None
-    # JSON of market.rules.FallCheck.
-    fall_check: str | None
-    # JSON of chain.reading.pools.PoolReading.
-    reserves: str | None
 
 
 NAMED_SNAPSHOT = """
@@ -546,23 +533,12 @@ def list_snapshots(
     arrival. Unreadable ones are left out.
     """
     found, mints = [], {one.mint for one in tokens.values()}
-    for row in sorted(select(NamedSnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
+    for row in sorted(select(SnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
         if row.mint in mints:
             with faults.isolate():
                 faults.mint = row.mint
-                found.append(read_snapshot(row))
+                found.append(parse_snapshot(row))
     return found
-
-
-def read_snapshot(row: NamedSnapshotRow) -> Snapshot:
-    check = orjson.loads(row.fall_check) if row.fall_check else {}
-    fall = check.get("before"), check.get("price_sol")
-    return parse_snapshot(*row[:-2], *fall, _read_pool(row.reserves))
-
-
-def _read_pool(stored: str | None) -> PoolReading | None:
-    pool = unpack_pool(orjson.loads(stored)) if stored else None
-    return pool if isinstance(pool, PoolReading) else None
 
 
 def find_oldest_mark(traders: Iterable[Trader], until: int) -> int:
@@ -584,8 +560,8 @@ def find_silences(since: int, until: int) -> list[Silence]:
 
 def load_memories(market: Market, now: int) -> None:
     since = now - FORGOTTEN_MS - DAY_MS
-    known = select(NamedSnapshotRow, LAST_SNAPSHOTS, (since,))
-    snapshots = {row.id: read_snapshot(row) for row in known}
+    known = select(SnapshotRow, LAST_SNAPSHOTS, (since,))
+    snapshots = {row.id: parse_snapshot(row) for row in known}
     handles = {row.id: row.handle for row in select(TraderRow, TRADERS)}
     for trader, twin, _, _, done in list_fills(REMEMBERED_FILLS, since):
         snapshot = snapshots.get(done.snapshot)
@@ -1003,8 +979,8 @@ MONEY = (
 
 def find_differences(period: Any, handle: str) -> list[str]:
     """Refill an account period's stored decisions and return the differences as sentences."""
-    known = select(NamedSnapshotRow, NAMED_SNAPSHOTS, (period.id,))
-    snapshots = {row.id: read_snapshot(row) for row in known}
+    known = select(SnapshotRow, NAMED_SNAPSHOTS, (period.id,))
+    snapshots = {row.id: parse_snapshot(row) for row in known}
     orders = {
         row["number"]: replace(read(Order, row, handle=handle), done=0, attempts=0, lost=0)
         for row in list_columns(PaperOrder, PaperOrder.period == period)

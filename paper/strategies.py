@@ -13,10 +13,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from chain.amounts import exact
 from paper.account import Position
+from paper.fills import ONE
 from paper.market import Check, Flow, Snapshot, Token, View
 
-# Basis points in a whole.
-ONE = 10_000
 # Exits that accept any price: a stop with a limit could fail in a fall.
 STOPS = ("stop", "trailing_stop")
 # Its authority could freeze purchased tokens.

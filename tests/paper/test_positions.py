@@ -37,7 +37,7 @@ from paper.fills import (
     Order,
     remember,
 )
-from paper.market import ALL_SOL, SCALE, Snapshot
+from paper.market import ALL_SOL, SCALE, Snapshot, SnapshotRow, parse_snapshot
 from paper.rules import Pause, Phase
 from paper.store import CloseRow, RememberedRow, ReviewRow
 from paper.strategies import Refusal
@@ -158,8 +158,8 @@ def test_a_snapshot_is_read_from_each_of_its_columns():
     texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
     pool = PoolReading("V", "P", 25, "input", False, State(9, 8, 7, 6), State(5, 4, 3, 2))
     seen = '["V", "P", 25, "input", 0, 9, 8, 7, 6, 5, 4, 3, 2]'
-    row = store.NamedSnapshotRow(7, "A", START, *texts, fall, seen)
-    assert store.read_snapshot(row) == Snapshot(
+    row = SnapshotRow(7, "A", START, *texts, fall, seen)
+    assert parse_snapshot(row) == Snapshot(
         *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
         *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000, pool),
     )
