@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from paper.fills import (
     MAX_ATTEMPTS,
@@ -231,11 +231,6 @@ def public_id(handle: str, noun: str, number: int | str) -> str:
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
 
-class Applied(NamedTuple):
-    order: Order
-    position: Position | None
-
-
 class Account:
     """The money of one account period, independent of the market."""
 
@@ -281,8 +276,12 @@ class Account:
         self.next_order += 1
         return order
 
-    def apply(self, order: Order, fill: Fill, snapshot: Snapshot | None) -> Applied:
-        """Book a fill or a failed attempt. The first fill of a position needs its snapshot."""
+    def apply(
+        self, order: Order, fill: Fill, snapshot: Snapshot | None
+    ) -> tuple[Order, Position | None]:
+        """Book a fill or a failed attempt. Return the order and its position, if there is one. The
+        first fill of a position needs its snapshot.
+        """
         position = self.positions.get(fill.mint)
         # Lost, unless a later attempt opens a position and takes it over.
         idle = fill.fees if position is None and fill.failed else 0
@@ -293,7 +292,7 @@ class Account:
         self.cash += fill.cash
         self.lost_fees += idle
         if idle:
-            return Applied(order, None)
+            return order, None
         if position is None:
             assert snapshot is not None
             position = self._open(order, fill, snapshot)
@@ -301,7 +300,7 @@ class Account:
         self.positions[fill.mint] = position
         if position.closed_at is not None:
             del self.positions[fill.mint]
-        return Applied(order, position)
+        return order, position
 
     def _open(self, order: Order, fill: Fill, snapshot: Snapshot) -> Position:
         self.lost_fees -= order.lost

@@ -507,7 +507,7 @@ def book_fill(
         worth = market.find_worth(position, snapshot)
         position = replace(trader.account.positions[position.mint], worth=worth)
         put_position(trader, position)
-    trader.journal.fills.append(JournalFill(done, position.number if position else None))
+    trader.journal.fills.append((done, position.number if position else None))
     trader.journal.orders[order.number] = order
     if position is not None:
         trader.journal.positions[position.number] = position
@@ -811,7 +811,7 @@ def enter(traders: Sequence[Trader], moment: Round) -> None:
                 by_strategy[trader.strategy] = find_signals(views, trader.strategy, moment.now)
             for view, found in sorted(
                 by_strategy[trader.strategy],
-                key=lambda signal: rank(trader, signal.view.token.mint),
+                key=lambda signal: rank(trader, signal[0].token.mint),
             ):
                 faults.mint = view.token.mint
                 if faults.mint not in trader.put_off:
@@ -835,11 +835,8 @@ def refuse_uncached(
             refuse(trader, Token(mint, mint[:6]), missing, at)
 
 
-class Signal(NamedTuple):
-    """What a strategy decides about a token, or the exception it raised."""
-
-    view: View
-    found: Decision | Exception
+# What a strategy decides about a token, or the exception it raised.
+Signal = tuple[View, Decision | Exception]
 
 
 def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
@@ -851,10 +848,10 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
         try:
             found = decide(view, None, strategy, now)
         except Exception as error:
-            signals.append(Signal(view, error))
+            signals.append((view, error))
             continue
         if found:
-            signals.append(Signal(view, found))
+            signals.append((view, found))
     return signals
 
 

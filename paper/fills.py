@@ -197,15 +197,9 @@ def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
     return left if flow > 0 else -left
 
 
-class Turnover(NamedTuple):
-    """A pool's side in SOL and the volume that passed, both in USD cents."""
-
-    pool: int
-    volume: int
-
-
-def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
-    """Return the volume that passed through a pool between two snapshots, or None if unknown.
+def turnover(last: Snapshot, snapshot: Snapshot) -> tuple[int, int] | None:
+    """Return a pool's side in SOL and the volume that passed through it between two snapshots, both
+    in USD cents; None if unknown.
 
     Uses the shortest of the provider's windows that covers the time: five minutes, an hour or a
     day.
@@ -223,7 +217,7 @@ def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
     if not known:
         return None
     volume, length = next((one for one in known if passed <= one[1]), known[-1])
-    return Turnover(side, volume * passed // length)
+    return side, volume * passed // length
 
 
 def find_side_cents(snapshot: Snapshot) -> int | None:

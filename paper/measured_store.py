@@ -11,7 +11,7 @@ from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.market import SnapshotRow, parse_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
 from paper.rules import DAY_MS, HOUR_MS
-from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, StoredTrade
+from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, StoredTrade, show
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select, select_value
 
@@ -66,20 +66,8 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
     found = measured.measure(swap, pool, snapshot)
     if found == (None, None):
         return None
-    return {
-        "uid": swap.uid,
-        "at": swap.at,
-        "venue": swap.venue,
-        "side": swap.side,
-        "mint": swap.mint,
-        "lamports": swap.lamports,
-        "raw": str(swap.raw),
-        "bps": found.bps,
-        "drift_bps": found.drift_bps,
-        "snapshot": snapshot and snapshot.id,
-        "age_ms": snapshot and swap.at - snapshot.at,
-        "model": MODEL,
-    }
+    about = {"snapshot": snapshot and snapshot.id, "age_ms": snapshot and swap.at - snapshot.at}
+    return show(swap, RealFill, **found._asdict(), **about, model=MODEL)
 
 
 def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:

@@ -411,17 +411,13 @@ def see_flows(since: int, first_snapshot: int, now: int) -> None:
     """
     rows = select(TradedRow, UNSEEN, (since // 1000,))
     fresh = [
-        {
-            "trade": row.trade,
-            "mint": row.mint,
-            "owner": row.owner,
-            "wallet": row.wallet,
-            "bot": row.bot,
-            "side": row.side,
-            "share_bps": find_sold_bps(row),
-            "at": row.block_time * 1000,
-            "first_snapshot": first_snapshot,
-        }
+        show(
+            row,
+            SeenFlow,
+            share_bps=find_sold_bps(row),
+            at=row.block_time * 1000,
+            first_snapshot=first_snapshot,
+        )
         for row in rows
     ]
     if not fresh:
@@ -748,14 +744,6 @@ class Outdated(Exception):
     """
 
 
-class PostHistory(NamedTuple):
-    """How many posts a trader has made, and the bodies of the last ones that still have
-    their words, oldest first."""
-
-    total: int
-    recent: list[str]
-
-
 def list_changes(trader: Trader) -> dict[Any, list[Columns]]:
     """Return the rows that a trader's rounds made or changed, by table. Fills name their order's
     number instead of its id.
@@ -811,16 +799,21 @@ def store_round(
         [row for one in changes for row in one[table]]
         for table in (PaperOrder, StoredPosition, DiaryEntry)
     )
+    key = ("period", "number")
     with storage.writing():
         for trader, made in zip(traders, changes, strict=True):
             _store_trader(trader, made[Period][0])
-        _insert(PaperOrder, orders, ("period", "number"), ("done", "attempts", "lost", "state"))
-        # The rows of orders must be there before their fills.
-        for trader, made in zip(traders, changes, strict=True):
-            _insert(PaperFill, _name_orders(trader.row.period, made[PaperFill]))
-        _insert(StoredPosition, positions, ("period", "number"))
-        _insert(DiaryEntry, [*lines, *notes])
-        _insert(EquityMark, list_marks(traders, now, sol_cents), ("period", "at"))
+        written = storage.write_rows(PaperOrder, orders, key, ("period_id", "number", "id"))
+        ids = {(period, number): ident for period, number, ident in written}
+        fills = [
+            {**fill, "order": ids[trader.row.period, fill["order"]]}
+            for trader, made in zip(traders, changes, strict=True)
+            for fill in made[PaperFill]
+        ]
+        storage.write_rows(PaperFill, fills)
+        storage.write_rows(StoredPosition, positions, key)
+        storage.write_rows(DiaryEntry, [*lines, *notes])
+        storage.write_rows(EquityMark, list_marks(traders, now, sol_cents), ("period", "at"))
         thin_out(now)
         _pin_snapshots(traders)
         EngineState.insert(id=1, snapshot=cursor).on_conflict(
@@ -851,43 +844,6 @@ def _check_version(ident: int, version: int, phase: str) -> None:
         .execute()
     ):
         raise Outdated(f"trader {ident}")
-
-
-def _name_orders(period: int, made: Sequence[Columns]) -> list[Columns]:
-    ids: dict[int, int] = {}
-    for part in storage.in_parts({one["order"] for one in made}):
-        orders = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(
-            PaperOrder.period == period, PaperOrder.number.in_(part)
-        )
-        ids |= {order.number: order.id for order in orders}
-    return [{**one, "order": ids[one["order"]]} for one in made]
-
-
-def _insert(
-    model: Any, made: Sequence[Columns], key: Sequence[str] = (), update: Sequence[str] = ()
-) -> None:
-    """Insert rows of equal shape. If the key exists, update the columns `update`, or all."""
-    if not made:
-        return
-    columns = {name: model._meta.fields[name].column_name for name in made[0]}
-    names = ", ".join(f'"{column}"' for column in columns.values())
-    places = ", ".join("?" * len(columns))
-    storage.database.cursor().executemany(
-        f'INSERT INTO "{model._meta.table_name}" ({names}) VALUES ({places})'
-        f" {_on_conflict(columns, key, update)}",
-        [tuple(row.values()) for row in made],
-    )
-
-
-def _on_conflict(columns: Mapping[str, str], key: Sequence[str], update: Sequence[str]) -> str:
-    if not key:
-        return ""
-    taken = ", ".join(
-        f'"{columns[name]}" = excluded."{columns[name]}"'
-        for name in update or columns
-        if name not in key
-    )
-    return f"ON CONFLICT ({', '.join(columns[name] for name in key)}) DO UPDATE SET {taken}"
 
 
 def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
@@ -923,16 +879,18 @@ def list_unposted(limit: int) -> list[UnpostedRow]:
     return select(UnpostedRow, UNPOSTED, (limit,))
 
 
-def read_post_history(trader: int, limit: int) -> PostHistory:
+def read_post_history(trader: int, limit: int) -> tuple[int, list[str]]:
+    """Count a trader's posts and read the last `limit` visible ones, oldest first."""
     posts = PaperPost.select(PaperPost.body).where(PaperPost.trader == trader)
     said = posts.where(PaperPost.hidden_at.is_null()).order_by(PaperPost.id.desc())
     latest = [post.body for post in said.limit(limit)]
-    return PostHistory(posts.count(), latest[::-1])
+    return posts.count(), latest[::-1]
 
 
 def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
     with storage.writing():
-        _insert(PaperPost, posts)
+        if posts:
+            PaperPost.insert_many(posts).execute()
         EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()
 
 

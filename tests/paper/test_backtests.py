@@ -52,7 +52,7 @@ def test_a_backtest_does_what_the_job_did(db, settings, monkeypatch):
     stage.trader(start="standard")
     stage.play(RISE)
     span = recordings.find_recorded()
-    assert span == (START, START + 21 * MINUTE + 1)
+    assert span == range(START, START + 21 * MINUTE + 1)
     recording = recordings.read_recording(span, MINUTE, stage.now)
     trader = backtests.run_backtest(recording, [Momentum()]).shown.trader
     orders = [(one.number, one.side, one.decided_on) for one in PaperOrder.select()]
@@ -576,13 +576,13 @@ def test_costs_that_were_known_before_the_recording_are_its_first():
 def test_flows_are_read_from_a_day_before_to_the_end(db, settings):
     Stage(settings).list_token()
     span = range(START, START + 9 * MINUTE)
-    moments = (START - DAY - 1, START - DAY, span.end - 1, span.end)
+    moments = (START - DAY - 1, START - DAY, span.stop - 1, span.stop)
     for number, at in enumerate(moments):
         about = {"trade": f"t{number}", "mint": "MintA", "wallet": "w", "side": "buy"}
         SeenFlow.create(owner=1, at=at, first_snapshot=5, **about)
-    recording = recordings.read_recording(span, MINUTE, span.end)
+    recording = recordings.read_recording(span, MINUTE, span.stop)
     assert recording.flows == {
-        "MintA": tuple(Flow(1, "w", "buy", at, 5) for at in (START - DAY, span.end - 1))
+        "MintA": tuple(Flow(1, "w", "buy", at, 5) for at in (START - DAY, span.stop - 1))
     }
 
 

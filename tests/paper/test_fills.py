@@ -600,7 +600,7 @@ def test_the_shortest_window_that_covers_the_time_tells_what_passed():
     # 31 seconds are a minute, 30 are none.
     late = [quote(0, at=START + seconds * 1_000) for seconds in (30, 31)]
     known = [replace(one, id=9, volume5m=300_00) for one in late]
-    assert [fills.turnover(quote(0), one).volume for one in known] == [0, 60_00]
+    assert [fills.turnover(quote(0), one)[1] for one in known] == [0, 60_00]
 
 
 @pytest.mark.parametrize("end, beyond", [(2_771_010 * 10**8, -1), (1_083_730 * 10**9, 1)])

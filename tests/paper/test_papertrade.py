@@ -903,7 +903,8 @@ def kill_at(monkeypatch, number):
 
         return run
 
-    for name in ("_insert", "_store_trader", "_pin_snapshots", "thin_out", "store_posts"):
+    monkeypatch.setattr(storage, "write_rows", count(storage.write_rows))
+    for name in ("_store_trader", "_pin_snapshots", "thin_out", "store_posts"):
         monkeypatch.setattr(store, name, count(getattr(store, name)))
     return lambda: left[0] <= 0
 
