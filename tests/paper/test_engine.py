@@ -10,6 +10,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from tape import (
     DAY,
     MINUTE,
@@ -1118,7 +1119,7 @@ def play(rounds, chance=0):
     return traders
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(ROUND, min_size=5, max_size=40), st.booleans())
 def test_every_lamport_is_accounted_for(rounds, failing):
     with pytest.MonkeyPatch.context() as patch:
@@ -1151,7 +1152,7 @@ WILD_QUOTE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.one_of(st.none(), WILD_QUOTE), min_size=4, max_size=40),
     st.integers(0, 18),
@@ -1181,7 +1182,7 @@ def test_no_market_raises_and_every_lamport_stays(rounds, decimals, steady):
         assert all(adds_up(one) and one.account.equity >= 0 for one in traders)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.lists(ROUND, min_size=5, max_size=30))
 def test_the_same_snapshots_give_the_same_journal(rounds):
     def journal():

@@ -197,30 +197,6 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     )
 
 
-def test_two_databases_hold_the_same_history(tmp_path):
-    def story(folder):
-        settings = ground.settings_of(tmp_path / folder)
-        database = storage.connect(settings)
-        storage.migrate(database)
-        with database.connection_context():
-            stage = Stage(settings).list_token()
-            trader = stage.trader()
-            stage.play(RISE * 2)
-            shown = paper.find_trader(trader.uid, stage.now)
-        database.close_all()
-        return orjson.dumps(
-            [
-                shown["closes"],
-                shown["diary"],
-                [{**post, "botId": ""} for post in shown["posts"]],
-                shown["positions"],
-            ]
-        )
-
-    one, two = story("one"), story("two")
-    assert one == two and len(orjson.loads(one)[0]) >= 1
-
-
 def test_several_rounds_in_one_tick_are_played_one_after_the_other(stage):
     """A tick that comes late plays the same rounds; what it sees late it no longer enters."""
     trader = stage.trader(settings={"latencyBudgetMs": 600_000})
