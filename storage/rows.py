@@ -4,6 +4,7 @@ read text that a disk fault damaged.
 
 import functools
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -79,6 +80,8 @@ def read_stored(text: str | bytes | None, shape: Shape) -> Any:
 # ---- rows ----------------------------------------------------------------------------------------
 Row = TypeVar("Row")
 log = logging.getLogger("candor")
+# A name, or a character.
+WORDS = re.compile(r"\w+|\S")
 
 
 class Place(NamedTuple):
@@ -102,6 +105,49 @@ def select_many(row: Any, sql: str, values: Sequence[Any] = ()) -> list[Any]:
     CPU-bound job in another thread doesn't slow it down. `row`: a NamedTuple.
     """
     return make_rows(row, database.fetch_at_once(sql, row._fields, values))
+
+
+def read(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
+    """Return a statement's rows as named tuples of its columns, for rows that are only written as
+    JSON. `columns`: those with stored JSON.
+    """
+    return select(make_row_type(sql, **columns), sql, values)
+
+
+def read_many(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
+    """Like `read`, for hundreds of rows, as `select_many`."""
+    return select_many(make_row_type(sql, **columns), sql, values)
+
+
+def read_one(sql: str, values: Sequence[Any] = (), **columns: Column) -> Any:
+    return select_one(make_row_type(sql, **columns), sql, values)
+
+
+@functools.cache
+def make_row_type(sql: str, **columns: Column) -> Any:
+    """Return a NamedTuple type with the columns of a statement. `columns`: those with stored
+    JSON.
+    """
+    names = find_columns(sql)
+    kinds = [(one, Annotated[Any, columns[one]] if one in columns else Any) for one in names]
+    return NamedTuple("Row", kinds)
+
+
+def find_columns(sql: str) -> list[str]:
+    """Return the names of the columns that a statement selects."""
+    depth, listed, names = 0, False, [""]
+    for word in WORDS.findall(sql):
+        depth += (word == "(") - (word == ")")
+        if depth:
+            continue
+        if word == "FROM":
+            break
+        if word == ",":
+            names.append("")
+        elif listed and word != ")":
+            names[-1] = word
+        listed = listed or word == "SELECT"
+    return names
 
 
 def select_one(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> Row | None:

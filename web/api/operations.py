@@ -17,13 +17,15 @@ from web.api import (
     leaderboard,
     market,
     me,
+    paper,
+    paper_brain,
+    paper_closes,
     posts,
     registration,
     search,
     seasons,
     trades,
 )
-from web.api import paper_shapes as paper
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.queries import POST_STATUSES
@@ -440,7 +442,7 @@ OPERATIONS = [
             operation,
             "Paper mode",
             f"All {what}, newest first (simulated)",
-            ClosesPage if rows is paper.PaperClose else PaperPage,
+            ClosesPage if rows is paper_closes.PaperClose else PaperPage,
             (TRADER_ID, LIMIT, CURSOR),
             ("not_found", *OF_LISTS),
             description="getTrader includes the latest 20.",
@@ -448,8 +450,8 @@ OPERATIONS = [
             rows=rows,
         )
         for name, operation, what, rows in (
-            ("closes", "listTraderCloses", "closes of a trader", paper.PaperClose),
-            ("diary", "listTraderDiary", "lines of a trader's diary", paper.DiaryLine),
+            ("closes", "listTraderCloses", "closes of a trader", paper_closes.PaperClose),
+            ("diary", "listTraderDiary", "lines of a trader's diary", paper_brain.DiaryLine),
             ("posts", "listTraderPosts", "posts of a trader", paper.PaperPost),
         )
     ),

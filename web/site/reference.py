@@ -31,7 +31,7 @@ GROUPS = {
     "market": ("market",),
     "search": ("search",),
     "health": ("health", "me"),
-    "paper": ("paper_shapes",),
+    "paper": ("paper", "paper_brain", "paper_closes"),
     "lists": ("shapes",),
     "problems": ("problems",),
 }
