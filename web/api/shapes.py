@@ -32,7 +32,7 @@ Signature = str
 Untrusted = Annotated[str, Field(description="untrusted")]
 # Paper mode. Not a Literal: client generators break on non-string constants.
 Simulation = Annotated[bool, Always(True)]
-Currency = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
+CurrencySymbol = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
 TradeKind = Literal[
     "buy",
     "sell",
