@@ -123,20 +123,24 @@ def read_one(sql: str, values: Sequence[Any] = (), **columns: Column) -> Any:
     return select_one(make_row_type(sql, **columns), sql, values)
 
 
-@functools.cache
 def make_row_type(sql: str, **columns: Column) -> Any:
-    """Return a NamedTuple type with the columns of a statement. `columns`: those with stored
-    JSON.
+    """Return a NamedTuple type with the columns of a statement, named after its table. `columns`:
+    those with stored JSON.
     """
-    names = find_columns(sql)
+    return _make_type(*find_columns(sql), **columns)
+
+
+@functools.cache
+def _make_type(table: str, *names: str, **columns: Column) -> Any:
     kinds = [(one, Annotated[Any, columns[one]] if one in columns else Any) for one in names]
-    return NamedTuple("Row", kinds)
+    return NamedTuple(table, kinds)
 
 
-def find_columns(sql: str) -> list[str]:
-    """Return the names of the columns that a statement selects."""
-    depth, listed, names = 0, False, [""]
-    for word in WORDS.findall(sql):
+@functools.lru_cache(512)
+def find_columns(sql: str) -> tuple[str, ...]:
+    """Return a statement's (first) table, and the names of the columns it selects."""
+    depth, listed, names, words = 0, False, [""], iter(WORDS.findall(sql))
+    for word in words:
         depth += (word == "(") - (word == ")")
         if depth:
             continue
@@ -144,10 +148,11 @@ def find_columns(sql: str) -> list[str]:
             break
         if word == ",":
             names.append("")
-        elif listed and word != ")":
+        elif listed and word.isidentifier():
             names[-1] = word
         listed = listed or word == "SELECT"
-    return names
+    table = next(words, "")
+    return table if table.isidentifier() else "Row", *names
 
 
 def select_one(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> Row | None:

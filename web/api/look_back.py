@@ -3,12 +3,11 @@ arrivals, never among all trades.
 """
 
 from collections.abc import Sequence
-from operator import attrgetter
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from chain.reading.kinds import TRADES
 from web.api import queries
-from web.api.queries import TradePosition, TradeRow, WalletSpan
+from web.api.queries import TradePosition, WalletSpan
 from web.api.shapes import TradeKind
 from web.api.trades import is_paid
 
@@ -36,7 +35,7 @@ class Found(NamedTuple):
     `ended_early`: whether the look-back ended before the page was full.
     """
 
-    rows: Sequence[TradeRow]
+    rows: Sequence[Any]
     position: TradePosition | None
     ended_early: bool = False
 
@@ -53,16 +52,16 @@ def find_trades(
             limit + 1, before, up_to, wanted.spans, mint, wanted.kinds, wanted.money, floor
         )
     }
-    newest = sorted(rows.values(), key=attrgetter("position"), reverse=True)
+    newest = sorted(rows.values(), key=queries.find_place, reverse=True)
     if len(newest) > limit:
-        return Found(newest[:limit], newest[limit - 1].position)
+        return Found(newest[:limit], queries.find_place(newest[limit - 1]))
     return Found(newest, floor, floor is not None)
 
 
 class Arrived(NamedTuple):
     """A page of trades in order of arrival. `arrival`: of the last trade examined."""
 
-    rows: Sequence[TradeRow]
+    rows: Sequence[Any]
     arrival: int
 
 
@@ -71,7 +70,7 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
     them. `wanted` names at most one mint.
     """
     (mint,) = _list_mints(wanted)
-    rows: list[TradeRow] = []
+    rows: list[Any] = []
     size, looked = BATCH if wanted.kinds else limit, 0
     while looked < MAX_LOOK_BACK:
         arrived = queries.list_trades_since(size, after, wanted.spans, mint)
@@ -87,7 +86,7 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
     return Arrived(rows, after)
 
 
-def is_wanted(wanted: Wanted, row: TradeRow) -> bool:
+def is_wanted(wanted: Wanted, row: Any) -> bool:
     if wanted.kinds and row.kind not in wanted.kinds:
         return False
     if wanted.money is None:

@@ -13,7 +13,7 @@ from chain.reading.currencies import CURRENCIES, Currency
 from chain.stored.attachments import Source, list_totals, write_last
 from storage import database, read_rows
 from storage.rows import write_marks
-from web.api.serialize import show_sol
+from web.api.serialize import fill
 from web.api.shapes import Address, CurrencySymbol, Exact, Time, TypedDict, Whole, described
 
 Sign = Literal["one_token", "flat_round_trips"]
@@ -28,14 +28,14 @@ class CurrencyResults(TypedDict):
     realizedRaw: Whole
     realized: Exact
     returnPct: Exact | None
-    matchedSells: int
-    partialSells: int
-    unmatchedSells: int
-    winningSells: int
     winRate: Exact | None
     positions: int
     positionsWon: int
     positionsOpen: int
+    matchedSells: int
+    partialSells: int
+    unmatchedSells: int
+    winningSells: int
     volumeRaw: Whole
     volume: Exact
     costLeftRaw: Whole
@@ -53,16 +53,16 @@ class Results(TypedDict):
     realizedLamports: Whole
     realizedSol: Exact
     returnPct: Annotated[Exact | None, described("of the cost basis of sales, in percent")]
-    matchedSells: Annotated[int, described("sales whose whole cost is known")]
-    partialSells: Annotated[int, described("sales with a partly known cost")]
-    unmatchedSells: Annotated[int, described("sales of unknown cost, which are left out")]
-    winningSells: int
     winRate: Annotated[Exact | None, described("share of positions with a sale that won, 0 to 1")]
     positions: Annotated[
         int, described("with a sale: from the purchase until less than 1% of the peak is left")
     ]
     positionsWon: Annotated[int, described("whose proceeds so far exceed their whole known cost")]
     positionsOpen: Annotated[int, described("with a sale or not")]
+    matchedSells: Annotated[int, described("sales whose whole cost is known")]
+    partialSells: Annotated[int, described("sales with a partly known cost")]
+    unmatchedSells: Annotated[int, described("sales of unknown cost, which are left out")]
+    winningSells: int
     worstCaseLamports: Annotated[
         Whole,
         described("if nothing unsold is worth anything: less cost left and known cost still held"),
@@ -165,34 +165,20 @@ def show_results(
     told: Told, since: str | None, *, provisional: bool, open_positions: int
 ) -> Results:
     t = told.sums.get(SOL, NOTHING)
-    return {
-        "since": since,
-        "provisional": provisional,
-        "realizedLamports": str(t.realized),
-        "realizedSol": show_sol(t.realized),
-        "returnPct": show_fixed(t.return_points, 2),
-        "winRate": show_fixed(t.win_points, 4),
-        "positions": t.positions,
-        "positionsWon": t.positions_won,
-        "positionsOpen": t.held,
-        "matchedSells": t.matched,
-        "partialSells": t.partial,
-        "unmatchedSells": t.unmatched,
-        "winningSells": t.winning,
-        "worstCaseLamports": str(t.worst_case),
-        "worstCaseSol": show_sol(t.worst_case),
-        "volumeLamports": str(t.volume),
-        "volumeSol": show_sol(t.volume),
-        "observedTrades": t.trades,
-        "failedTransactions": t.failed,
-        "failedCostLamports": str(t.failed_cost),
-        "overheadLamports": str(t.overhead),
-        "costLeftLamports": str(t.cost_left),
-        "costLeftReceipts": t.cost_left_receipts,
-        "openPositions": open_positions,
-        "maxDrawdownLamports": show_raw(told.drawdowns.get(SOL)),
-        "byCurrency": list_currencies(told.sums, told.drawdowns),
-    }
+    return fill(
+        Results,
+        t,
+        since=since,
+        provisional=provisional,
+        returnPct=show_fixed(t.return_points, 2),
+        winRate=show_fixed(t.win_points, 4),
+        positionsOpen=t.held,
+        observedTrades=t.trades,
+        failedTransactions=t.failed,
+        openPositions=open_positions,
+        maxDrawdownLamports=show_raw(told.drawdowns.get(SOL)),
+        byCurrency=list_currencies(told.sums, told.drawdowns),
+    )
 
 
 def list_currencies(
@@ -212,24 +198,16 @@ def is_traded(sums: Sums) -> bool:
 
 
 def show_currency(money: Currency, sums: Sums, drawdown: int | None) -> CurrencyResults:
-    return {
-        "currency": money.symbol,
-        "mint": money.mint,
-        "decimals": money.decimals,
-        "realizedRaw": str(sums.realized),
-        "realized": exact(sums.realized, money.decimals),
-        "returnPct": show_fixed(sums.return_points, 2),
-        "winRate": show_fixed(sums.win_points, 4),
-        "positions": sums.positions,
-        "positionsWon": sums.positions_won,
-        "positionsOpen": sums.held,
-        "matchedSells": sums.matched,
-        "partialSells": sums.partial,
-        "unmatchedSells": sums.unmatched,
-        "winningSells": sums.winning,
-        "volumeRaw": str(sums.volume),
-        "volume": exact(sums.volume, money.decimals),
-        "costLeftRaw": str(sums.cost_left),
-        "worstCaseRaw": str(sums.worst_case),
-        "maxDrawdownRaw": show_raw(drawdown),
-    }
+    return fill(
+        CurrencyResults,
+        sums,
+        currency=money.symbol,
+        mint=money.mint,
+        decimals=money.decimals,
+        realized=exact(sums.realized, money.decimals),
+        returnPct=show_fixed(sums.return_points, 2),
+        winRate=show_fixed(sums.win_points, 4),
+        positionsOpen=sums.held,
+        volume=exact(sums.volume, money.decimals),
+        maxDrawdownRaw=show_raw(drawdown),
+    )

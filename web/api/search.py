@@ -16,7 +16,6 @@ from storage import search
 from storage.rows import select, select_one, select_value
 from web.api import paging, queries, v1
 from web.api.arguments import Args
-from web.api.queries import PostRow, TradeRow
 from web.api.serialize import show_time
 from web.api.shapes import Time, TypedDict, described
 from web.server.application import find_app
@@ -94,7 +93,7 @@ class Found(NamedTuple):
     bots: Sequence[NamedRow] = ()
     traders: Sequence[NamedRow] = ()
     tokens: Sequence[FoundTokenRow] = ()
-    trades: Sequence[TradeRow] = ()
+    trades: Sequence[Any] = ()
 
 
 # ---- the query -----------------------------------------------------------------------------------
@@ -159,7 +158,7 @@ def _inside(text: str) -> str:
     return f"%{_escape(text)}%"
 
 
-def find_posts(query: str, limit: int, below: int = END) -> list[PostRow]:
+def find_posts(query: str, limit: int, below: int = END) -> list[Any]:
     """Return posts that contain all words of the query or cite this transaction, newest first."""
     if is_base58(query, 64):
         ids = select(int, POSTS_NAMING, (query, below, limit))
@@ -201,7 +200,7 @@ def show_others(found: Found) -> Iterable[SearchHit]:
         yield show_hit("trade", trade.uid, trade.kind, f"/bots/{trade.bot}", at)
 
 
-def show_post_hit(row: PostRow) -> SearchHit:
+def show_post_hit(row: Any) -> SearchHit:
     text = None if row.hidden_at else row.body
     hit = show_hit("post", row.uid, row.bot_name, f"/posts/{row.uid}", row.created_at, text)
     return {**hit, "status": row.status}

@@ -79,7 +79,7 @@ class Always(Written):
 
 AS_STORED = Written(lambda value: value)
 # What a member's name adds to its column's name: the unit or the kind of its text.
-SUFFIXES = ("_lamports", "_raw", "_sol", "_share", "_id")
+SUFFIXES = ("_lamports", "_raw", "_sol", "_sells", "_share", "_id")
 Shape = TypeVar("Shape")
 
 

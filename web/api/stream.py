@@ -23,7 +23,6 @@ from notify import messages
 from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
-from web.api.queries import CoverageRow
 from web.api.scaled import read_scales
 from web.api.serialize import Json
 from web.api.trades import show_trades
@@ -117,7 +116,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     ]
 
 
-def show_change(row: CoverageRow) -> Json:
+def show_change(row: Any) -> Json:
     """Show a wallet whose coverage changed, in its current state, to webhooks."""
     coverage = show_coverage(row.address, row.coverage)
     return {

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 from chain.ledger.inventory import SOL
 from storage.rows import select, select_one
 from web.api import market
-from web.api.serialize import Json
+from web.api.serialize import Json, fill
 from web.api.shapes import Address, TypedDict, Untrusted, Whole, described
 
 # The best and the worst tokens, this many of each, on a page.
@@ -116,12 +116,12 @@ def list_tokens(bot_id: int, limit: int, after: tuple[int, str] | None) -> list[
 def show_tokens(rows: Sequence[TokenRow]) -> list[TokenResult]:
     symbols = market.find_symbols(sorted(row.mint for row in rows))
     return [
-        {
-            "mint": row.mint,
-            "symbol": symbols.get(row.mint),
-            "realizedLamports": str(row.realized),
-            "sells": row.sales,
-            "winningSells": row.winning,
-        }
+        fill(
+            TokenResult,
+            row,
+            symbol=symbols.get(row.mint),
+            sells=row.sales,
+            winningSells=row.winning,
+        )
         for row in rows
     ]

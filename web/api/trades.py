@@ -8,12 +8,11 @@ from chain.amounts import exact, show_amount, show_raw
 from chain.reading.currencies import CURRENCIES, Currency
 from chain.reading.value import Change, list_venue_changes
 from chain.stored.summary import read_coverage
-from storage.rows import is_damaged, select, write_marks
+from storage.rows import is_damaged, read, write_marks
 from web.api import market
 from web.api.copying import Excluded
-from web.api.queries import ActivityRow, StateRow, TradeRow
 from web.api.scaled import Scales, find_multiplier, read_scales, write_multiplier
-from web.api.serialize import Json, show_percentage, show_seconds, show_share, show_sol
+from web.api.serialize import Json, fill, show_percentage, show_seconds, show_sol
 from web.api.shapes import (
     Address,
     CurrencySymbol,
@@ -198,7 +197,7 @@ class Activity(Page):
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def show_trades(rows: Sequence[TradeRow]) -> list[Trade]:
+def show_trades(rows: Sequence[Any]) -> list[Trade]:
     """Make Trades, with the symbols the market knows (untrusted text, like all names). A damaged
     trade is left out: `doctor` reports it, `rebuild` repairs it.
     """
@@ -215,44 +214,26 @@ STATES = "SELECT address, coverage FROM wallet WHERE address IN "
 
 def find_states(wallets: Iterable[str]) -> dict[str, CoverageState]:
     asked = sorted(wallets)
-    rows = select(StateRow, f"{STATES}({write_marks(asked)})", asked) if asked else []
+    rows = read(f"{STATES}({write_marks(asked)})", asked) if asked else []
     return {row.address: read_coverage(row.coverage)["state"] for row in rows}
 
 
-def show_trade(
-    row: TradeRow, symbols: Mapping[str, str], state: CoverageState, scales: Scales
-) -> Trade:
+def show_trade(row: Any, symbols: Mapping[str, str], state: CoverageState, scales: Scales) -> Trade:
     money = find_money(row.kind, row.currency, row.realized)
-    return {
-        "id": row.uid,
-        "botId": row.bot,
-        "wallet": row.wallet,
-        "signature": row.signature,
-        "slot": row.slot,
-        "transactionIndex": row.tx_index,
-        "blockTime": row.block_time,
-        "eventAt": show_seconds(row.block_time),
-        "kind": row.kind,
-        "currency": money and money.symbol,
-        "venue": row.venue,
-        "mint": row.mint,
-        "symbol": symbols.get(row.mint or ""),
-        "tokenChanges": show_changes(row, row.token_changes, symbols, scales),
-        "solChangeLamports": str(row.sol_change),
-        "solChange": show_sol(row.sol_change),
-        "feeLamports": str(row.fee),
-        "tipLamports": str(row.tip),
-        "rentLamports": str(row.rent),
-        "realized": _show_realized(row, money),
-        "explainedShare": show_share(row.explained),
-        "counterparties": row.counterparties,
-        "outsideVenue": _show_outside(row, symbols, scales),
-        "flags": [*row.flags, PAID_ELSEWHERE] if row.paid_elsewhere else row.flags,
-        "coverage": state,
-        "copied": show_raw(row.copied),
-        "copiedReason": row.copied_reason,
-        "explorerUrl": explorer_url(row.signature),
-    }
+    return fill(
+        Trade,
+        row,
+        eventAt=show_seconds(row.block_time),
+        currency=money and money.symbol,
+        symbol=symbols.get(row.mint or ""),
+        tokenChanges=show_changes(row, row.token_changes, symbols, scales),
+        solChange=show_sol(row.sol_change),
+        realized=_show_realized(row, money),
+        outsideVenue=_show_outside(row, symbols, scales),
+        flags=[*row.flags, PAID_ELSEWHERE] if row.paid_elsewhere else row.flags,
+        coverage=state,
+        explorerUrl=explorer_url(row.signature),
+    )
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Currency | None:
@@ -267,20 +248,16 @@ def is_paid(kind: str, status: str | None) -> bool:
     return kind in PAID_KINDS or (kind in PAYABLE_KINDS and status not in (None, "not_applicable"))
 
 
-def _show_realized(row: TradeRow, money: Currency | None) -> Realized:
+def _show_realized(row: Any, money: Currency | None) -> Realized:
     decimals, in_sol = money.decimals if money else 0, row.currency == ""
-    return {
-        "status": row.realized,
-        "method": "fifo",
-        "currency": money and money.symbol,
-        "resultRaw": show_raw(row.result),
-        "result": None if row.result is None else exact(row.result, decimals),
-        "proceedsRaw": show_raw(row.proceeds),
-        "costRaw": show_raw(row.cost),
-        "returnPct": show_percentage(row.result, row.cost),
-        "matchedRaw": row.matched_raw,
-        "unmatchedRaw": row.unmatched_raw,
-        "lots": [
+    return fill(
+        Realized,
+        row,
+        status=row.realized,
+        currency=money and money.symbol,
+        result=None if row.result is None else exact(row.result, decimals),
+        returnPct=show_percentage(row.result, row.cost),
+        lots=[
             {
                 "tradeId": trade,
                 "amountRaw": str(amount),
@@ -289,16 +266,14 @@ def _show_realized(row: TradeRow, money: Currency | None) -> Realized:
             }
             for trade, amount, cost in row.lots
         ],
-        "resultLamports": show_raw(row.result) if in_sol else None,
-        "resultSol": show_sol(row.result) if in_sol else None,
-        "proceedsLamports": show_raw(row.proceeds) if in_sol else None,
-        "costLamports": show_raw(row.cost) if in_sol else None,
-    }
+        resultLamports=show_raw(row.result) if in_sol else None,
+        resultSol=show_sol(row.result) if in_sol else None,
+        proceedsLamports=show_raw(row.proceeds) if in_sol else None,
+        costLamports=show_raw(row.cost) if in_sol else None,
+    )
 
 
-def _show_outside(
-    row: TradeRow | ActivityRow, symbols: Mapping[str, str], scales: Scales
-) -> OutsideVenue | None:
+def _show_outside(row: Any, symbols: Mapping[str, str], scales: Scales) -> OutsideVenue | None:
     if not row.beside_tokens and not row.beside_sol:
         return None
     return {
@@ -313,7 +288,7 @@ def read_outside(shown: Json) -> Json:
 
 
 def show_changes(
-    row: TradeRow | ActivityRow,
+    row: Any,
     changes: Iterable[Sequence[Any]],
     symbols: Mapping[str, str],
     scales: Scales,
@@ -344,12 +319,12 @@ def explorer_url(signature: str) -> str:
 
 
 # ---- who traded a token --------------------------------------------------------------------------
-def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[TokenTrade]:
+def show_activities(rows: Iterable[Any], mint: str) -> list[TokenTrade]:
     scales = read_scales()
     return [show_activity(row, mint, scales) for row in list_moving(rows, mint)]
 
 
-def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:
+def list_moving(rows: Iterable[Any], mint: str) -> list[Any]:
     """List the readable rows with the amounts they moved of the token."""
     return [
         row
@@ -358,34 +333,25 @@ def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:
     ]
 
 
-def list_moved(row: ActivityRow) -> list[Change]:
+def list_moved(row: Any) -> list[Change]:
     """List the tokens a trade bought and sold: its changes minus those outside its venue."""
     return list_venue_changes(row.token_changes, row.beside_tokens)
 
 
-def show_activity(row: ActivityRow, mint: str, scales: Scales) -> TokenTrade:
+def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
     """Make the TokenTrade: the amount of this mint that the trade bought or sold."""
     change = next(one for one in list_moved(row) if one.mint == mint)
     amount, money = abs(change.raw), find_money(row.kind, row.currency)
     multiplier = find_multiplier(scales, mint, row.block_time)
-    return {
-        "side": row.side,
-        "botId": row.bot,
-        "botName": row.bot_name,
-        "wallet": row.wallet,
-        "amountRaw": str(amount),
-        "amount": show_amount(amount, change.decimals, multiplier),
-        "decimals": change.decimals,
-        "currency": money and money.symbol,
-        "solChangeLamports": str(row.sol_change),
-        "solChange": show_sol(row.sol_change),
-        "eventAt": show_seconds(row.block_time),
-        "slot": row.slot,
-        "signature": row.signature,
-        "tradeId": row.trade,
-        "kind": row.kind,
-        "explainedShare": show_share(row.explained),
-        "outsideVenue": _show_outside(row, {}, scales),
-        "flags": row.flags,
-        "explorerUrl": explorer_url(row.signature),
-    }
+    return fill(
+        TokenTrade,
+        row,
+        amountRaw=str(amount),
+        amount=show_amount(amount, change.decimals, multiplier),
+        decimals=change.decimals,
+        currency=money and money.symbol,
+        solChange=show_sol(row.sol_change),
+        eventAt=show_seconds(row.block_time),
+        outsideVenue=_show_outside(row, {}, scales),
+        explorerUrl=explorer_url(row.signature),
+    )

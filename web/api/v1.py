@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -392,7 +391,7 @@ def list_activity(args: Args) -> Json:
         rows,
         limit,
         scope,
-        attrgetter("position"),
+        queries.find_place,
         lambda page: show_activities(page, mint),
         mint=mint,
         symbol=market.find_symbols([mint]).get(mint),
