@@ -5,12 +5,12 @@ however many trades there are.
 import heapq
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chain.ledger.views import HOUR_SECONDS
 from chain.stored.attachments import OF_RESULTS, Source
 from storage import database
-from storage.rows import select, select_value, write_marks
+from storage.rows import read, select, select_value, write_marks
 
 DAY_SECONDS = 86_400
 SAMPLED = f"""
@@ -56,18 +56,8 @@ def find_times(address: str, first_slot: int, last_slot: int) -> tuple[int | Non
     return before, select_value(TIME_AFTER, (address, last_slot))
 
 
-class SaleRow(NamedTuple):
-    """A purchase or a sale of a wallet. `at`: Unix seconds; `status`: matched | partial | unmatched
-    | not_applicable; `result`, `cost`: lamports.
-    """
-
-    at: int | None
-    kind: str
-    status: str
-    result: int | None
-    cost: int | None
-
-
+# Purchases and sales of a wallet. `at`: Unix seconds; `status`: matched | partial | unmatched |
+# not_applicable; `result`, `cost`: lamports.
 # Only the newest transactions: a wallet may have a million.
 SALES = """
 SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
@@ -82,12 +72,12 @@ WHERE b.uid = ? AND a.detached_at IS NULL"""
 MAX_READ = 1_000
 
 
-def list_sales(bot: str) -> list[SaleRow]:
+def list_sales(bot: str) -> list[Any]:
     """List purchases and sales among the newest MAX_READ transactions of each wallet that a bot
     currently holds, newest first.
     """
     wallets = select(int, HELD, (bot,))
-    found = [select(SaleRow, SALES, (number, MAX_READ)) for number in wallets]
+    found = [read(SALES, (number, MAX_READ)) for number in wallets]
     # Within a second, each list is already in order.
     return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
 

@@ -15,7 +15,7 @@ from chain.stored.derived import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
 from chain.stored.summary import show_rates
 from storage import database, read_rows
-from storage.rows import select, write_marks
+from storage.rows import read, write_marks
 from web.api.results import find_drawdowns, list_currencies
 from web.api.serialize import Json
 from web.api.shapes import TypedDict, Whole, described
@@ -34,19 +34,8 @@ class Risk(TypedDict):
     daysActive: Annotated[int, described("UTC days with a trade")]
 
 
-class RiskRow(NamedTuple):
-    """A wallet's row of chain.stored.tables.RiskTotal. Its columns are null without sales, and
-    `realized_in_all` is null without derived data.
-    """
-
-    bot_id: int
-    realized_in_all: int | None
-    best: int | None
-    worst: int | None
-    median_holding: int | None
-    holdings: str | None
-
-
+# Wallets' rows of chain.stored.tables.RiskTotal. Its columns are null without sales, and
+# `realized_in_all` is null without derived data.
 DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
 RISKS = f"""
 SELECT a.bot_id, {{derived}} AS realized_in_all, r.best, r.worst, r.median_holding, r.holdings
@@ -67,8 +56,8 @@ class BotRisk(NamedTuple):
 def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | None]:
     """Return {bot id: its risk}, None if damaged. Bots without derived data are left out."""
     sql = RISKS.format(**source._asdict(), derived=DERIVED[source], bots=write_marks(bot_ids))
-    rows: dict[int, list[RiskRow]] = {}
-    for row in select(RiskRow, sql, bot_ids):
+    rows: dict[int, list[Any]] = {}
+    for row in read(sql, bot_ids):
         if row.realized_in_all is not None:
             rows.setdefault(row.bot_id, []).append(row)
     falls = find_drawdowns(source, bot_ids)

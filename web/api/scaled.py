@@ -6,20 +6,12 @@ import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
 
 from chain.amounts import ONE, Scale, load_scale
-from storage.rows import select
+from storage.rows import read
 
 # By mint, for tokens whose displayed amounts aren't raw units.
 Scales = Mapping[str, Scale]
-
-
-class ScaleRow(NamedTuple):
-    """The multiplier from a token's raw units to displayed amounts."""
-
-    mint: str
-    scale: str
 
 
 # Comparing the mint makes the query use the index of scaled tokens.
@@ -27,7 +19,7 @@ SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL AND mint > ''"
 
 
 def read_scales() -> Scales:
-    return {row.mint: load_scale(row.scale) for row in select(ScaleRow, SCALES)}
+    return {row.mint: load_scale(row.scale) for row in read(SCALES)}
 
 
 def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:

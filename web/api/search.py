@@ -13,7 +13,7 @@ from chain.base58 import is_base58
 from chain.stored.trades import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
 from storage import search
-from storage.rows import select, select_one, select_value
+from storage.rows import read, select, select_one, select_value
 from web.api import paging, queries, v1
 from web.api.arguments import Args
 from web.api.serialize import show_time
@@ -25,6 +25,7 @@ WORD = re.compile(r"[^\W_]+")
 END = 2**62
 Json = dict[str, Any]
 
+# Bots or paper traders.
 NAMED = """
 SELECT o.uid, o.name, o.handle, o.created_at FROM {table} o
 WHERE o.handle LIKE ? ESCAPE '!' OR LOWER(o.name) LIKE ? ESCAPE '!'
@@ -62,15 +63,6 @@ class SearchHit(TypedDict):
     createdAt: Time | None
 
 
-class NamedRow(NamedTuple):
-    """A bot or a paper trader."""
-
-    uid: str
-    name: str
-    handle: str
-    created_at: int
-
-
 class FoundTokenRow(NamedTuple):
     """A token; symbol and name are hostile text."""
 
@@ -90,8 +82,8 @@ class SearchPosition(NamedTuple):
 class Found(NamedTuple):
     """Results other than posts, at most MAX_OTHERS of each kind."""
 
-    bots: Sequence[NamedRow] = ()
-    traders: Sequence[NamedRow] = ()
+    bots: Sequence[Any] = ()
+    traders: Sequence[Any] = ()
     tokens: Sequence[FoundTokenRow] = ()
     trades: Sequence[Any] = ()
 
@@ -114,7 +106,7 @@ def find_others(query: str) -> Found:
         ids = sorted(select(int, TRADES, (query, MAX_OTHERS)))
         return Found(trades=list(queries.find_trades(ids).values()))
     if is_base58(query, 32):
-        bots = select(NamedRow, BOTS_OF_ADDRESS, (query, query, MAX_OTHERS))
+        bots = read(BOTS_OF_ADDRESS, (query, query, MAX_OTHERS))
         return Found(bots=bots, tokens=_find_token(query))
     name = query.lstrip("@$#").strip()
     if not name:
@@ -122,12 +114,12 @@ def find_others(query: str) -> Found:
     return Found(_find_named("bot", name), _find_named("trader", name), _find_tokens(name))
 
 
-def _find_named(table: str, name: str) -> list[NamedRow]:
+def _find_named(table: str, name: str) -> list[Any]:
     exact = name.lower()
     # A handle joins the words of a name with hyphens.
     handle = exact.replace(" ", "-")
     values = (_inside(handle), _inside(exact), handle, exact, _escape(handle) + "%", MAX_OTHERS)
-    return select(NamedRow, NAMED.format(table=table), values)
+    return read(NAMED.format(table=table), values)
 
 
 def _find_tokens(name: str) -> list[FoundTokenRow]:

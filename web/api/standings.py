@@ -18,7 +18,7 @@ from chain.stored.standings import (
     work_out,
 )
 from storage import read_rows
-from storage.rows import select, select_value, write_marks
+from storage.rows import read_one, select, select_value, write_marks
 from web.api.serialize import Json
 from web.api.shapes import Sort
 from web.api.wallets import Coverage, Wallet, find_least, list_held, show_coverage
@@ -124,14 +124,7 @@ def list_standings(board: Board, order: Order, now: int, limit: int) -> list[lis
     return [tier[:limit] for tier in tiers]
 
 
-class ConnectedRow(NamedTuple):
-    """Counts of wallets: ever connected, currently held by a bot, and with a forward record."""
-
-    ever: int
-    held: int
-    observed: int
-
-
+# Counts of wallets: ever connected, currently held by a bot, and with a forward record.
 # Each count reads only an index.
 CONNECTED = f"""
 SELECT (SELECT COUNT(*) FROM wallet) AS ever,
@@ -148,7 +141,7 @@ def show_connected() -> Json:
     """Make the Connected: counts, and the median realized PnL of all observed wallets while bots
     held them. For an even number of wallets, the lower of the middle two.
     """
-    (row,) = select(ConnectedRow, CONNECTED)
+    row = read_one(CONNECTED)
     median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None
     return {
         "walletsEver": row.ever,

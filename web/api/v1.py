@@ -429,7 +429,8 @@ def list_market() -> Response:
     """Return the tracked tokens. Not cached: a quote becomes stale at a precise time."""
     now, scope, args = g.now, ("market",), read_known(request.args, ("limit", "cursor"))
     limit, fields = paging.read_limit(args), read_fields(request.args.get("fields"), MarketEntry)
-    entries, last = market.list_market(now, limit, read_cursor(args, scope, market.MarketPosition))
+    after = read_cursor(args, scope, market.MarketPosition) or market.ABOVE_ALL
+    entries, last = market.list_market(now, limit, after)
     more = {} if entries else {"note": market.explain_empty(now)}
     cursor = write_cursor(scope, last) if last else None
     shown = keep_fields(show_list(entries, limit, cursor, **more), fields)

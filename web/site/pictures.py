@@ -97,7 +97,7 @@ def find_marks(bot: str) -> list[charts.TimedTrade]:
     ]
 
 
-def name_mark(row: history.SaleRow) -> str:
+def name_mark(row: Any) -> str:
     if row.result is None:
         return "buy" if row.kind == "buy" else "unknown"
     return "loss" if row.result < 0 else "gain"
