@@ -17,16 +17,15 @@ from web.api import (
     bots,
     estimates,
     health,
+    leaderboard,
     market,
     metrics,
     paper,
     paper_closes,
     paper_equity,
     queries,
-    risk,
-    standings,
+    results,
     stream,
-    token_results,
     wallets,
 )
 from web.server import auth
@@ -42,9 +41,8 @@ MODULES = (
     paper_closes,
     paper_equity,
     queries,
-    risk,
-    standings,
-    token_results,
+    results,
+    leaderboard,
     wallets,
 )
 

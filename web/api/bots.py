@@ -15,12 +15,21 @@ from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import find_signs
 from storage import read_rows
 from storage.rows import read, read_one, write_marks
-from web.api import history, market, queries, token_results
+from web.api import market, queries, results
 from web.api.copying import CopySize, find_sizes
 from web.api.estimates import add_estimates
 from web.api.posts import Post, show_posts
-from web.api.results import Results, Sign, Told, find_results, show_results
-from web.api.risk import Risk, find_risk, find_risk_reason
+from web.api.results import (
+    Results,
+    Risk,
+    Sign,
+    TokenResult,
+    Told,
+    find_results,
+    find_risk,
+    find_risk_reason,
+    show_results,
+)
 from web.api.serialize import (
     DAMAGED,
     HELD_BY_ANOTHER,
@@ -41,7 +50,6 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.token_results import TokenResult
 from web.api.trades import Trade, show_trades
 from web.api.wallets import (
     AverageCost,
@@ -318,7 +326,7 @@ def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -
         **show_profile(row, bot),
         "openPositions": positions,
         "openPositionsReason": DAMAGED if positions is None else None,
-        "tokens": token_results.list_by_token(row.id) if bot["results"] else None,
+        "tokens": results.list_by_token(row.id) if bot["results"] else None,
         "daily": [] if row.since else list_days(uid, "")[:LATEST_DAYS],
     }
     if trades:
@@ -374,7 +382,7 @@ def list_days(uid: str, money: str) -> list[DayResult]:
             realized=exact(day.realized, decimals),
             volume=exact(day.volume, decimals),
         )
-        for day in reversed(history.list_days(uid, money))
+        for day in reversed(results.list_daily_totals(uid, money))
     ]
 
 

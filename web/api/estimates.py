@@ -10,8 +10,8 @@ from typing import Any
 from chain.amounts import show_amount
 from storage.rows import read, write_marks
 from web.api import market
-from web.api.scaled import find_multiplier, read_scales
 from web.api.serialize import Json, show_sol, show_time
+from web.api.trades import find_multiplier, read_scales
 
 LAMPORTS = 10**9
 # Powers of ten that a price in SOL can have.

@@ -16,7 +16,6 @@ from web.api import (
     health,
     leaderboard,
     market,
-    me,
     paper,
     paper_brain,
     paper_closes,
@@ -25,12 +24,13 @@ from web.api import (
     search,
     seasons,
     trades,
+    v1,
 )
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
-from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.queries import POST_STATUSES
+from web.api.results import TokenResult
 from web.api.shapes import ClosesPage, FollowedPage, Page, PaperPage
-from web.api.token_results import TokenResult
+from web.api.trades import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.wallets import Position
 
 # A part of the OpenAPI document.
@@ -415,7 +415,7 @@ OPERATIONS = [
         "getMe",
         "Account",
         "The key of this request and its remaining rate limit; not counted",
-        me.Me,
+        v1.Me,
     ),
     Operation(
         "/api/traders",

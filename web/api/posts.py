@@ -10,7 +10,6 @@ from chain.reading.value import Change, list_venue_changes
 from chain.stored.verify import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from storage.rows import is_damaged, select_value
-from web.api.scaled import Scales, find_multiplier, read_scales
 from web.api.serialize import fill, show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
     Address,
@@ -26,7 +25,7 @@ from web.api.shapes import (
     Untrusted,
     described,
 )
-from web.api.trades import find_money
+from web.api.trades import Scales, find_money, find_multiplier, read_scales
 from web.server.application import find_app
 
 UNTRUSTED_FIELDS = ["body", "reason", "symbol", "eventId", "botName"]

@@ -7,10 +7,9 @@ from flask import Response
 
 from accounts.spreadsheet import disarm, write_lines
 from storage import database
-from web.api.look_back import Wanted, find_trades
 from web.api.queries import TradePosition
 from web.api.serialize import Json
-from web.api.trades import read_outside
+from web.api.trades import Wanted, find_trades, read_outside
 from web.server import gate
 from web.server.application import find_app
 

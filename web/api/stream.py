@@ -23,9 +23,8 @@ from notify import messages
 from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
-from web.api.scaled import read_scales
 from web.api.serialize import Json
-from web.api.trades import show_trades
+from web.api.trades import read_scales, show_trades
 from web.api.wallets import show_coverage
 from web.server import gate
 from web.server.application import find_app

@@ -1,17 +1,22 @@
-"""Trades, and who bought or sold a token: their shapes, and how rows become them."""
+"""Trades, and who bought or sold a token: their shapes, how rows become them, and the search by kind
+or currency, which examines only the latest trades of each wallet or the next arrivals.
+"""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from chain.amounts import exact, show_amount, show_raw
+from chain.amounts import ONE, Scale, exact, load_scale, show_amount, show_raw
 from chain.reading.currencies import CURRENCIES, Currency
+from chain.reading.kinds import TRADES
 from chain.reading.value import Change, list_venue_changes
 from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, read, write_marks
-from web.api import market
+from web.api import market, queries
 from web.api.copying import Excluded
-from web.api.scaled import Scales, find_multiplier, read_scales, write_multiplier
+from web.api.queries import TradePosition, WalletSpan
 from web.api.serialize import Json, fill, show_percentage, show_seconds, show_sol
 from web.api.shapes import (
     Address,
@@ -29,6 +34,38 @@ from web.api.shapes import (
     described,
 )
 from web.api.wallets import Coverage, CoverageState
+
+# ---- displayed amounts: for some tokens a multiple of the raw units ------------------------------
+# By mint, for tokens whose displayed amounts aren't raw units.
+Scales = Mapping[str, Scale]
+
+
+# Comparing the mint makes the query use the index of scaled tokens.
+SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL AND mint > ''"
+
+
+def read_scales() -> Scales:
+    return {row.mint: load_scale(row.scale) for row in read(SCALES)}
+
+
+def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:
+    """Return the multiplier from raw units to displayed amounts at a time (Unix seconds; None: the
+    latest known). None if it can't be read.
+    """
+    scale = scales.get(mint)
+    return ONE if scale is None else scale.find(sys.maxsize if at is None else at)
+
+
+def write_multiplier(multiplier: Fraction | None) -> str | None:
+    """Return the multiplier as an exact decimal number; None if it can't be read."""
+    if multiplier is None:
+        return None
+    return "1" if multiplier == 1 else f"{Decimal(multiplier.numerator) / multiplier.denominator:f}"
+
+
+def read_multiplier(text: str | None) -> Fraction | None:
+    return None if text is None else Fraction(text)
+
 
 # Kinds that have a currency, and kinds that may: a market can fill an order.
 PAID_KINDS = ("buy", "sell", "round_trip")
@@ -355,3 +392,107 @@ def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
         outsideVenue=_show_outside(row, {}, scales),
         explorerUrl=explorer_url(row.signature),
     )
+
+
+# ---- searching -----------------------------------------------------------------------------------
+# Trades of a wallet, a token or the instance to examine for one page.
+MAX_LOOK_BACK = 2_000
+# Number of arrivals to search at once.
+BATCH = 100
+TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
+EVERY_TRADE = "trade"
+
+
+class Wanted(NamedTuple):
+    """Which trades: of the wallets' `spans` (None: all), of any of `mints` (None: all), of `kinds`
+    (empty: all) and paid in a ledger currency (None: any or none). Kinds are searched one by one.
+    """
+
+    spans: Sequence[WalletSpan] | None
+    mints: Sequence[str] | None = None
+    kinds: frozenset[str] = frozenset()
+    money: str | None = None
+
+
+class Found(NamedTuple):
+    """A page of trades, newest first. `position`: where older ones continue, or None;
+    `ended_early`: whether the look-back ended before the page was full.
+    """
+
+    rows: Sequence[Any]
+    position: TradePosition | None
+    ended_early: bool = False
+
+
+def find_trades(
+    wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
+) -> Found:
+    """Find a page of trades below a position and, with `up_to`, without higher ids."""
+    floor = _find_floor(wanted, before) if wanted.kinds else None
+    rows = {
+        row.id: row
+        for mint in _list_mints(wanted)
+        for row in queries.list_trades(
+            limit + 1, before, up_to, wanted.spans, mint, wanted.kinds, wanted.money, floor
+        )
+    }
+    newest = sorted(rows.values(), key=queries.find_place, reverse=True)
+    if len(newest) > limit:
+        return Found(newest[:limit], queries.find_place(newest[limit - 1]))
+    return Found(newest, floor, floor is not None)
+
+
+class Arrived(NamedTuple):
+    """A page of trades in order of arrival. `arrival`: of the last trade examined."""
+
+    rows: Sequence[Any]
+    arrival: int
+
+
+def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
+    """Find a page of trades that arrived after this arrival; searches examine MAX_LOOK_BACK of
+    them. `wanted` names at most one mint.
+    """
+    (mint,) = _list_mints(wanted)
+    rows: list[Any] = []
+    size, looked = BATCH if wanted.kinds else limit, 0
+    while looked < MAX_LOOK_BACK:
+        arrived = queries.list_trades_since(size, after, wanted.spans, mint)
+        looked += size
+        for one in arrived:
+            after = one.arrival
+            if is_wanted(wanted, one.row):
+                rows.append(one.row)
+            if len(rows) == limit:
+                return Arrived(rows, after)
+        if len(arrived) < size:
+            break
+    return Arrived(rows, after)
+
+
+def is_wanted(wanted: Wanted, row: Any) -> bool:
+    if wanted.kinds and row.kind not in wanted.kinds:
+        return False
+    if wanted.money is None:
+        return True
+    return wanted.money == row.currency and is_paid(row.kind, row.realized)
+
+
+def expand_kinds(words: Sequence[str]) -> frozenset[str]:
+    """Replace EVERY_TRADE with the kinds it means."""
+    kinds = {kind for word in words for kind in (TRADES if word == EVERY_TRADE else (word,))}
+    return frozenset(kinds)
+
+
+def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:
+    """Return the oldest position to examine, or None for no limit."""
+    ends = [
+        queries.find_trade_position(MAX_LOOK_BACK, before, span, mint)
+        for span in (wanted.spans if wanted.spans is not None else (None,))
+        for mint in _list_mints(wanted)
+    ]
+    return max((end for end in ends if end is not None), default=None)
+
+
+def _list_mints(wanted: Wanted) -> Sequence[str | None]:
+    return (None,) if wanted.mints is None else wanted.mints

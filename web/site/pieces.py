@@ -14,8 +14,8 @@ from flask import current_app
 from chain.amounts import ONE, show_amount
 from chain.reading.currencies import Currency
 from web.api import market, queries
-from web.api.scaled import read_multiplier
 from web.api.serialize import Json
+from web.api.trades import read_multiplier
 from web.server.application import find_app
 from web.site import figures, money, words
 from web.site.candor import find_strips

@@ -13,9 +13,8 @@ from web.api import market, queries, quotes
 from web.api.arguments import read_choice, read_whole
 from web.api.posts import show_posts
 from web.api.queries import TradePosition, find_place
-from web.api.scaled import read_scales
 from web.api.serialize import Json
-from web.api.trades import list_moving, show_activity, show_changes
+from web.api.trades import list_moving, read_scales, show_activity, show_changes
 from web.server.gate import settings
 from web.site import charts, pictures
 from web.site.lists import add_etag, cut_page, read_cursor
