@@ -20,7 +20,7 @@ from chain.stored.standings import WINDOWS, refresh_standings
 from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
 from operate.inspection import Reader, check_standings
-from web.api import history, leaderboard, queries
+from web.api import leaderboard, queries, results
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = STABLECOINS[0]
@@ -237,8 +237,8 @@ ASKED = {
     "ledgers": attachments.TOTALS.format(
         moneys=CURRENCIES, last=LAST, which=OF_RESULTS.which, bots="1, 2"
     ),
-    "days": history.HOURS,
-    "samples": history.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
+    "days": results.HOURS,
+    "samples": results.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
     "posts": queries.POST,
 }
 

@@ -48,7 +48,7 @@ from chain.stored.tables import StandingTotal
 from models import Attachment, Bot, Wallet
 from operate.inspection import Reader, check_standings
 from storage import read_rows
-from web.api import leaderboard, standings
+from web.api import leaderboard
 
 DAY, HOUR = 86_400, 3_600
 
@@ -431,8 +431,8 @@ def test_the_doctor_finds_a_wrong_standing(service, ada):
 
 @ground.sqlite_only
 def test_the_best_are_read_in_the_order_of_an_index(db):
-    for order in standings.ORDERS.values():
-        sql = standings.LISTED.format(tier=order.tier, column=order.column)
+    for order in leaderboard.ORDERS.values():
+        sql = leaderboard.LISTED.format(tier=order.tier, column=order.column)
         rows = db.execute_sql(f"EXPLAIN QUERY PLAN {sql}", (ALL, SOL, 0, 0, 5))
         plan = " ".join(map(str, rows))
         assert f"standing_by_{order.column}" in plan and "B-TREE" not in plan

@@ -11,23 +11,23 @@ from accounts.fields import holds_secret
 from chain.stored.attachments import OF_RECORD
 from chain.symbols import find_own
 from storage.rows import select, write_marks
-from web.api import bots, paging, queries, risk
+from web.api import bots, paging, queries, results
 from web.api.arguments import read_choice
 from web.api.copying import find_copying
 from web.api.estimates import add_estimates
-from web.api.look_back import (
+from web.api.posts import show_posts
+from web.api.queries import TradePosition
+from web.api.results import show_ends
+from web.api.serialize import Json
+from web.api.trades import (
     MAX_LOOK_BACK,
     TRADE_KINDS,
     Found,
     Wanted,
     expand_kinds,
     find_trades,
+    show_trades,
 )
-from web.api.posts import show_posts
-from web.api.queries import TradePosition
-from web.api.serialize import Json
-from web.api.token_results import show_ends
-from web.api.trades import show_trades
 from web.api.wallets import find_positions
 from web.server import sessions
 from web.server.application import find_app
@@ -206,9 +206,9 @@ def read_posts(bot: Json) -> dict[str, Any]:
 def read_record(bot: Json) -> dict[str, Any]:
     number = bot["row"].id
     return {
-        "bot": {**bot, "recordRisk": risk.find_risk(OF_RECORD, number)},
+        "bot": {**bot, "recordRisk": results.find_risk(OF_RECORD, number)},
         "days": pictures.draw_days(bot),
-        "windows": risk.list_windows(number, g.now) if bot["record"] else [],
+        "windows": results.list_windows(number, g.now) if bot["record"] else [],
     }
 
 
