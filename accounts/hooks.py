@@ -152,7 +152,9 @@ def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> lis
         raise invalid("bots", "must be bots on this instance that are neither retired nor banned")
     if others and not set(events) & set(PUBLIC_EVENTS):
         words = ", ".join(PUBLIC_EVENTS)
-        raise invalid("events", f"about another owner's bot must be one or more of: {words}")
+        raise invalid(
+            "events", f"can only be one or more of these for another owner's bot: {words}"
+        )
     return chosen
 
 
@@ -189,7 +191,8 @@ def follow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
         named = read_list(hook.bots)
         if not named:
             raise invalid(
-                "hook", "covers all of your bots; add another notification for other owners' bots"
+                "hook",
+                "covers all of your bots; add a separate notification for other owners' bots",
             )
         _check_bots(owner, [bot_uid], read_list(hook.events) or ())
         bots = list(dict.fromkeys([*named, bot_uid]))

@@ -92,7 +92,7 @@ def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -
     given_at = int(body.nonce[:11], 16)
     if now >= given_at + CHALLENGE_MS:
         raise invalid(
-            "nonce", f"has expired: it works for {wallets.MINUTES} minutes; get a new one"
+            "nonce", f"has expired: a challenge works for {wallets.MINUTES} minutes; get a new one"
         )
     signature = wallets.parse_signature(body.signature)
     if signature is None:

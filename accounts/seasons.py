@@ -201,7 +201,7 @@ def join(uid: str, bot: Bot, now: int) -> bool:
         if is_entrant(season, bot.id, now):
             return False
         if find_since(find_terms(season), now) >= season.ends_at:
-            told = "too late: results count from the next full hour, and the season ends then"
+            told = "too late: results count from the next full hour, which is when the season ends"
             raise Problem("season_closed", told)
         SeasonEntry.create(season=season, bot=bot, joined_at=now)
         append_leaf("season_entry", now, season=uid, bot=bot.uid)

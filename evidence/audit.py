@@ -96,7 +96,7 @@ class Auditor:
                 report.cannot_tell(INSTANCE, str(error))
             return report
         report = Report(bot)
-        report.cannot_tell(INSTANCE, "its evidence kept changing while it was read")
+        report.cannot_tell(INSTANCE, "its evidence kept changing during the audit")
         return report
 
     def audit_unlisted(self, listed: Iterable[str]) -> list[Report]:
@@ -137,7 +137,9 @@ class Auditor:
     def _check_clock(self, claims: Claims, report: Report) -> None:
         hour = self.now() // HOUR_SECONDS
         if abs(claims.bot.hour - hour) > 1:
-            told = f"its boards end in hour {claims.bot.hour} since 1970, your clock says {hour}"
+            told = (
+                f"its boards end in hour {claims.bot.hour} since 1970, but your clock says {hour}"
+            )
             report.cannot_tell(INSTANCE, told)
 
     # ---- wallets ---------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ class Auditor:
     ) -> list[WalletAudit]:
         addresses = list(dict.fromkeys(claims.wallets))
         if len(addresses) > MAX_WALLETS:
-            raise Nonsense(f"its bot held {len(addresses)} wallets, too many to read together")
+            raise Nonsense(f"its bot had {len(addresses)} wallets, too many to audit together")
         return [
             WalletAudit(
                 self,
@@ -229,7 +231,7 @@ class Auditor:
         try:
             accepted = accept_programs(claims, self.own, self.accepts)
         except BadTable as error:
-            report.cannot_tell(INSTANCE, f"its programs or currencies cannot be used: {error}")
+            report.cannot_tell(INSTANCE, f"its programs or currencies can't be used: {error}")
             return None
         report.notes += accepted.notes
         if accepted.why:
@@ -299,7 +301,7 @@ class Auditor:
             report.add(comparing.judge_unsigned(post))
         for address in sorted(self.memory.list_post_wallets() - wallets):
             for post in self.memory.list_posts(address):
-                ours = "the bot never held it"
+                ours = "the bot never had this wallet"
                 place = f"posts.{post.id}.wallet"
                 report.add([Difference(post.signature, place, address, ours)])
 
@@ -322,7 +324,10 @@ def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
     BadTable.
     """
     if claims.reading != READING or claims.programTable != name_rules(table(), ()):
-        told = f"its reading rules are version {claims.version}'s, this is {VERSION}: they differ"
+        told = (
+            f"its reading rules are those of version {claims.version}, but this is version"
+            f" {VERSION}"
+        )
         return Accepted(None, [], told)
     notes = [
         *(f"the operator added the venue {one.name!r} ({one.id})" for one in claims.addedPrograms),
@@ -333,7 +338,7 @@ def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
     currencies = read_currencies(_write_currencies(claims))
     notes += [f"the operator added the currency {one.symbol} ({one.mint})" for one in currencies]
     if (strange or set(currencies) - set(list_added())) and not accepts:
-        told = "its operator added programs or currencies; --accept-programs trusts them"
+        told = "its operator added programs or currencies; use --accept-programs to trust them"
         return Accepted(None, notes, told)
     programs = table(claims.markers, _write_added(claims))
     if name_rules(programs, currencies) != claims.rules:

@@ -131,15 +131,15 @@ def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
     """
     state = (coverage or {}).get("state")
     if coverage is None or state not in ("partial", "complete"):
-        return "it says that it is still fetching"
+        return "the instance says it's still fetching"
     if _is_in(list_gaps(coverage), slot, slot):
-        return "it says that it has a gap there"
+        return "the instance reports a gap there"
     note = coverage.get("note")
     if isinstance(note, str) and note.startswith((CAPPED, ACCOUNTS_CAPPED)):
-        return "it says that it keeps no more of this wallet"
+        return "the instance says it reached this wallet's limit"
     first = coverage.get("firstSlot")
     if state == "partial" and type(first) is int and slot < first:
-        return "it says that its history begins later"
+        return "the instance says its history starts later"
     return None
 
 
@@ -184,7 +184,7 @@ def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Differe
     status, reason, told = (
         (*OTHER_WALLET, "mismatch (other_wallet)")
         if is_foreign
-        else ("pending", None, "no trade of this wallet")
+        else ("pending", None, "not a trade of this wallet")
     )
     undecided = post.status in ("pending", "not_found") and post.reason is None
     fits = (post.status, post.reason) == (status, reason) or undecided

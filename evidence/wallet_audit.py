@@ -70,7 +70,7 @@ class WalletAudit:
 
     def read_claims(self) -> bool:
         if self.wallet.rules.partition("@")[0] != self.claims.rules:
-            self._cannot_tell(INSTANCE, "its transactions are being read again by new rules")
+            self._cannot_tell(INSTANCE, "its transactions are being read again under new rules")
             return False
         self.memory.begin()
         self._count = self._read_receipts()
@@ -119,7 +119,7 @@ class WalletAudit:
     @property
     def wallet(self) -> ClaimedWallet:
         if self.claims.wallet is None:
-            raise Nonsense("its evidence lacks a wallet that it names")
+            raise Nonsense("its evidence names a wallet but doesn't include it")
         return self.claims.wallet
 
     def _cannot_tell(self, side: str, why: str) -> None:
@@ -139,8 +139,8 @@ class WalletAudit:
             # They count in the forward record from then on; the chain can't confirm that.
             self._cannot_tell(
                 INSTANCE,
-                f"it says that it saw {early} transactions more than {MAX_AHEAD_SECONDS // 60}"
-                " minutes before they happened",
+                f"it claims to have seen {early} transactions more than"
+                f" {MAX_AHEAD_SECONDS // 60} minutes before they happened",
             )
         self.report.receipts += count
         return count
@@ -149,7 +149,7 @@ class WalletAudit:
     def _name_foreign(self) -> None:
         """Report claimed transactions that name none of the wallet's accounts."""
         for signature in sorted(self.view.foreign):
-            ours = "it names none of the wallet's accounts"
+            ours = "the transaction names none of the wallet's accounts"
             self._differs(signature, "signature", signature, ours)
             self.memory.drop_claim(signature)
 
@@ -177,7 +177,7 @@ class WalletAudit:
             return True
         if self._disproves(missing):
             for line in missing:
-                ours = "no such transaction: the balances join without it"
+                ours = "no such transaction: the balances before and after are continuous"
                 self._differs(line["signature"], "signature", line.get("kind"), ours)
                 self.memory.drop_claim(line["signature"])
             return True
@@ -233,9 +233,9 @@ class WalletAudit:
         if seen:
             # Not a difference: they may appear soon. The reader of `same` should still know.
             self.report.notes.append(
-                f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to {seen[-1]},"
-                " aren't compared: they are newer than the last claimed transaction, but"
-                " the instance says it observed the wallet beyond them"
+                f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to"
+                f" {seen[-1]}, aren't compared: they are newer than the last claimed"
+                " transaction, but the instance says it observed the wallet beyond them"
             )
 
     @property
@@ -423,7 +423,7 @@ class WalletAudit:
         broken = [g for g in ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
         if others and broken:
             gap = f"slots {broken[0].from_slot} to {broken[0].to_slot}"
-            self._cannot_tell(NODE, f"its transactions don't join at {gap}")
+            self._cannot_tell(NODE, f"its transactions aren't continuous at {gap}")
         return bool(others and broken)
 
     def _compare_whole(self, number: int, rebuilt: Rebuilt, compared: Findings) -> None:
@@ -433,7 +433,7 @@ class WalletAudit:
         theirs = wallet.model_dump(include={"sums", "past", "spans"})
         ours = claimed.show_derived(self.books.rows, number)
         if timeless:
-            self._cannot_tell(NODE, "only one side knows some block times")
+            self._cannot_tell(NODE, "only one side has some of the block times")
             for told in (theirs, ours):
                 told.pop("spans")
                 told["sums"] = {name: told["sums"].get(name) for name in TIMELESS}

@@ -79,7 +79,7 @@ def ask_about_us(url: str, signer: Signer, get: witness.Fetch) -> Outcome:
     try:
         blocks = get("witness").decode().split("\n\n")[1:]
     except (FetchError, UnicodeDecodeError):
-        return Outcome(url, "cannot_tell", "it does not say what it saw of this log")
+        return Outcome(url, "cannot_tell", "it doesn't say what it has seen of this log")
     for text, lines in zip(blocks[::2], blocks[1::2], strict=False):
         if one and text.split("\n")[0] == one.origin:
             try:
@@ -87,10 +87,8 @@ def ask_about_us(url: str, signer: Signer, get: witness.Fetch) -> Outcome:
                 check_note(note, signer.verifier(one.origin))
                 return _compare(url, one, parse_checkpoint(note.text))
             except BadNote as error:
-                return Outcome(
-                    url, "cannot_tell", f"what it saw of this log cannot be read: {error}"
-                )
-    return Outcome(url, "cannot_tell", "it has not seen this log")
+                return Outcome(url, "cannot_tell", f"its record of this log can't be read: {error}")
+    return Outcome(url, "cannot_tell", "it hasn't seen this log")
 
 
 def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:

@@ -69,13 +69,13 @@ def post(message: Message, private: bool = False) -> Answer:
     try:
         status, wait = _send(message, private)
     except _Refused:
-        return Answer(None, "leads to a private address, or to none")
+        return Answer(None, "has no public address")
     except TimeoutError:
         return Answer(None, "did not answer in time")
     except ssl.SSLError:
         return Answer(None, "has no valid certificate")
     except (OSError, http.client.HTTPException, UnicodeError):
-        return Answer(None, "could not be reached, or broke off")
+        return Answer(None, "could not be reached, or the connection was lost")
     if 200 <= status < 300:
         return Answer(status, None)
     return Answer(status, f"answered HTTP {status}", read_wait(wait, time.time()))

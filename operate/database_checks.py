@@ -30,17 +30,17 @@ RESTORE = (
 )
 # A file that can't be opened or locked may be intact, and a restore would lose newer data.
 NOT_DAMAGED = (
-    "nothing says that it is damaged: check its disk, and who may read and write it and its folder;"
+    "there is no sign of damage: check its disk and the permissions of the file and its folder;"
     " then run `app.py doctor` again"
 )
-DERIVED = "`app.py rebuild` recomputes it from the stored receipts; check the disk"
+DERIVED = "run `app.py rebuild` to recompute it from the stored receipts; check the disk"
 WRITTEN = (
     "someone changed the database, or its disk is failing: find out which. An older backup has"
     " the original"
 )
 ADVICE = {
     **dict.fromkeys(("log", "log_leaf", "log_node", "logged_wallet"), WRITTEN),
-    "receipt": "run `app.py rebuild`: the observer then fetches missing and damaged receipts again",
+    "receipt": "run `app.py rebuild`; the observer then fetches missing and damaged receipts again",
     **dict.fromkeys(
         ("owner", "bot", "key", "session", "post", "attachment", "token", "trader"),
         "rebuild restores only rows derived from receipts; restore the rest from a backup, and"
@@ -58,7 +58,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
     if not path.exists() and _was_used(config):
         return [
             wrong(
-                f"{path} is missing, and {config.data_dir} was in use",
+                f"{path} is missing, but {config.data_dir} was in use",
                 "put it back, or restore a backup with `app.py restore FILE`",
             )
         ]
@@ -66,7 +66,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
         return [
             look(
                 f"there is no database in {config.data_dir} yet",
-                "`make run` creates it; `app.py restore FILE` restores a backup",
+                "run `make run` to create it, or `app.py restore FILE` to restore a backup",
             )
         ]
     try:
@@ -81,7 +81,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
     except (apsw.NotADBError, apsw.CorruptError) as error:
         return [wrong(f"{path} cannot be read: {error}", RESTORE)]
     except apsw.Error as error:
-        return [wrong(f"{path} cannot be read right now: {error}", NOT_DAMAGED)]
+        return [wrong(f"{path} can't be read right now: {error}", NOT_DAMAGED)]
 
 
 def _was_used(config: Config) -> bool:
@@ -97,7 +97,7 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
         # A pending migration is already reported.
         if _lacks_migrations(config):
             yield look(
-                "nothing was recomputed: the schema is not this version's",
+                "nothing was recomputed, because the schema is not this version's",
                 "start the server once, then try again",
             )
             return
@@ -122,11 +122,11 @@ def _tell_differences(found: Sequence[Difference]) -> Iterator[Finding]:
         yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", DERIVED)
     if not any(one.level == "wrong" for one in found):
         # These were not compared, or not completely.
-        but = "but for what is named above, " if found else ""
+        but = "except for the problems above, " if found else ""
         yield fine(
-            f"{but}every wallet was rebuilt from its receipts and is the same; every post,"
-            " verification and attachment is as the log has it; names and profiles have nothing to"
-            " be compared with"
+            f"{but}every wallet matches a rebuild from its receipts; every post, verification"
+            " and attachment matches the log; names and profiles have no second source to"
+            " compare with"
         )
 
 
@@ -163,7 +163,7 @@ def check_server(config: Config, now: int) -> list[Finding]:
     except OperationalError as error:
         return [
             wrong(
-                f"the database of DATABASE_URL cannot be used: {str(error).strip()}",
+                f"the database in DATABASE_URL can't be used: {str(error).strip()}",
                 "start it, or correct DATABASE_URL",
             )
         ]
@@ -183,8 +183,9 @@ def check_whole(db: Any, path: Path) -> Iterator[Finding]:
     wal = path.with_name("app.db-wal")
     if wal.exists() and wal.stat().st_size > LARGE_WAL:
         yield look(
-            f"{wal} has {wal.stat().st_size / 1e6:.0f} MB: something reads for very long",
-            "end long-running readers (a copy, a sqlite3 shell); it then shrinks at the next start",
+            f"{wal} has {wal.stat().st_size / 1e6:.0f} MB because another program has been "
+            f"reading for a long time",
+            "end long-running readers (a copy, a sqlite3 shell); the next start shrinks it",
         )
 
 
@@ -192,8 +193,8 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
     for sentence in foreign_schema.list_foreign(db):
         yield wrong(
             f"{path}: {sentence}",
-            "find out who added it: `restore` refuses this file. Restore an older backup, or drop"
-            " what isn't Candor's",
+            "find out who added it; `restore` refuses this file. Restore an older backup, or"
+            " drop everything that isn't Candor's",
         )
 
 
@@ -205,13 +206,13 @@ def check_schema(applied: list[str]) -> Iterator[Finding]:
     )
     if newer:
         yield wrong(
-            f"the schema is of a newer version (it has {newer[0]})",
-            "install that version, or restore a backup made before the upgrade",
+            f"the schema is from a newer version (it has {newer[0]})",
+            "install that version, or restore a backup from before the upgrade",
         )
     elif pending:
         yield look(
             f"the schema lacks {', '.join(pending)}",
-            "the next start brings it up to date, and keeps a copy of a present app.db",
+            "the next start upgrades it, and first backs up app.db if there is one",
         )
     else:
         yield fine(f"the schema is {known[-1]}, the newest")
@@ -233,9 +234,9 @@ FIRST_DAY_MS = 1_790_000_000_000
 def check_contents(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
     running = instance.is_in_use(config.data_dir)
     yield (
-        fine("a server is running here")
+        fine("the server is running")
         if running
-        else look("no server is running here", "`make run` starts one")
+        else look("the server isn't running", "run `make run` to start it")
     )
     yield from check_clock(execute, now)
     yield from check_jobs(execute, config, now, running)
@@ -279,16 +280,16 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
     if now < FIRST_DAY_MS:
         yield wrong(
             f"the clock says {show_time(now)}, at least {show_span(FIRST_DAY_MS - now)} behind:"
-            " before this program was",
+            " this program is newer than that",
             f"{SET_CLOCK}, then restart the server",
         )
     elif now < newest - CLOCK_MS:
         yield wrong(
-            f"the clock says {show_time(now)}, {show_span(newest - now)} behind the newest time"
-            f" that is stored here ({place}: {show_time(newest)})",
-            f"compare it with another clock. If it is behind: {SET_CLOCK}. If it is right, it ran"
-            " ahead when that was stored: nothing needs to be done, and this ends once that time"
-            " has come",
+            f"the clock says {show_time(now)}, {show_span(newest - now)} behind the newest"
+            f" stored time ({place}: {show_time(newest)})",
+            f"compare it with another clock. If it is behind, {SET_CLOCK}. If it is right, it"
+            " ran ahead when that time was stored: do nothing, and this message disappears"
+            " after that time",
         )
     else:
         yield fine(f"the clock says {show_time(now)}")
@@ -309,8 +310,8 @@ def check_jobs(
             yield check_job(name, seconds, rows.get(name), began, now, running)
         else:
             yield look(
-                f"the job {name} is switched off",
-                f"unset {name.upper()}_INTERVAL_SECONDS to have it run",
+                f"the job {name} is turned off",
+                f"unset {name.upper()}_INTERVAL_SECONDS to turn it on",
             )
 
 
@@ -325,10 +326,11 @@ def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
         used = f"{name} used {one['requests']:,} of {one['allowed']:,} daily requests"
         if one.get("heldBack"):
             yield look(
-                f"{used}; its limits made others wait (today: {one['heldBack']:,}, the last at"
-                f" {show_time(one['heldBackAt'])}), so prices are older than they should be",
-                "raise SCOUT_INTERVAL_SECONDS; nothing else on this IP address should use the same"
-                " service",
+                f"{used}; its limits delayed other requests (today: {one['heldBack']:,}, the"
+                f" last at {show_time(one['heldBackAt'])}), so prices are older than they should"
+                " be",
+                "raise SCOUT_INTERVAL_SECONDS; make sure nothing else on this IP address uses"
+                " the same service",
             )
         else:
             yield fine(used)
@@ -346,14 +348,14 @@ def check_job(
         )
     if row.state != "failing":
         if row.last_success_at is None:
-            return fine(f"the job {name} has not run yet, or is switched off")
+            return fine(f"the job {name} has not run yet, or is turned off")
         return fine(f"the job {name} last succeeded at {show_time(row.last_success_at)}")
     last = show_time(row.last_success_at)
     text = f"the job {name} is failing ({row.last_error}); it last succeeded {last}"
     advice = (
-        "`doctor --online` asks each endpoint and provider"
+        "run `doctor --online` to query each endpoint and provider"
         if not (row.last_error or "").startswith("internal")
-        else "the server's log has the stack: please report it"
+        else "the server's log has the traceback: please report it"
     )
     return (
         wrong(text, advice)
@@ -370,9 +372,9 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
     ).fetchone()
     if count:
         yield look(
-            f"{count} receipts are listed and no endpoint gives a usable"
-            f" one{f' ({problem})' if problem else ''}: their wallets stay `partial`",
-            "name another endpoint in SOLANA_RPC_URLS; the observer keeps retrying",
+            f"{count} receipts are listed but no endpoint returns them in usable"
+            f" form{f' ({problem})' if problem else ''}; their wallets stay `partial`",
+            "add another endpoint to SOLANA_RPC_URLS; the observer keeps retrying",
         )
     else:
         yield fine("no receipt is stuck")
@@ -403,8 +405,7 @@ def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
         if damaged := list_damaged(coverage, texts):
             yield wrong(
                 f"{', '.join(damaged)} of wallet {address} can't be read, so pages leave them out",
-                "the observer's next poll rebuilds them, and so does `app.py rebuild`; check the"
-                " disk",
+                "the observer's next poll rebuilds them, or run `app.py rebuild`; check the disk",
             )
 
 
@@ -437,7 +438,7 @@ def check_currencies(execute: Callable[..., Any]) -> Iterator[Finding]:
             if seen != one.decimals:
                 yield wrong(
                     f"{one.symbol} has {seen} decimals on the chain and {one.decimals} in"
-                    " DATA_DIR/currencies.csv: its amounts are shown wrong",
+                    " DATA_DIR/currencies.csv, so its amounts are shown wrong",
                     "correct that row and restart the server",
                 )
 
@@ -451,8 +452,8 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
         missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]
         if missing:
             yield wrong(
-                f"the books of {row.address} do not balance: {' and '.join(missing)} are missing",
-                "this is a bug in Candor: run `app.py rebuild`, and report it if it stays",
+                f"the books of {row.address} don't balance: {' and '.join(missing)} are missing",
+                "this is a bug in Candor: run `app.py rebuild`, and report it if it persists",
             )
     if not rows:
         yield fine("the books of every wallet balance to the lamport and to the raw unit")
@@ -462,7 +463,7 @@ def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:
     for url, trouble in execute("SELECT url, trouble FROM witnessed ORDER BY url"):
         if trouble:
             yield look(
-                f"the log of {url} is not what it was: {trouble}",
+                f"the log of {url} has changed: {trouble}",
                 "ask its operator; `app.py witness URL --forget` starts over",
             )
 
@@ -473,10 +474,10 @@ def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator
         if use.owners_at_limit:
             yield look(
                 f"owners at their quota {use.setting} ({use.limit}): {use.owners_at_limit}",
-                f"they see an error; raise {use.setting}, or act for them on the command line,"
-                " which has no quota",
+                f"they get an error; raise {use.setting}, or use the command line for them,"
+                " which has no quotas",
             )
     yield fine(
-        "most used by one owner: "
+        "highest usage by one owner: "
         + ", ".join(f"{use.used} of {use.limit} ({use.setting})" for use in uses)
     )

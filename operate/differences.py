@@ -57,7 +57,7 @@ class Comparison:
             return
         for name, one, other in zip(self._columns, self._next[1], values, strict=True):
             if one != other:
-                shown = f"is {one!r:.{MAX_SHOWN}}, a fresh rebuild says {other!r:.{MAX_SHOWN}}"
+                shown = f"is {one!r:.{MAX_SHOWN}}; a fresh rebuild says {other!r:.{MAX_SHOWN}}"
                 self._note(key, shown, name)
         self._next = next(self._stored, None)
 

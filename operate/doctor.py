@@ -44,7 +44,7 @@ OWN_FILES = {
 }
 LEFTOVERS = {
     "app.db.before-": "the database before a migration",
-    "app.db.replaced-": "what a restore put aside",
+    "app.db.replaced-": "data put aside by a restore",
     "app.db.restored": "an interrupted restore",
 }
 
@@ -71,9 +71,9 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
             if deep and not any(one.level == "wrong" for one in tables):
                 yield check_deep(config, now)
         else:
-            yield [look("nothing else in DATA_DIR was checked: this user cannot read it")]
+            yield [look("nothing else in DATA_DIR was checked, because this user can't read it")]
     else:
-        yield [look(f"{config.data_dir} does not exist yet", "`make run` makes it")]
+        yield [look(f"{config.data_dir} does not exist yet", "run `make run` to create it")]
     if online:
         yield check_endpoints(config, now)
         yield check_providers(config)
@@ -101,17 +101,17 @@ def examine_lightly(
 
 
 def check_settings(config: Config) -> Iterator[Finding]:
-    yield fine("the settings can be read")
+    yield fine("the settings are valid")
     url = urlsplit(config.base_url)
     if url.scheme == "http" and url.hostname not in LOCAL_HOSTS:
         yield look(
             f"BASE_URL is http://{url.hostname}: cookies and keys are sent unencrypted",
-            "put a proxy with TLS in front and set BASE_URL to https://...",
+            "put a TLS proxy in front and set BASE_URL to https://...",
         )
     if url.scheme == "https" and not config.trusted_proxies:
         yield look(
-            "BASE_URL is https and TRUSTED_PROXIES is 0: all readers share the proxy's address and"
-            " its limits",
+            "BASE_URL is https but TRUSTED_PROXIES is 0, so all readers share the proxy's"
+            " address and its rate limits",
             "set TRUSTED_PROXIES=1 behind one proxy",
         )
     if config.secret_key and len(config.secret_key) < 32:
@@ -124,8 +124,8 @@ def check_settings(config: Config) -> Iterator[Finding]:
             ("LLM_BASE_URL", "LLM_MODEL") if config.llm_base_url else ("LLM_MODEL", "LLM_BASE_URL")
         )
         yield look(
-            f"{given} is set without {missing}: most endpoints write nothing then",
-            f"set {missing} too, or leave out both",
+            f"{given} is set without {missing}; most endpoints then return nothing",
+            f"set {missing} too, or leave both out",
         )
     if Path(".env").exists() and is_open(Path(".env")):
         yield wrong("other users of this machine can read .env", "chmod 600 .env")
@@ -137,7 +137,7 @@ def check_tables(config: Config) -> Iterator[Finding]:
         programs = table(config.extra_swap_programs, config.added_programs)
         use_currencies(config.added_currencies)
     except BadTable as refusal:
-        yield wrong(str(refusal), "correct that row: the server does not start until then")
+        yield wrong(str(refusal), "correct that row; the server won't start until you do")
         return
     if programs.added:
         yield fine(f"DATA_DIR/programs.csv adds {len(programs.added)} to the table of programs")
@@ -146,9 +146,10 @@ def check_tables(config: Config) -> Iterator[Finding]:
         yield fine(f"DATA_DIR/currencies.csv adds {names} to the currencies")
     if programs.markers:
         yield look(
-            f"EXTRA_SWAP_PROGRAMS is set ({', '.join(sorted(programs.markers))}): every transaction"
-            " that calls one of these counts entirely as a trade, even if others paid for it",
-            "that is for private chains and tests; a real venue belongs in DATA_DIR/programs.csv",
+            f"EXTRA_SWAP_PROGRAMS is set ({', '.join(sorted(programs.markers))}): every"
+            " transaction that calls one of these counts fully as a trade, even if others paid"
+            " for it",
+            "this is for private chains and tests; add a real venue to DATA_DIR/programs.csv",
         )
 
 
@@ -159,13 +160,13 @@ def check_disk(config: Config) -> Iterator[Finding]:
     )
     if free < LEAST_FREE + size:
         yield wrong(
-            f"{free / 1e9:.1f} GB free on the disk of {config.data_dir}: too little for a"
-            " backup there, soon for posts",
+            f"{free / 1e9:.1f} GB free on the disk with {config.data_dir}: too little for a"
+            " backup there, and soon for posts",
             "free some space, or move DATA_DIR",
         )
     else:
         yield fine(
-            f"{free / 1e9:.0f} GB free on the disk of {config.data_dir}; app.db takes"
+            f"{free / 1e9:.0f} GB free on the disk with {config.data_dir}; app.db uses"
             f" {size / 1e6:.1f} MB"
         )
 
@@ -181,14 +182,14 @@ def check_files(config: Config) -> Iterator[Finding]:
     yield from _name_leftovers(config, files)
     if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
         yield wrong(
-            "app.db-wal is there without its app.db",
+            "there is an app.db-wal without its app.db",
             "put its app.db back, or restore a backup with --replace",
         )
     yield from _check_key_files(config)
     rules = config.data_dir / "about.txt"
     if rules.exists() and not (rules.is_file() and os.access(rules, os.R_OK)):
         yield wrong(
-            "about.txt cannot be read: /about shows no rules", f"put a text file at {rules}"
+            "about.txt can't be read, so /about shows no rules", f"put a text file at {rules}"
         )
 
 
@@ -198,13 +199,13 @@ def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
         size = f"{path.stat().st_size / 1e6:.1f} MB"
         if path in partials:
             yield look(
-                f"{path} ({size}) was left by an interrupted copy", "the next start removes it"
+                f"an interrupted copy left {path} ({size}) behind", "the next start removes it"
             )
         elif path.name not in OWN_FILES and not path.name.endswith(".partial"):
             kinds = [kind for start, kind in LEFTOVERS.items() if path.name.startswith(start)]
             yield look(
-                f"{path} ({size}) is {kinds[0] if kinds else 'a file Candor does not know'}",
-                "delete it once you are sure you do not need it",
+                f"{path} ({size}) is {kinds[0] if kinds else 'an unknown file'}",
+                "delete it once you're sure you don't need it",
             )
 
 
@@ -214,14 +215,14 @@ def _check_key_files(config: Config) -> Iterator[Finding]:
     if is_read and len(key_files.read_secret(secret)) < key_files.MIN_SECRET:
         yield wrong(
             "secret_key is too short: sessions and cursors could be forged",
-            f"rm {secret}: the next start makes a new one, and everyone must sign in again",
+            f"rm {secret}: the next start creates a new one, and everyone must sign in again",
         )
     if not config.log_key and _may_read(log):
         kept = key_files.read_secret(log)
         if kept and not key_files.is_log_key(kept):
             yield wrong(
-                "log_key does not hold 64 hexadecimal digits: no server starts with it",
-                f"put the copy you kept back; without one, rm {log}: the next start makes a new"
+                "log_key doesn't contain 64 hexadecimal digits, so the server won't start",
+                f"restore your saved copy; without one, rm {log}: the next start creates a new"
                 " key and opens a new log, which names the last checkpoint of this one",
             )
 
@@ -243,15 +244,14 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
             genesis, _ = rpc.call("getGenesisHash", [])
         except RpcError as error:
             yield wrong(
-                f"Solana endpoint {number} cannot be used:"
-                f" {str(error).replace('endpoint 1: ', '')}",
-                "check its URL and key in SOLANA_RPC_URLS; name a second one",
+                f"Solana endpoint {number} can't be used: {str(error).replace('endpoint 1: ', '')}",
+                "check its URL and key in SOLANA_RPC_URLS; add a second endpoint",
             )
             continue
         yield (
             fine(f"Solana endpoint {number} answers, at slot {slot}")
             if genesis == MAINNET
-            else look(f"Solana endpoint {number} answers, and is not mainnet")
+            else look(f"Solana endpoint {number} answers but isn't mainnet")
         )
         yield check_finality(rpc, number)
         if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
@@ -260,8 +260,8 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
 
 def compare_clock(number: int, block_ms: int, now: int) -> Finding:
     told = (
-        f"the newest final block of endpoint {number} is of {show_time(block_ms)}; the clock here"
-        f" says {show_time(now)}, {show_span(abs(now - block_ms))}"
+        f"the newest final block of endpoint {number} is from {show_time(block_ms)}, but the"
+        f" clock here says {show_time(now)}, {show_span(abs(now - block_ms))}"
     )
     # Blocks are never from the future, but any node may lag.
     if block_ms > now:
@@ -281,10 +281,12 @@ def check_finality(rpc: Rpc, number: int) -> Finding:
         certificate, _ = rpc.call("getAgGenesisCert", [])
     except RpcError:
         # -32601, from nodes without this method.
-        return fine(f"Solana endpoint {number} does not tell whether its chain runs Alpenglow")
+        return fine(f"Solana endpoint {number} doesn't say whether its chain runs Alpenglow")
     if certificate is None:
         return fine(f"Solana endpoint {number}: its chain does not run Alpenglow yet")
-    return fine(f"Solana endpoint {number}: its chain runs Alpenglow, final within a second")
+    return fine(
+        f"Solana endpoint {number}: its chain runs Alpenglow, with finality within a second"
+    )
 
 
 def check_redis(config: Config, now: int) -> Iterator[Finding]:
@@ -293,9 +295,9 @@ def check_redis(config: Config, now: int) -> Iterator[Finding]:
     store.close()
     if problem:
         yield wrong(
-            f"Redis cannot be used ({problem}): the keyed interface answers 503, addresses go"
-            " uncounted",
-            "check host and password in RATELIMIT_STORAGE_URL, and that it runs",
+            f"Redis can't be used ({problem}), so requests with a key get 503 and addresses"
+            " aren't counted",
+            "check the host and password in RATELIMIT_STORAGE_URL, and that Redis is running",
         )
     else:
         yield fine("Redis answers")
@@ -313,7 +315,7 @@ def check_providers(config: Config) -> Iterator[Finding]:
         except FetchError as error:
             yield look(
                 f"{name} {error}",
-                "the market keeps its last prices, marked stale, and the scout retries",
+                "the market shows its last prices as stale, and the scout retries",
             )
 
 
@@ -336,18 +338,18 @@ def check_access(config: Config) -> Iterator[Finding]:
         )
     elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         yield wrong(
-            f"{folder} belongs to {name_user(owner)}, this is {name_user(user)}: nothing can be"
-            " written",
+            f"{folder} belongs to {name_user(owner)}, but this is {name_user(user)}, so nothing"
+            " can be written",
             advise_owner(folder, owner),
         )
     elif is_open(folder):
-        yield look(f"other users of this machine can look into {folder}", f"chmod 700 {folder}")
+        yield look(f"other users of this machine can list {folder}", f"chmod 700 {folder}")
     else:
-        yield fine(f"{folder} is writable, and closed to others")
+        yield fine(f"{folder} is writable, and private to this user")
     if user == ROOT != owner:
         yield look(
-            f"this is root, and {folder} belongs to {name_user(owner)}",
-            f"run commands as {name_user(owner)}: docs/operate.md shows how",
+            f"this is root, but {folder} belongs to {name_user(owner)}",
+            f"run commands as {name_user(owner)}; docs/operate.md shows how",
         )
     if os.access(folder, os.X_OK):
         yield from _check_files(folder, owner if user == ROOT else user)
@@ -358,7 +360,7 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
     paths = [folder / name for name in sorted(written | READ_ALONE) if (folder / name).is_file()]
     closed = [path for path in paths if not _can_use(path, path.name in written, user)]
     for path in (path for path in closed if path.stat().st_uid == user):
-        what = "is read-only: nothing can be stored" if _is_readable(path) else "cannot be read"
+        what = "is read-only, so nothing can be stored" if _is_readable(path) else "cannot be read"
         yield wrong(
             f"{path} {what}",
             f"chmod 600 {path}; check that its disk is mounted for writing. Nothing is damaged",
@@ -368,7 +370,8 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
         names = ", ".join(path.name for path in foreign)
         owners = " and ".join({name_user(path.stat().st_uid): None for path in foreign})
         yield wrong(
-            f"in {folder}, {names} belong to {owners}: {name_user(user)} cannot use them",
+            f"{folder} contains files that belong to other users: {names} belong to {owners}, so "
+            f"{name_user(user)} can't use them",
             advise_owner(folder, folder.stat().st_uid),
         )
 
@@ -401,9 +404,14 @@ def advise_owner(folder: Path, owner: int) -> str:
     """Say how to access another user's files."""
     server = "USER" if owner == ROOT else str(owner)
     named = (
-        "where USER is the server's" if owner == ROOT else f"if the server is {name_user(owner)}"
+        "where USER is the server's user"
+        if owner == ROOT
+        else f"if the server is {name_user(owner)}"
     )
-    return f"as root: chown -R {server}: {folder} ({named}). Nothing is damaged: restore no backup"
+    return (
+        f"as root: chown -R {server}: {folder} ({named}). Nothing is damaged: don't restore a"
+        " backup"
+    )
 
 
 def name_user(number: int) -> str:

@@ -37,8 +37,8 @@ def check_filesystem(config: Config) -> Iterator[Finding]:
         yield look(
             f"DATA_DIR ({config.data_dir}) is on a network or shared filesystem ({kind}), where"
             " SQLite can lose data",
-            "stop the server, move DATA_DIR to a local disk and start it again; or use PostgreSQL"
-            " (docs/scale.md)",
+            "stop the server, move DATA_DIR to a local disk and start it again; or use"
+            " PostgreSQL (docs/scale.md)",
         )
 
 

@@ -107,7 +107,7 @@ def check_forms(reader: Reader, now: int) -> Iterator[Difference]:
         try:
             yield from _check_rows(reader, model._meta, checks)
         except UnicodeDecodeError:
-            yield Difference(model._meta.table_name, "a text is no UTF-8")
+            yield Difference(model._meta.table_name, "a text is not UTF-8")
 
 
 def _check_rows(reader: Reader, table: Any, checks: Checks) -> Iterator[Difference]:

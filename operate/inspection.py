@@ -100,7 +100,7 @@ def check_lists(reader: Reader) -> Iterator[Difference]:
         " s.state = 'stored' AND s.entry IS NULL"
     )
     for address, signature in reader.rows(empty):
-        what = "it is stored, and what it means for the wallet is not"
+        what = "it is stored, but not what it means for the wallet"
         yield Difference("sighting", what, address, signature, "entry")
 
 
@@ -128,26 +128,26 @@ def _check_receipts(
     same_rules = wallet.rules == store.name_rules(programs, list_added())
     if not same_rules:
         said = (
-            "its entries were read by other rules, programs or currencies, so they were not"
-            " compared: its next poll, or `app.py rebuild`, rereads them"
+            "its entries were read under other rules, programs or currencies, so they were not"
+            " compared; its next poll, or `app.py rebuild`, rereads them"
         )
         yield Difference("sighting", said, wallet.address, level="look")
     for listed in map(ListedReceipt._make, reader.rows(LISTED.format(wallet=wallet.id))):
         if listed.body is None:
-            what = "the row is missing: the next pass of the observer fetches it again"
+            what = "the row is missing; the observer's next pass fetches it again"
             yield Difference("receipt", what, wallet.address, listed.signature)
             continue
         try:
             receipt = parse_stored(listed.body, listed.signature)
             entry = read_entry(receipt, wallet.address, programs, known)
         except UNREADABLE:
-            what = "it cannot be read"
+            what = "it can't be read"
             yield Difference("receipt", what, wallet.address, listed.signature, "body")
             continue
         yield from _check_columns(wallet, listed, receipt)
         if same_rules and _is_other(listed, entry):
             reread[listed.signature] = entry
-            what = "it is not what the receipt says"
+            what = "it doesn't match the receipt"
             yield Difference("sighting", what, wallet.address, listed.signature, "entry")
 
 
@@ -163,7 +163,7 @@ def _check_columns(wallet: Any, listed: ListedReceipt, receipt: Any) -> Iterator
         columns.append(("sighting", "tx_index", listed.tx_index, receipt.tx_index))
     for table_name, name, stored, said in columns:
         if stored != said:
-            what = f"is {stored}, the receipt says {said}"
+            what = f"is {stored}; the receipt says {said}"
             yield Difference(table_name, what, wallet.address, listed.signature, name)
 
 

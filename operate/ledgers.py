@@ -138,7 +138,7 @@ def check_ledger(reader: Reader, wallet: Any, reread: dict[str, Entry]) -> Itera
     ledger, said = rebuilt.pending.ledger, read_coverage(wallet.coverage)
     waiting = 0 if said is NO_COVERAGE else ledger.chain.count - said["receipts"]
     if waiting > 0:
-        what = f"{waiting} stored receipts are not in its ledger yet: the next poll applies them"
+        what = f"{waiting} stored receipts are not in its ledger yet; the next poll applies them"
         yield Difference("wallet", what, wallet.address, level="look")
         return
     yield from rebuilt.trades.end()
@@ -182,7 +182,7 @@ def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]
         if units:
             yield "reconciliation", f"the books don't balance: {units} of {money} are left over"
     if said["state"] == "complete" and (ledger.chain.gaps or ledger.chain.opened or said["gaps"]):
-        yield "coverage.state", "says complete, a fresh rebuild has gaps or begins late"
+        yield "coverage.state", "says complete, but a fresh rebuild has gaps or begins late"
     gaps = {(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in said["gaps"]}
     found = {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.chain.gaps}
     if said["state"] == "partial" and not found <= gaps:
@@ -235,7 +235,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
         right = _judge(post, list(trades[post.uid].values()), wallet.id, holders)
         for name, one, other in zip(JUDGED, post[-4:], right, strict=True):
             if one != other:
-                what = f"of {post.uid} is {one}, its trade says {other}"
+                what = f"of {post.uid} is {one}; its trade says {other}"
                 yield Difference("post", what, wallet.address, post.signature, name)
 
 
@@ -290,14 +290,14 @@ ORDER BY p.id"""
 def check_delays(reader: Reader) -> Iterator[Difference]:
     """Compare the posts' delays, their totals, and which posts are claims."""
     for uid, claim in reader.rows(CLAIMS):
-        what = f"of {uid} is {bool(claim)}, its bot's posts say {not claim}"
+        what = f"of {uid} is {bool(claim)}; its bot's posts say {not claim}"
         yield Difference("post", what, field="claim")
     counted: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for post, delay in judge_delays(map(TimedPost._make, reader.rows(TIMED))):
         if delay is not None:
             counted[post.bot][round_down(delay)] += 1
         if post.delay != delay:
-            what = f"of {post.uid} is {post.delay}, its trade says {delay}"
+            what = f"of {post.uid} is {post.delay}; its trade says {delay}"
             yield Difference("post", what, field="delay")
     sums = {bot: sum_delays(delays) for bot, delays in counted.items()}
     right = {(bot,): [told[name] for name in PACE] for bot, told in sums.items()}

@@ -54,12 +54,12 @@ def check_log(reader: Reader) -> Iterator[Difference]:
             yield from _check_posts(reader, memory, firsts, number, uid)
         yield from _check_terms(reader, seasons)
         for uid in sorted(set(memory.list_bots()) - set(bots.values())):
-            yield Difference("bot", f"{uid}: the log has it, and it is not there")
+            yield Difference("bot", f"{uid} is in the log but not in the database")
         for address, leaf in reader.rows(LOGGED_WALLETS):
             said = [one for one in memory.list_said(address) if one.leaf["kind"] == "evidence"]
             last = said[-1].place if said else None
             if leaf != last:
-                what = f"is leaf {leaf}, the last of the log is {last}"
+                what = f"is leaf {leaf}, but the last leaf of the log is {last}"
                 yield Difference("logged_wallet", what, wallet=address)
 
 
@@ -75,11 +75,11 @@ def _check_bot(
         return
     for one in compare_bot(profile, said, MANY):
         field = one.field.split(".")[-1]
-        yield Difference("bot", f"{uid} is not as the log has it", field=field)
+        yield Difference("bot", f"{uid} doesn't match the log", field=field)
     for address, *span in reader.rows(ATTACHED.format(bot=number)):
         held.setdefault(address, []).append(Held(*span))
     for one in compare_held(held, said, MANY):
-        what = f"when {uid} held it, and whether proven, is not as the log has it"
+        what = f"when {uid} had it, and whether it was proven, doesn't match the log"
         yield Difference("attachment", what, wallet=one.field.partition(".")[2])
     try:
         frozen = {
@@ -87,10 +87,10 @@ def _check_bot(
             for season, one in show_seasons(reader.rows, number).items()
         }
     except Nonsense:
-        yield Difference("season_entry", f"{uid}: a row of a season cannot be read")
+        yield Difference("season_entry", f"{uid}: a row of a season can't be read")
         return
     for one in compare_seasons(frozen, uid, held, seasons, MANY):
-        what = f"{uid} is not as the log has it in {one.field.split('.')[1]}"
+        what = f"{uid} doesn't match the log in {one.field.split('.')[1]}"
         yield Difference("season_entry", what, field=one.field.split(".")[-1])
 
 
@@ -103,9 +103,9 @@ def _check_terms(reader: Reader, said: list[Said]) -> Iterator[Difference]:
         leaf = last.pop(uid, {})
         for name, value in shown.items():
             if leaf.get(name) != value:
-                yield Difference("season", f"{uid} is not as the log has it", field=name)
+                yield Difference("season", f"{uid} doesn't match the log", field=name)
     for uid in sorted(last):
-        yield Difference("season", f"{uid}: the log has it, and it is not there")
+        yield Difference("season", f"{uid} is in the log but not in the database")
 
 
 def _check_posts(
@@ -125,10 +125,10 @@ def _check_posts(
             place = firsts[post.log] + post.logIndex
         for one in compare_post(post, uid, place, memory.list_said(post.id), MANY):
             field = one.field.split(".")[-1]
-            yield Difference("post", f"{post.id} is not as the log has it", field=field)
+            yield Difference("post", f"{post.id} doesn't match the log", field=field)
     for missing in memory.list_posts(uid, MANY):
         if missing not in known:
-            yield Difference("post", f"{missing}: the log has it, and it is not there")
+            yield Difference("post", f"{missing} is in the log but not in the database")
 
 
 # ---- the tree ------------------------------------------------------------------------------------
@@ -149,17 +149,17 @@ def check_leaves(reader: Reader, memory: LogMemory) -> Iterator[Difference]:
         try:
             leaf = orjson.loads(data)
             if number not in logs and leaf["kind"] == "opening":
-                what = f"leaf {number} opens {leaf['log']}, which is not there"
+                what = f"leaf {number} opens {leaf['log']}, which is missing"
                 yield Difference("log", what)
             if number in logs and (leaf["kind"], leaf["log"]) != ("opening", uid):
-                yield Difference("log", f"{uid} does not begin with its opening")
+                yield Difference("log", f"{uid} doesn't start with its opening leaf")
             memory.add_leaves(ALL, number, [data.encode()])
         except UNREADABLE:
-            yield Difference("log_leaf", f"leaf {number - first} cannot be read")
+            yield Difference("log_leaf", f"leaf {number - first} can't be read")
         yield from _add(nodes, log, levels, 0, number - first, hash_leaf(data.encode()))
     for _, uid in logs.values():
         if uid not in begun:
-            yield Difference("log", f"{uid}: its first leaf is not there")
+            yield Difference("log", f"{uid}: its first leaf is missing")
     for _, level, place in nodes:
         yield Difference("log_node", f"level {level}, place {place}: no leaves lead to this hash")
 
@@ -176,8 +176,8 @@ def _add(
     if nodes.pop((log, level + 1, parent), None) != found:
         yield Difference(
             "log_node",
-            f"level {level + 1}, place {parent}: the hash is not that of the leaves below; one of"
-            " them was changed",
+            f"level {level + 1}, place {parent}: the hash doesn't match the leaves below it; one"
+            " of them was changed",
         )
     if level + 1 == len(levels):
         levels.append([])

@@ -382,7 +382,7 @@ def check_account(trader: Trader, at: int) -> None:
             trader.open_review(
                 "clock_skew",
                 position.marked_on,
-                "a position's mark is ahead of the clock, which was set back",
+                "a position's last price is ahead of the clock, which was set back",
                 at,
                 position.symbol,
                 f"position {position.number}",
@@ -602,8 +602,8 @@ def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[s
 # nothing.
 MAX_UNPRICED_MS = DAY_MS
 REVIEWED_FLAWS = {
-    "price_jump": "the price moved beyond the bound between neighbouring snapshots",
-    "clock_skew": "a snapshot's time did not fit the clock or its neighbour",
+    "price_jump": "the price moved more than the limit between adjacent snapshots",
+    "clock_skew": "a snapshot's time contradicts the clock or an adjacent snapshot",
 }
 
 
@@ -793,7 +793,7 @@ def leave_position(
         refuse(
             trader,
             market.tokens[position.mint],
-            Refusal(NO_FEES, "not enough cash for one network fee: it cannot be sold"),
+            Refusal(NO_FEES, "not enough cash for one network fee, so it can't be sold"),
             snapshot.at,
         )
         return
@@ -917,7 +917,9 @@ def refuse_uncached(
     for mint, flows in market.flows.items():
         seen = [one for one in flows if one.first_snapshot <= last.id]
         if mint not in market.windows and strategy.is_fresh(seen, at):
-            missing = Refusal("not_cached", "no price is cached, nor does its transaction show any")
+            missing = Refusal(
+                "not_cached", "there is no cached price, and its transaction doesn't show one"
+            )
             refuse(trader, Token(mint, mint[:6]), missing, at)
 
 
@@ -976,13 +978,13 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
     base_ms = trader.strategy.cooldown_seconds * 1000
     cooldown = rules.cooldown_for(base_ms, trader.pauses, token.mint, at)
     if token.decimals is None:
-        return Refusal("decimals_unknown", "its mint account has not been read yet")
+        return Refusal("decimals_unknown", "its mint account hasn't been read yet")
     if rules.in_force(trader.pauses, "pause_family", token.mint, at) or rules.in_force(
         trader.pauses, "pause_mint", token.mint, at
     ):
         return Refusal("paused", "entries are paused for now")
     if any(close.mint == token.mint and close.closed_at > at - cooldown for close in trader.closes):
-        return Refusal("cooldown", "a position in this token was closed only recently")
+        return Refusal("cooldown", "a position in this token was closed too recently")
     if rules.lost_too_much(account.equity, trader.day_equity, trader.phase):
         return Refusal("daily_loss", "the daily loss stop of Guarded Start")
     waiting = sum(
@@ -1145,7 +1147,7 @@ def buy(
         (mint for mint, lamports in sizes.items() if lamports == most),
         key=lambda one: _draw(twin.handle, ticket.position, one),
     )
-    detail = "a random entry, to compare with"
+    detail = "a random entry, for comparison"
     snapshot = seen[mint].snapshot
     place(twin, market, snapshot, "buy", most, REASON, detail, sol(most))
     return replace(ticket, mint=mint, ordered_at=at)

@@ -1174,7 +1174,7 @@ def find_differences(period: Any, handle: str) -> list[str]:
         done, order, snapshot = read_fill(row), orders[row.number], snapshots.get(row.snapshot)
         mark = stored[row.position].price if row.position in stored else 0
         if row.model == MODEL and fill_again(done, order, snapshot, account, mark) != done:
-            found.append(f"order {order.number}, attempt {order.attempts + 1}: another fill")
+            found.append(f"order {order.number}, attempt {order.attempts + 1}: a different fill")
         seen = snapshot or Snapshot(done.snapshot, done.mint, done.at, 1)
         orders[row.number], position = account.apply(order, done, seen)
         again |= {position.number: position} if position else {}

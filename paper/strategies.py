@@ -108,22 +108,22 @@ class Strategy:
         if age > self.latency_budget_ms:
             return Refusal(
                 "stale_snapshot",
-                f"the last snapshot is {age // 1000} s old, over the budget of"
+                f"the last snapshot is {age // 1000} s old, over the limit of"
                 f" {self.latency_budget_ms // 1000} s",
             )
         if liquidity is not None and liquidity < self.liquidity_floor_usd * 100:
             return Refusal(
                 "low_liquidity",
-                f"{liquidity // 100} USD of liquidity, under the floor of"
+                f"{liquidity // 100} USD of liquidity, below the minimum of"
                 f" {self.liquidity_floor_usd} USD",
             )
         if view.token.has_check("fail"):
             failed = ", ".join(key for key, status in view.token.checks if status == "fail")
             return Refusal("failed_check", f"structural check failed: {failed}")
         if FREEZABLE in view.token.checks and not self.allow_freezable:
-            return Refusal("freezable", "its freeze authority could freeze what is bought")
+            return Refusal("freezable", "its freeze authority could freeze purchased tokens")
         if FEE_UNKNOWN in view.token.checks:
-            return Refusal("fee_unknown", "what the token keeps of a transfer is not known")
+            return Refusal("fee_unknown", "its transfer fee is unknown")
         return None
 
     def stop(self, view: View, position: Position) -> Exit | None:
@@ -197,12 +197,12 @@ class MeanReversion(Strategy):
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
         fall = exact(below * ONE // past.price_sum, 2)
-        detail = f"{fall}% under its mean over {past.count} snapshots while liquidity holds"
+        detail = f"{fall}% below its mean over {past.count} snapshots while liquidity holds"
         return self._refuse_falling(past, last) or Enter("mean_reversion", detail)
 
     def _refuse_falling(self, past: WindowSums, last: Snapshot) -> Refusal | None:
         if last.liquidity is None:
-            return Refusal("liquidity_unknown", "whether liquidity holds is not known")
+            return Refusal("liquidity_unknown", "it's unknown whether liquidity holds")
         if (
             not past.liquidity_count
             or last.liquidity * past.liquidity_count * ONE < past.liquidity_sum * self.holds_bps
@@ -273,7 +273,7 @@ class Breakout(Strategy):
                 f" {self.min_age_seconds // 60}",
             )
         if not token.checks or token.has_check("unknown"):
-            return Refusal("checks_unknown", "its mint checks are not all known")
+            return Refusal("checks_unknown", "some of its mint checks are unknown")
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
@@ -316,10 +316,10 @@ class FlowFollower(Strategy):
                 f"bought by wallets of {len(owners)} owners within {self.window_minutes} minutes",
             )
         if len({flow.wallet for flow in bought}) == 1:
-            return Refusal("one_wallet", "a single observed wallet bought it")
+            return Refusal("one_wallet", "only one observed wallet bought it")
         return Refusal(
             "too_few_owners",
-            f"bought by wallets of {len(owners)} of the {self.owners} owners it takes",
+            f"bought by wallets of {len(owners)} of the {self.owners} required owners",
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
@@ -410,7 +410,7 @@ def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
         raise BadSetting("family", f"must be one of: {', '.join(ALL_FAMILIES)}")
     known = {public_name(one.name): one for one in fields(ALL_FAMILIES[family])}
     if family == COPY and "bot" not in given:
-        raise BadSetting("bot", "is required: the id of the bot to copy, such as bot_4f1c")
+        raise BadSetting("bot", "is required: the ID of the bot to copy, such as bot_4f1c")
     chosen: dict[str, Any] = {
         _known(known, name).name: _check(known[name], name, value) for name, value in given.items()
     }
@@ -427,7 +427,7 @@ def _check(one: Field[Any], name: str, value: Any) -> int | str:
     form = one.metadata.get("form")
     if form:
         if not isinstance(value, str) or not form.fullmatch(value):
-            raise BadSetting(name, "must be the id of a bot, such as bot_4f1c")
+            raise BadSetting(name, "must be the ID of a bot, such as bot_4f1c")
         return value
     low, high = one.metadata["low"], one.metadata["high"]
     if type(value) is not int or not low <= value <= high:
@@ -453,7 +453,7 @@ def _moved(before: int, now: int) -> int:
 # ---- volume --------------------------------------------------------------------------------------
 # Daily volume says nothing about now: it changes with what happened a day ago.
 UNKNOWN_VOLUME = Refusal(
-    "volume_unknown", "its volume of five minutes or an hour is not known, now and before"
+    "volume_unknown", "its volume over five minutes or an hour is unknown, now or before"
 )
 
 

@@ -55,7 +55,7 @@ SPEECH = {
     "round_trip": (
         "Bought and sold {symbol} in the same transaction",
         "In and out of {symbol} in a single transaction",
-        "Bought and sold {symbol} at once",
+        "Bought and sold {symbol} in one go",
     ),
     "fill bought": (
         "Bought {amount} {symbol} for {sol} SOL on paper",
@@ -112,9 +112,9 @@ SPEECH = {
         "No more entries in one token on paper for now",
     ),
     "pause begun half_size": (
-        "Half the size on paper for now: {numbers}",
-        "Cutting my paper entries to half the size: {numbers}",
-        "Half the size on paper for now",
+        "Half size on paper for now: {numbers}",
+        "Cutting my paper entries in half: {numbers}",
+        "Half size on paper for now",
     ),
     "pause begun long_cooldown": (
         "Waiting longer before I buy a token again on paper: {numbers}",
@@ -160,7 +160,7 @@ RESULTS = {
 }
 # A purchase's risk, if known.
 PLANS = (
-    "Stop {stopPct}% under the entry, {sharePct}% of the account",
+    "Stop {stopPct}% below the entry, {sharePct}% of the account",
     "{sharePct}% of the account, with a stop {stopPct}% lower",
     "The stop is {stopPct}% below, the size {sharePct}% of the account",
 )

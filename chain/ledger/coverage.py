@@ -328,7 +328,7 @@ def add_trouble(note: str | None, trouble: str | None) -> str | None:
     return _join_notes(note, f"Observing this wallet is failing and will be retried: {trouble}.")
 
 
-IS_PROGRAM = "This address is a program, not a wallet: it is not observed."
+IS_PROGRAM = "This address is a program, not a wallet, so it is not observed."
 NOT_POLLED = "This wallet hasn't been checked yet."
 FETCHING = (
     "This wallet's activity is still being fetched. Results may be incomplete until it is done."
@@ -337,20 +337,20 @@ FETCHING = (
 NEAR_LIMIT_PERCENT = 80
 # Part of all notes about limits.
 OF_LIMITS = "this service's limit"
-NEAR_LIMIT = f"This wallet is at {{}}% of {OF_LIMITS} for one wallet."
-CAPPED = f"This wallet has more transactions than {OF_LIMITS} for one; the oldest aren't loaded."
+NEAR_LIMIT = f"This wallet has used {{}}% of {OF_LIMITS}."
+CAPPED = f"This wallet has more transactions than {OF_LIMITS}; the oldest aren't loaded."
 ACCOUNTS_CAPPED = (
-    f"This wallet has more token accounts than {OF_LIMITS} for one wallet; those it never traded"
-    " are left out first."
+    f"This wallet has more token accounts than {OF_LIMITS}; accounts it never"
+    " traded are left out first."
 )
 HAS_GAPS = (
-    "Some of this wallet's activity could not be found. Sales after that point show no result"
-    " until it is found."
+    "Some of this wallet's activity is missing. Sales after that point show no result until the"
+    " missing activity is found."
 )
 STUCK = "Some transactions exist but couldn't be fetched yet. They will be retried."
 GIVEN_UP = (
-    "This wallet was disconnected before all its earlier activity was seen. It is checked for up"
-    " to a day after that."
+    "This wallet was disconnected before all its earlier activity was fetched. The observer"
+    " keeps checking it for up to a day."
 )
 UNCONFIRMED = (
     "Everything found so far has been fetched. A second scan of the whole history will confirm"

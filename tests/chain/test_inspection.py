@@ -181,7 +181,7 @@ def test_entries_of_other_rules_are_not_called_wrong(seen):
         row.save()
     assert {(one.table, one.level) for one in differences(seen)} == {("sighting", "look")}
     # Nor does it say that they were compared.
-    assert sum_up(seen).startswith("but for what is named above, every wallet was rebuilt")
+    assert sum_up(seen).startswith("except for the problems above, every wallet was rebuilt")
 
 
 def test_receipts_that_wait_for_the_next_look_are_no_damage(seen):

@@ -464,9 +464,9 @@ def test_leaves_that_were_seen_count_where_they_are_of_the_same_log(
     ("log", "index", "place", "told"),
     [
         ("log_a", 9, 14, None),
-        ("log_a", 10, 15, "are younger than its log's checkpoint"),
+        ("log_a", 10, 15, "are newer than its log's checkpoint"),
         ("log_old", 5, 5, None),
-        ("log_b", 9, None, "are in log_b, which it does not show"),
+        ("log_b", 9, None, "are in log_b, which it doesn't serve"),
         (None, 9, None, None),
         ("log_a", None, None, None),
     ],

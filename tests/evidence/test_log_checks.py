@@ -186,7 +186,7 @@ def test_an_edited_leaf_of_the_last_tile_is_named_by_its_post(grown):
 def test_a_leaf_that_is_no_json_is_named(grown):
     edit("UPDATE log_leaf SET data = '{' WHERE id = 260")
     told = find(grown)
-    assert ("log_leaf", "leaf 260 cannot be read") in told
+    assert ("log_leaf", "leaf 260 can't be read") in told
     assert any(table == "post" for table, _ in told)
 
 
@@ -224,7 +224,7 @@ def test_a_log_whose_row_is_gone_is_named(settings, db, count):
         posts.publish(made.bot.id, posts.PostBody(eventId=f"e{n}", body="word"), NOW, "api")
     uid = log.find_log().uid
     edit("DELETE FROM log")
-    assert ("log", f"leaf 0 opens {uid}, which is not there") in find(settings)
+    assert ("log", f"leaf 0 opens {uid}, which is missing") in find(settings)
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -253,4 +253,6 @@ def test_the_leaf_noted_as_the_last_of_a_wallet_is_compared_with_the_log(grown):
     assert find(grown) == []
     last = database.execute_sql("SELECT leaf_id FROM logged_wallet").fetchone()[0]
     edit("UPDATE logged_wallet SET leaf_id = leaf_id - 1")
-    assert find(grown) == [("logged_wallet", f"is leaf {last - 1}, the last of the log is {last}")]
+    assert find(grown) == [
+        ("logged_wallet", (f"is leaf {last - 1}, but the last leaf of the log is {last}"))
+    ]

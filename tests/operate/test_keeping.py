@@ -737,7 +737,7 @@ def test_a_running_server_is_backed_up_and_not_restored_into(tmp_path):
         assert command("backup", str(tmp_path / "backup.db")).returncode == 0
         refused = command("restore", str(tmp_path / "backup.db"), "--replace")
         assert refused.returncode == 1 and "stop it first" in refused.stderr
-        assert "a server is running here" in command("doctor").stdout
+        assert "the server is running" in command("doctor").stdout
     finally:
         server.terminate()
         server.wait(60)

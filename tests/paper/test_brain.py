@@ -221,7 +221,7 @@ def test_codes_are_said_as_words_and_names_as_they_are(kind, facts, line):
 def test_a_line_with_odd_facts_is_still_a_line(kind, facts):
     assert brain.format_line(kind, facts) in (
         f"A {kind} whose details cannot be read.",
-        "A line whose details cannot be read.",
+        "An entry whose details can't be read.",
     )
 
 
@@ -341,8 +341,8 @@ def test_a_pattern_counts_the_closes_it_names():
     history = closes(SOL // 10, -SOL // 5, *[SOL // 100] * 6)
     (found,) = (one for one in brain.find_lessons(history, START) if one.key == "all")
     # 0.1 - 0.2 + 0.06 of 8 SOL.
-    assert (
-        found.text == "Of 8 closes in 7 days, 7 won; together -0.04 SOL, -0.5% of what was spent."
+    assert found.text == (
+        "Of 8 closes in 7 days, 7 won; the total was -0.04 SOL, -0.5% of the amount spent."
     )
     assert replace(found, text="", evidence={}) == brain.Lesson(
         "all",

@@ -331,7 +331,7 @@ def test_they_are_off_by_default_and_no_form_offers_them(db, settings, service):
     assert settings.own_strategies == "off"
     with pytest.raises(Problem, match="must be one of"):
         traders.create_trader("Dora", "own:mine", START)
-    off = re.escape("strategies of the operator's own are off (OWN_STRATEGIES)")
+    off = re.escape("the operator's own strategies are turned off (OWN_STRATEGIES)")
     with pytest.raises(Problem, match=off):
         traders.create_trader("Dora", "own:mine", START, own=traders.list_own(settings))
     assert "own:" not in service.get("/traders/new").text

@@ -101,7 +101,8 @@ PAPER = [
         "kind": "lesson",
         "what": "lesson",
         "text": (
-            "Of 8 closes by stop in 7 days, 2 won; together -0.04 SOL, -0.5% of what was spent."
+            "Of 8 closes by stop in 7 days, 2 won; the total was -0.04 SOL, -0.5% of the amount"
+            " spent."
         ),
     },
     {"kind": "phase", "what": "guarded", "why": "a review was upheld"},
@@ -114,7 +115,7 @@ PAPER = [
         "kind": "review",
         "what": "under_review",
         "symbol": "RISE",
-        "detail": "the price moved beyond the bound between neighbouring snapshots",
+        "detail": "the price moved more than the limit between adjacent snapshots",
     },
 ]
 BARE = {

@@ -29,7 +29,8 @@ WARNINGS = {
         " demonstrated performance."
     ),
     "upheld": (
-        "A review of this record was upheld: it does not count. Cash and records are simulated and"
+        "A review of this record was upheld, so it doesn't count. Cash and records are simulated "
+        "and"
         " are not demonstrated performance."
     ),
 }

@@ -64,11 +64,11 @@ class Rates(TypedDict):
     maxDrawdownPct: NotRequired[
         Annotated[
             float | None,
-            described("largest drop of the sum of realized results from its peak"),
+            described("largest drawdown of the sum of realized results"),
         ]
     ]
     atCosts: NotRequired[
-        Annotated[list[AtCosts], described("the same closes with 1, 2 and 3 times the costs")]
+        Annotated[list[AtCosts], described("the same closes at 1, 2 and 3 times the costs")]
     ]
     randomEntry: NotRequired[
         Annotated[
@@ -79,12 +79,12 @@ class Rates(TypedDict):
             ),
         ]
     ]
-    accounts: NotRequired[Annotated[int, described("hidden accounts of random entries")]]
+    accounts: NotRequired[Annotated[int, described("hidden accounts with random entries")]]
     returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
     closes: NotRequired[
         Annotated[int, described("of these accounts, including closes that don't count")]
     ]
-    simulated: NotRequired[Annotated[bool, described("always true; left out of lessons")]]
+    simulated: NotRequired[Annotated[bool, described("always true; omitted from lessons")]]
 
 
 class Phase(TypedDict):
@@ -103,7 +103,9 @@ class StrategyBase(TypedDict):
     """A trader's strategy. The other integers are settings of its family."""
 
     family: FamilyName | OwnFamily
-    own: Annotated[bool, described("code by this instance's operator, not one of the families")]
+    own: Annotated[
+        bool, described("true for a strategy by this instance's operator, not one of the families")
+    ]
     startMode: Literal["guarded", "standard"]
     phase: Phase
     adaptive: Literal["off", "observe", "on"]
@@ -114,7 +116,7 @@ class StrategyBase(TypedDict):
 def list_settings() -> dict[str, Any]:
     """Return {name: type} for all families; each trader has its family's settings."""
     names = dict.fromkeys(one.name for family in ALL_FAMILIES.values() for one in fields(family))
-    bot = NotRequired[Annotated[str, described("id of the copied bot")]]
+    bot = NotRequired[Annotated[str, described("ID of the copied bot")]]
     return {**{public_name(name): NotRequired[int] for name in names}, "bot": bot}
 
 
@@ -159,9 +161,7 @@ class Review(TypedDict):
 
     state: Annotated[
         Literal["clean", "under_review", "cleared", "upheld"],
-        described(
-            "figures are withheld while it is under_review, and permanently once it is upheld"
-        ),
+        described("figures are withheld while it is under_review, and permanently once upheld"),
     ]
     reasons: list[ReviewReason]
     openedAt: Time | None
@@ -227,7 +227,9 @@ class PaperClose(WholeClose, Simulated):
     openedAt: Time
     closedAt: Time
     reason: str
-    grossLamports: Annotated[Whole, described("the gain or loss by prices alone, before costs")]
+    grossLamports: Annotated[
+        Whole, described("the gain or loss from price changes only, before costs")
+    ]
     slippageLamports: Whole
     feesLamports: Whole
     rentLamports: Whole
@@ -235,9 +237,7 @@ class PaperClose(WholeClose, Simulated):
     returnPct: Annotated[float | None, described("a percentage; null if nothing was spent")]
     latencyMs: int
     model: str
-    assumptions: Annotated[
-        list[str], described("the model, whose assumptions `models` lists, and marks")
-    ]
+    assumptions: Annotated[list[str], described("the fill model, described in `models`, and marks")]
     fills: list[PaperFill]
     eligible: Annotated[bool, described("whether it counts in comparisons")]
     excludedReason: Annotated[
@@ -262,9 +262,7 @@ class PaperPosition(Simulated):
     markedAt: Time
     markAgeSeconds: int
     heldSnapshots: int
-    assumptions: Annotated[
-        list[str], described("the model, whose assumptions `models` lists, and marks")
-    ]
+    assumptions: Annotated[list[str], described("the fill model, described in `models`, and marks")]
     model: str
     pipeline: str
 
@@ -305,7 +303,7 @@ class WholeLine(TypedDict, total=False):
 
     mint: Address | None
     symbol: Annotated[str | None, described("untrusted")]
-    facts: Annotated[dict[str, object], described("the line's figures; they differ by kind")]
+    facts: Annotated[dict[str, object], described("figures of the entry; they differ by kind")]
     period: int
 
 
@@ -324,7 +322,7 @@ class Reviewed(Simulated):
 
     closes: int
     eligibleCloses: int
-    excluded: Annotated[dict[str, int], described("how many, by reason")]
+    excluded: Annotated[dict[str, int], described("count by reason")]
     wins: int | None
     netLamports: Whole | None
 
@@ -375,7 +373,7 @@ class WholePost(TypedDict, total=False):
     reason: Annotated[str | None, described("always null")]
     family: Annotated[FamilyName | OwnFamily, described("its trader's strategy")]
     ownStrategy: Annotated[
-        bool, described("true: code by this instance's operator, not a built-in family")
+        bool, described("true for a strategy by this instance's operator, not a built-in family")
     ]
     source: Literal["paper"]
     verified: Annotated[bool, described("always false: there is no transaction")]
@@ -405,11 +403,11 @@ class PaperMetrics(Simulated):
     """Figures of an open account; null if there is too little data."""
 
     maxDrawdownPct: float | None
-    drawdownFrom: Annotated[Time | None, described("the peak before the largest drop")]
-    drawdownTo: Annotated[Time | None, described("the low of the largest drop")]
+    drawdownFrom: Annotated[Time | None, described("the peak before the largest drawdown")]
+    drawdownTo: Annotated[Time | None, described("the low of the largest drawdown")]
     days: int
     cagrPct: Annotated[float | None, described("yearly growth; null under 20 days")]
-    calmar: Annotated[float | None, described("yearly growth divided by the largest drop")]
+    calmar: Annotated[float | None, described("yearly growth divided by the largest drawdown")]
     solUsdChangePct: Annotated[
         float | None, described("change of the SOL price in USD over the same time")
     ]
@@ -457,13 +455,11 @@ class TraderDetail(Trader):
         Rates | None,
         described(
             "results of hidden accounts that enter at random, with the same sizes, exits and"
-            " costs: results no better than these show no skill. Null before their first round or"
-            " while withheld"
+            " costs: results no better than these show no skill. Null before their first round"
+            " or while withheld"
         ),
     ]
-    rulesFired: Annotated[
-        dict[str, int], described("how often each adaptive rule called for a pause")
-    ]
+    rulesFired: Annotated[dict[str, int], described("how often each adaptive rule would pause")]
     rulesFiredAtRandom: Annotated[
         dict[str, float], described("the same for a hidden account, on average")
     ]
@@ -483,15 +479,19 @@ class VenueError(TypedDict):
     receipts: int
     medianErrorBps: Annotated[
         int | None,
-        described("of the model, by the reserves in the transactions: basis points, absolute"),
+        described(
+            "error of the model against the reserves in the transactions: basis points, absolute"
+        ),
     ]
     p90ErrorBps: int | None
     p90DriftBps: Annotated[
-        int | None, described("of market snapshots; it doesn't disqualify a venue")
+        int | None, described("error against market snapshots; it doesn't disqualify a venue")
     ]
     source: Annotated[
         Literal["own", "recorded"] | None,
-        described("this instance's own receipts of 30 days, or those used to build the model"),
+        described(
+            "this instance's own receipts from 30 days, or the receipts used to build the model"
+        ),
     ]
     since: Time | None
     eligible: Annotated[bool, described("whether closes there count in comparisons")]
@@ -507,14 +507,14 @@ class NetworkCosts(TypedDict):
     receipts: int
     source: Literal["own", "recorded"]
     measuredAt: Time
-    since: Annotated[Time | None, described("block time of the oldest of its own receipts")]
+    since: Annotated[Time | None, described("block time of the oldest of these receipts")]
 
 
 class Family(Rates):
     """Closes of one strategy family; null if there are none."""
 
     family: FamilyName
-    excluded: Annotated[dict[str, int], described("how many, by reason")]
+    excluded: Annotated[dict[str, int], described("count by reason")]
     traders: int
     tradersUnderReview: int
     daysCovered: int
@@ -532,7 +532,7 @@ class Strategies(Simulated):
     copy: Annotated[Family, described("traders that copy an observed bot; separate from the four")]
     ownTraders: Annotated[
         int,
-        described("traders with strategies by this instance's operator, which count in no family"),
+        described("traders with strategies by this instance's operator, which belong to no family"),
     ]
     model: Annotated[str, described("the fill model that `venues` compares with real swaps")]
     venues: list[VenueError]
