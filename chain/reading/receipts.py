@@ -219,7 +219,7 @@ def _integer(value: Any) -> int:
 def _within(value: Any, limit: int, what: str) -> int:
     number = _integer(value)
     if number >= limit:
-        raise BadReceipt(f"{what} is larger than any real value")
+        raise BadReceipt(f"{what} is too large")
     return number
 
 

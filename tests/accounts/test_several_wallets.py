@@ -199,7 +199,7 @@ def test_nothing_is_added_to_a_claimed_wallet(browser):
     _, uid, _, _ = browser.create("Nell", wallet=A)
     assert 'name="action"' not in browser.get(f"/bots/{uid}/manage").text
     refused = add(browser, uid, "b")
-    assert refused.status_code == 422 and "prove that one first" in errors_of(refused)["prove"]
+    assert refused.status_code == 422 and "prove it first" in errors_of(refused)["prove"]
     assert held(Bot.get()) == [A]
 
 

@@ -82,7 +82,7 @@ def test_a_post_that_was_taken_away_is_named(grown):
     database.execute_sql("DELETE FROM arrival")
     uid = Post.get(Post.event_id == "e9").uid
     edit("DELETE FROM post WHERE event_id = 'e9'")
-    assert find(grown) == [("post", f"{uid}: the log has it, and it is not there")]
+    assert find(grown) == [("post", f"{uid} is in the log but not in the database")]
 
 
 def test_a_post_beside_the_log_is_named(grown):
@@ -117,7 +117,7 @@ def test_a_verification_that_was_moved_by_hand_is_named_and_one_that_was_logged_
 def test_a_changed_attachment_is_named(grown, sql):
     edit(sql)
     ((table, what),) = find(grown)
-    assert table == "attachment" and "is not as the log has it" in what
+    assert table == "attachment" and "doesn't match the log" in what
 
 
 def test_attaching_detaching_and_attaching_again_agree(grown):
@@ -233,17 +233,17 @@ def test_of_two_logs_the_one_whose_row_is_gone_is_named(grown, which):
         arrivals.open_log(NOW)
     one = log.list_logs()[which]
     edit("DELETE FROM log WHERE uid = ?", one.uid)
-    assert ("log", f"leaf {one.first_leaf} opens {one.uid}, which is not there") in find(grown)
+    assert ("log", f"leaf {one.first_leaf} opens {one.uid}, which is missing") in find(grown)
 
 
 def test_a_log_without_leaves_is_named(grown):
     with writing():
         uid = arrivals.open_log(NOW)
         database.execute_sql("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
-    assert ("log", f"{uid}: its first leaf is not there") in find(grown)
+    assert ("log", f"{uid}: its first leaf is missing") in find(grown)
     with writing():
         database.execute_sql("DELETE FROM log_leaf")
-    assert ("log", f"{uid}: its first leaf is not there") in find(grown)
+    assert ("log", f"{uid}: its first leaf is missing") in find(grown)
 
 
 def test_the_leaf_noted_as_the_last_of_a_wallet_is_compared_with_the_log(grown):

@@ -945,7 +945,9 @@ def test_the_doctor_tells_of_budgets(world):
     assert tell(world.now) == [("fine", used)]
     world.scout.budgets["dexscreener"].hold_back(world.now)
     ((level, text),) = tell(world.now)
-    assert level == "look" and text.startswith(f"{used}; its limits made others wait (today: 1,")
+    assert level == "look" and text.startswith(
+        f"{used}; its limits delayed other requests (today: 1,"
+    )
     # What was asked yesterday says nothing.
     assert tell(world.now + DAY_MS) == []
 

@@ -564,7 +564,7 @@ HIGH = [1000] * 12 + [1021]
             view(FALL),
             0,
             Enter(
-                "mean_reversion", "10.44% under its mean over 12 snapshots while liquidity holds"
+                "mean_reversion", "10.44% below its mean over 12 snapshots while liquidity holds"
             ),
         ),
         (
@@ -632,7 +632,7 @@ HIGH = [1000] * 12 + [1021]
             Momentum(),
             view(RISING, liquidity=[300_000] * 12 + [4_999]),
             0,
-            Refusal("low_liquidity", "4999 USD of liquidity, under the floor of 5000 USD"),
+            Refusal("low_liquidity", "4999 USD of liquidity, below the minimum of 5000 USD"),
         ),
         (
             Momentum(),

@@ -178,7 +178,7 @@ BEGINNINGS = [
     (
         PAPER[10],
         r"(Counted on paper|From my paper trades): of 8 closes by stop in 7 days, 2 won;"
-        r" together −0\.04 SOL, −0\.5% of what was spent\.",
+        r" the total was −0\.04 SOL, −0\.5% of the amount spent\.",
     ),
     (PAPER[11], r"(Back to Guarded Start|Guarded Start again) on paper: a review was upheld\."),
     (PAPER[12], r"[A-Za-z ]+ on paper: 20 eligible closes on 14 days: evidence of volume, not of"),

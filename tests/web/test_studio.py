@@ -569,7 +569,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(browser):
 def test_no_proof_begins_for_a_vault(browser, nell):
     vault = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
     refused = browser.send(f"/bots/{nell}/challenge", prove=vault)
-    assert refused.status_code == 422 and "no key signs for it" in errors_of(refused)["prove"]
+    assert refused.status_code == 422 and "no key can sign for it" in errors_of(refused)["prove"]
     assert Session.get().challenge is None
 
 
