@@ -338,7 +338,7 @@ class Config(BaseSettings):
 
     @cached_property
     def added_currencies(self) -> str:
-        """The content of DATA_DIR/currencies.csv, or ""; reading.currencies validates its rows."""
+        """The content of DATA_DIR/currencies.csv, or ""; its reader validates the rows."""
         return _read_table(self.data_dir / "currencies.csv")
 
     @property

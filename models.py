@@ -153,8 +153,8 @@ class Wallet(Base):
     # Block time up to which a node has shown its activity.
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
-    # averageCost of Bot in the API, `by_quote` (quotes). `last_trade_at` (ms) counts only trades.
-    # `imbalance` (lamports) and, by mint, `quote_imbalance`: what doesn't add up although no
+    # averageCost of Bot in the API, `by_stablecoin`. `last_trade_at` (ms) counts only trades.
+    # `imbalance` (lamports) and, by mint, `stablecoin_imbalance`: what doesn't add up although no
     # transaction is missing, which is a bug.
     coverage = TextField(null=True)
     results = TextField(null=True)
@@ -162,11 +162,11 @@ class Wallet(Base):
     last_trade_at = BigIntegerField(null=True)
     reconciliation = TextField(null=True)
     average_cost = TextField(null=True)
-    by_quote = TextField(null=True)
+    by_stablecoin = TextField(null=True)
     # Lamports realized while attached to bots; null until computed.
     forward_realized = BigIntegerField(null=True, index=True)
     imbalance = BigIntegerField(default=0)
-    quote_imbalance = TextField(default="{}")
+    stablecoin_imbalance = TextField(default="{}")
     # Why observing it currently fails (a sentence, or null), since when, and how often in a row.
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)

@@ -11,8 +11,8 @@ from accounts.influencers import read_voice
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import ONE, exact, load_scale, show_amount, sol
+from chain.reading.currencies import CURRENCIES
 from chain.reading.kinds import TRADES
-from chain.reading.quotes import MONEYS
 from chain.reading.value import list_venue_changes
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import judge
@@ -128,7 +128,10 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
                 facts |= {"fromSymbol": given_name, "fromAmount": shown[mint]}
         return facts
     result = _tell_result(trade) if is_alone or trade.kind == "round_trip" else None
-    facts |= {"currency": MONEYS[trade.currency].symbol, **({"result": result} if result else {})}
+    facts |= {
+        "currency": CURRENCIES[trade.currency].symbol,
+        **({"result": result} if result else {}),
+    }
     if trade.kind == "round_trip":
         return facts
     paid = shown[trade.currency] if trade.currency else sol(abs(_read_venue_sol(trade)))
@@ -152,7 +155,7 @@ def _tell_result(trade: Trade) -> str | None:
     """A sale's result in its currency, if the cost basis of everything sold is known."""
     if trade.result is None or trade.realized != "matched":
         return None
-    return exact(trade.result, MONEYS[trade.currency].decimals)
+    return exact(trade.result, CURRENCIES[trade.currency].decimals)
 
 
 def _find_symbols(mints: list[str]) -> dict[str, str]:

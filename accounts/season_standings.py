@@ -68,7 +68,7 @@ class SeasonRow(NamedTuple):
         return self.reason in UNPROVEN
 
 
-class Position(NamedTuple):
+class Place(NamedTuple):
     """The place of a row: ranked ones first (0), the best first; ties by the bot's age."""
 
     group: int
@@ -76,15 +76,15 @@ class Position(NamedTuple):
     bot: int
 
 
-def find_position(rule: str, row: SeasonRow) -> Position:
+def find_place(rule: str, row: SeasonRow) -> Place:
     if row.reason:
-        return Position(1, 0, row.bot)
-    return Position(0, -getattr(row, RULES[rule]), row.bot)
+        return Place(1, 0, row.bot)
+    return Place(0, -getattr(row, RULES[rule]), row.bot)
 
 
 def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
     """Sort rows and give each without a reason its rank. Ties share one."""
-    listed, ranked = sorted(rows, key=lambda row: find_position(rule, row)), []
+    listed, ranked = sorted(rows, key=lambda row: find_place(rule, row)), []
     last: tuple[int, int] | None = None
     for place, row in enumerate(listed, 1):
         score = getattr(row, RULES[rule])
@@ -275,4 +275,4 @@ WHERE season_id = {{season}} AND since IS NOT NULL"""
 def read_frozen(rows: Rows, season: int, rule: str) -> list[SeasonRow]:
     """Return frozen standings, the best first; before the freeze, those proven so far."""
     found = map(SeasonRow._make, rows(FROZEN.format(season=season)))
-    return sorted(found, key=lambda row: find_position(rule, row))
+    return sorted(found, key=lambda row: find_place(rule, row))

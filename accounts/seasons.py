@@ -25,7 +25,7 @@ from accounts.season_standings import (
 )
 from accounts.tables import Season, SeasonEntry
 from chain.ledger.views import HOUR_MS
-from chain.reading.quotes import MONEYS, map_currencies
+from chain.reading.currencies import CURRENCIES, map_currencies
 from models import Bot
 from storage import new_uid, read_rows, writing
 from storage.arrivals import append_leaf
@@ -81,13 +81,13 @@ def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) ->
             raise invalid(name, "is required")
     currencies = map_currencies()
     money = currencies[_choose("currency", texts["currency"], currencies)]
-    quote = MONEYS[money]
+    currency = CURRENCIES[money]
     return Terms(
         check_line("name", texts["name"], MAX_NAME),
         _choose("rule", texts["rule"], RULES),
         money,
-        quote.symbol,
-        quote.decimals,
+        currency.symbol,
+        currency.decimals,
         _choose("wallets", texts["wallets"], WALLETS),
         _read_count(texts["min_trades"]),
         *_read_times(texts["starts_at"], texts["ends_at"], now),

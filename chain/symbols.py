@@ -7,7 +7,7 @@ import unicodedata
 from functools import lru_cache
 from string import ascii_lowercase
 
-from chain.reading.quotes import MONEYS, QUOTES, Quote, list_added
+from chain.reading.currencies import CURRENCIES, STABLECOINS, Currency, list_added
 
 # ---- letters -------------------------------------------------------------------------------------
 # Unicode's Default_Ignorable_Code_Point, bidi controls and interlinear marks: invisible to readers,
@@ -148,7 +148,7 @@ def join_pairs(letters: str) -> str:
 
 # ---- symbols -------------------------------------------------------------------------------------
 # {mint: symbol}. Other currencies first, then well-known tokens.
-SYMBOLS = {quote.mint: quote.symbol for quote in QUOTES} | {
+SYMBOLS = {one.mint: one.symbol for one in STABLECOINS} | {
     "So11111111111111111111111111111111111111112": "SOL",
     "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB": "USD1",
     "USDSwr9ApdHk5bvJKMjzff41FfuX8bSxdKcR81vTwcA": "USDS",
@@ -200,7 +200,7 @@ def show_symbol(mint: str | None, told: str | None) -> str | None:
 def find_own(mint: str | None) -> str | None:
     """Return the symbol that a well-known token or a currency of this instance owns."""
     known = SYMBOLS.get(mint or "")
-    return known or (MONEYS[mint].symbol if mint and mint in MONEYS else None)
+    return known or (CURRENCIES[mint].symbol if mint and mint in CURRENCIES else None)
 
 
 def mark_name(mint: str | None, told: str | None) -> str | None:
@@ -221,8 +221,8 @@ def find_imitated(mint: str | None, shown: str | None) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _list_owned(added: tuple[Quote, ...]) -> dict[str, str]:
-    return {find_bare(quote.symbol): quote.symbol for quote in added}
+def _list_owned(added: tuple[Currency, ...]) -> dict[str, str]:
+    return {find_bare(one.symbol): one.symbol for one in added}
 
 
 def _suffix(mint: str | None) -> str:

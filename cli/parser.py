@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import config as settings
 from accounts.problem import Problem
 from chain.reading.added import BadTable
-from chain.reading.currencies import use_currencies
+from chain.reading.added_currencies import use_added
 from cli import Parser
 from operate.instance import Refused
 from storage.files import give_to_owner
@@ -77,7 +77,7 @@ def run_command(argv: Sequence[str] | None) -> int:
         config = settings.load()
         # The doctor reports an invalid row itself.
         if args.command != "doctor":
-            use_currencies(config.added_currencies)
+            use_added(config.added_currencies)
         try:
             return args.run(config, args) or 0
         finally:

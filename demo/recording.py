@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from chain.base58 import b58encode
+from chain.reading.currencies import STABLECOINS, Currency
 from chain.reading.instructions import SYSTEM, TOKEN
-from chain.reading.quotes import QUOTES, Quote
 from demo.market import BY_SYMBOL, DAY, SOL_USD, price
 
 # PumpSwap, whose calls move value: no marker is needed, unlike the recording's own venue.
@@ -32,7 +32,7 @@ class Plan:
     mint: str
     decimals: int
     times: Sequence[int]
-    quote: Quote | None = None
+    stablecoin: Currency | None = None
 
 
 def make_address(name: str) -> str:
@@ -55,15 +55,15 @@ class Receipts:
         self.purse, self.till, self.giver = (
             make_address(f"{name} {wallet}") for name in ("purse", "till", "giver")
         )
-        if plan.quote:
-            self._hold(plan.quote)
+        if plan.stablecoin:
+            self._hold(plan.stablecoin)
         self.rows: list[JsonObject] = []
 
-    def _hold(self, quote: Quote) -> None:
+    def _hold(self, stablecoin: Currency) -> None:
         """Create stablecoin accounts: a purse for the wallet, a till for the pool."""
         self.owners |= {self.purse: self.plan.wallet, self.till: self.pool, self.giver: self.friend}
         for account in (self.purse, self.till, self.giver):
-            self.kinds[account] = (quote.mint, quote.decimals)
+            self.kinds[account] = (stablecoin.mint, stablecoin.decimals)
         for account in (self.till, self.giver):
             self.lamports[account], self.tokens[account] = RENT, PLENTY
 
@@ -204,7 +204,7 @@ RETIRED_BEGIN, RETIRED_APART, RETIRED_TRADES = -200_000, 9_000, 12
 RETIRED_SYMBOL, RETIRED_RAW = "TARN", 400 * 10**6
 # Of the stablecoin wallet: its initial balance, its trading times before and after AWAKE, the raw
 # units it buys and sells in turn, and the pool's fee on each trade.
-USDC = QUOTES[0]
+USDC = STABLECOINS[0]
 GIVEN_USD = 10_000
 DOLLAR_TIMES = (*range(-10 * DAY, -3_000, 9_000), *range(-3_000, 9_000, 90))
 DOLLAR_SYMBOL, DOLLAR_RAW = "EMBER", (20_000 * 10**6, 10_000 * 10**6, -30_000 * 10**6)

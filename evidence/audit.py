@@ -17,10 +17,10 @@ from accounts.delays import judge_delays, sum_delays
 from chain.ledger.sums import round_down
 from chain.ledger.views import HOUR_SECONDS
 from chain.reading.added import BadTable
-from chain.reading.currencies import COLUMNS, read_currencies
+from chain.reading.added_currencies import COLUMNS, read_currencies
+from chain.reading.currencies import Currency, list_added, using_currencies
 from chain.reading.entries import READING
 from chain.reading.programs import ADDED_COLUMNS, Programs, table
-from chain.reading.quotes import Quote, list_added, using_quotes
 from chain.stored.store import name_rules
 from config import VERSION
 from evidence import claimed, comparing
@@ -63,7 +63,7 @@ class Accepted(NamedTuple):
     programs: Programs | None
     notes: list[str]
     why: str = ""
-    currencies: tuple[Quote, ...] = ()
+    currencies: tuple[Currency, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Auditor:
             return
         self._check_clock(claims, report)
         self._read_posts(scope, claims, report)
-        with contextlib.closing(Books()) as books, using_quotes(accepted.currencies):
+        with contextlib.closing(Books()) as books, using_currencies(accepted.currencies):
             audits = self._begin_wallets(report, accepted.programs, claims, books)
             is_readable = all([one.read_claims() for one in audits])
             if before is not None:

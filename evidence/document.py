@@ -11,9 +11,9 @@ from typing import Any, cast
 import orjson
 
 from accounts.influencers import SAID
+from chain.reading.currencies import list_added
 from chain.reading.entries import READING
 from chain.reading.programs import Programs, table
-from chain.reading.quotes import list_added
 from chain.stored.attachments import LEAD
 from chain.stored.store import UNTOUCHED, name_rules
 from config import VERSION

@@ -19,9 +19,9 @@ from accounts.season_standings import (
 )
 from accounts.seasons import TERMS, find_deadline, find_terms, list_open, show_terms
 from accounts.tables import Season, SeasonEntry
+from chain.reading.currencies import list_added
 from chain.reading.entries import READING
 from chain.reading.programs import table
-from chain.reading.quotes import list_added
 from chain.stored.store import name_rules
 from config import Config
 from evidence.claimed import show_standing_of, show_values

@@ -14,7 +14,7 @@ from peewee import OperationalError
 import storage
 from accounts import quotas
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
-from chain.reading.quotes import list_added
+from chain.reading.currencies import list_added
 from chain.stored.summary import list_damaged
 from chain.stored.tables import CHANGES, OBJECT, WALLET_PARTS
 from config import Config
@@ -416,12 +416,12 @@ class ImbalanceRow(NamedTuple):
 
     address: str
     imbalance: int
-    quote_imbalance: str
+    stablecoin_imbalance: str
 
 
 IMBALANCES = """
-SELECT address, imbalance, quote_imbalance FROM wallet
-WHERE imbalance <> 0 OR quote_imbalance <> '{}' ORDER BY id"""
+SELECT address, imbalance, stablecoin_imbalance FROM wallet
+WHERE imbalance <> 0 OR stablecoin_imbalance <> '{}' ORDER BY id"""
 
 
 SEEN = """
@@ -447,7 +447,9 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
     rows = list(map(ImbalanceRow._make, execute(IMBALANCES)))
     for row in rows:
         # check_derived names damaged JSON.
-        left_over = read_stored(row.quote_imbalance, WALLET_PARTS["quote_imbalance"].shape) or {}
+        left_over = (
+            read_stored(row.stablecoin_imbalance, WALLET_PARTS["stablecoin_imbalance"].shape) or {}
+        )
         missing = [f"{row.imbalance} lamports"] if row.imbalance else []
         missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]
         if missing:

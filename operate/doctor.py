@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chain.reading.added import BadTable
-from chain.reading.currencies import use_currencies
+from chain.reading.added_currencies import use_added
+from chain.reading.currencies import list_added
 from chain.reading.programs import table
-from chain.reading.quotes import list_added
 from chain.rpc import Rpc, RpcError
 from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
@@ -135,7 +135,7 @@ def check_tables(config: Config) -> Iterator[Finding]:
     """Check the operator's files, and use their currencies in this process."""
     try:
         programs = table(config.extra_swap_programs, config.added_programs)
-        use_currencies(config.added_currencies)
+        use_added(config.added_currencies)
     except BadTable as refusal:
         yield wrong(str(refusal), "correct that row; the server won't start until you do")
         return

@@ -89,7 +89,11 @@ EVERYWHERE = {
     **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
 }
 # Planned times may be in the future.
-AHEAD = {"due_at", "repair_at", "expires_at", "claim_ends_at", "auto_post_since"}
+AHEAD = {
+    *("due_at", "repair_at", "expires_at", "claim_ends_at", "auto_post_since"),
+    # Of a season.
+    *("starts_at", "ends_at"),
+}
 # In ms: only trading pairs can be older.
 FIRST_MS = 1_500_000_000_000
 DAY_MS = 86_400_000

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from chain.reading.currencies import list_added
 from chain.reading.entries import Entry, read_entry
 from chain.reading.programs import table
-from chain.reading.quotes import list_added
 from chain.reading.receipts import digest_receipt, parse_stored, unpack_text
 from chain.stored import store
 from config import Config

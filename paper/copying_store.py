@@ -12,10 +12,10 @@ import orjson
 import storage
 from chain.ledger.sales import UNEXPLAINED
 from chain.ledger.views import ALL_HISTORY
+from chain.reading.currencies import MINTS
 from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.pools import unpack_pool
-from chain.reading.quotes import MINTS
 from chain.stored.attachments import HELD, UNREADABLE, write_last
 from paper import copying
 from paper.copying import Follower, Followers, Outcome

@@ -14,7 +14,7 @@ from service import make_season
 
 from accounts import admin, api_keys
 from accounts.keys import hash_secret
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from evidence import document
 from models import Bot, Session
 from storage import database
@@ -216,7 +216,7 @@ def list_boards(reader):
         ownership=leaderboard.OWNERSHIPS,
     )
     quoted = [
-        {"currency": quote.symbol, "record": record} for quote in QUOTES for record in RECORDS
+        {"currency": quote.symbol, "record": record} for quote in STABLECOINS for record in RECORDS
     ]
     return as_json([*boards, *quoted])
 

@@ -21,7 +21,7 @@ from storage.arrivals import append_leaf
 BEGIN = 1_793_880_000_000
 SUMMARY = (
     *("results", "positions"),
-    *("reconciliation", "average_cost", "imbalance", "quote_imbalance", "by_quote"),
+    *("reconciliation", "average_cost", "imbalance", "stablecoin_imbalance", "by_stablecoin"),
 )
 
 

@@ -4,7 +4,7 @@ import orjson
 from service import NOW, add_total
 
 from chain.ledger.sums import Sums
-from chain.reading.quotes import find_quote
+from chain.reading.currencies import find_stablecoin
 from models import Attachment, Bot, Trade, Wallet
 
 NAMES = Sums._fields
@@ -19,11 +19,11 @@ RAW = (
 
 def observe_quote(wallet, symbol="USDC", at=NOW // 1000, span=None, **totals):
     """Running totals of a wallet and of its latest attachment, or of one `span`, at this second."""
-    row, quote = Wallet.get(Wallet.address == wallet), find_quote(symbol)
+    row, quote = Wallet.get(Wallet.address == wallet), find_stablecoin(symbol)
     latest = Attachment.select().where(Attachment.wallet == row).order_by(Attachment.id.desc())
     for one in (0, latest.get().id) if span is None else (span,):
         add_total(row, quote.mint, one, at, **totals)
-    books = orjson.loads(row.by_quote or "{}")
+    books = orjson.loads(row.by_stablecoin or "{}")
     books.setdefault(quote.mint, {"reconciliation": None, "averageCost": None, "positions": []})
     derive(wallet, books)
     Bot.update(standing_at=None).execute()
@@ -32,12 +32,12 @@ def observe_quote(wallet, symbol="USDC", at=NOW // 1000, span=None, **totals):
 def derive(wallet, books):
     """The wallet's ledgers in stablecoins are known: JSON by mint."""
     told = orjson.dumps(books).decode()
-    Wallet.update(by_quote=told).where(Wallet.address == wallet).execute()
+    Wallet.update(by_stablecoin=told).where(Wallet.address == wallet).execute()
 
 
 def quote_trade(uid, symbol="USDC", change=0, status="not_applicable", **columns):
     """Make a trade one against a stablecoin. `change`: of it, in raw units."""
-    quote, trade = find_quote(symbol), Trade.get(Trade.uid == uid)
+    quote, trade = find_stablecoin(symbol), Trade.get(Trade.uid == uid)
     moved = orjson.loads(trade.token_changes)
     if change and quote.mint not in [mint for mint, _, _ in moved]:
         moved.append([quote.mint, str(change), quote.decimals])

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from chain.ledger.coverage import BalanceChain
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
+from chain.reading.currencies import find_stablecoin
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
-from chain.reading.quotes import find_quote
 
 FEE, RENT = 5, 2_000
 UNEXPLAINED = ("value_unexplained",)
-USDC, USDT = find_quote("USDC").mint, find_quote("USDT").mint
-MONEYS = (SOL, USDC, USDT)
+USDC, USDT = find_stablecoin("USDC").mint, find_stablecoin("USDT").mint
+CURRENCIES = (SOL, USDC, USDT)
 
 
 def mint_of(name):

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from chain.ledger.inventory import Opening
 from chain.reading.answers import Holding
+from chain.reading.currencies import MINTS
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
-from chain.reading.quotes import MINTS
 
 
 # ---- the chain of balances -----------------------------------------------------------------------

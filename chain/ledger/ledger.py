@@ -35,11 +35,11 @@ from chain.ledger.sales import (
 )
 from chain.ledger.sums import Reconciliation, Totals
 from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Account, Holdings, Key, Spans
+from chain.reading.currencies import MINTS, MONEY
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
-from chain.reading.quotes import MINTS, MONEY
 
 
 # ---- deposits ------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chain.ledger.inventory import NOTHING, SOL, Carried, Cut, Slice, is_dust, share
+from chain.reading.currencies import MINTS
 from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
-from chain.reading.quotes import MINTS
 
 # Flag of a trade whose value may not come from the venue: it has no price.
 UNEXPLAINED = "value_unexplained"

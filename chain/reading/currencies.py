@@ -1,56 +1,96 @@
-"""DATA_DIR/currencies.csv: stablecoins that an operator adds (docs/programs.md)."""
+"""The stablecoins that bots trade against, each a currency next to SOL."""
 
-import re
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from chain.base58 import is_base58
-from chain.reading.added import AddedRows
 from chain.reading.instructions import WRAPPED_SOL
-from chain.reading.quotes import QUOTES, Quote, use_quotes
-from chain.symbols import OWNED, SYMBOLS, find_bare
-
-COLUMNS = ("mint", "symbol", "decimals")
-# Each adds ten boards. Sums are signed 64-bit: with 9 decimals, nine billion units fit.
-MAX_ADDED, MAX_DECIMALS = 20, 9
-SYMBOL = re.compile(r"[A-Za-z][A-Za-z0-9]{1,11}")
-BUILT_IN = {WRAPPED_SOL: "SOL", **{quote.mint: quote.symbol for quote in QUOTES}}
 
 
-def read_currencies(text: str) -> tuple[Quote, ...]:
-    """Read the file. Raises BadTable if a row is invalid."""
-    rows, added = AddedRows("currencies.csv", COLUMNS, text), dict[str, Quote]()
-    for mint, symbol, decimals in rows:
-        _check_mint(rows, mint, added)
-        _check_symbol(rows, mint, symbol, added)
-        if not re.fullmatch("[0-9]", decimals):
-            raise rows.refuse("decimals", f"must be a whole number from 0 to {MAX_DECIMALS}")
-        if len(added) == MAX_ADDED:
-            raise rows.refuse("mint", f"must be one of at most {MAX_ADDED} currencies")
-        added[mint] = Quote(mint, symbol, int(decimals), "")
-    return tuple(added.values())
+class Currency(NamedTuple):
+    """A currency. `source`: where its issuer names the mint, "" for the operator's."""
+
+    mint: str
+    symbol: str
+    decimals: int
+    source: str
 
 
-def use_currencies(text: str) -> None:
-    """Make the currencies of this file money in this process. Raises BadTable."""
-    use_quotes(read_currencies(text))
+STABLECOINS = (
+    Currency(
+        "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+        "USDC",
+        6,
+        "https://developers.circle.com/stablecoins/usdc-contract-addresses",
+    ),
+    Currency(
+        "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB",
+        "USDT",
+        6,
+        "https://tether.to/en/supported-protocols/",
+    ),
+    # Token-2022 mints.
+    Currency(
+        "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo",
+        "PYUSD",
+        6,
+        "https://docs.paxos.com/guides/stablecoin/pyusd/mainnet",
+    ),
+    Currency(
+        "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB",
+        "USD1",
+        6,
+        "https://docs.worldlibertyfinancial.com/usd1/smart-contracts",
+    ),
+)
+# This process's currencies. `use_currencies` replaces the operator's. CURRENCIES is by the ledger's
+# key for a currency; SOL's is empty.
+MINTS = {one.mint for one in STABLECOINS}
+MONEY = MINTS | {WRAPPED_SOL}
+CURRENCIES = {
+    "": Currency(WRAPPED_SOL, "SOL", 9, ""),
+    **{one.mint: one for one in STABLECOINS},
+}
 
 
-def _check_mint(rows: AddedRows, mint: str, added: dict[str, Quote]) -> None:
-    if not is_base58(mint, 32):
-        raise rows.refuse("mint", "must be a token's address, base58 of 32 bytes")
-    if mint in BUILT_IN:
-        raise rows.refuse("mint", f"{BUILT_IN[mint]} is built in, so leave it out")
-    if mint in added:
-        raise rows.refuse("mint", "must be listed once")
+def use_currencies(added: Iterable[Currency]) -> None:
+    """Use these stablecoins as money in this process, in addition to SOL and the built-in ones.
+
+    Call it once, at the start: entries read with other currencies must be reread.
+    """
+    known = {one.mint: one for one in (*STABLECOINS, *added)}
+    for gone in MINTS - known.keys():
+        del CURRENCIES[gone]
+    CURRENCIES.update(known)
+    MINTS.intersection_update(known)
+    MINTS.update(known)
+    MONEY.intersection_update({*known, WRAPPED_SOL})
+    MONEY.update(known)
 
 
-def _check_symbol(rows: AddedRows, mint: str, symbol: str, added: dict[str, Quote]) -> None:
-    """Refuse a symbol that belongs to another token: readers know currencies by it."""
-    if not SYMBOL.fullmatch(symbol):
-        raise rows.refuse("symbol", "must be 2 to 12 letters and digits, starting with a letter")
-    own = SYMBOLS.get(mint)
-    if own and own != symbol:
-        raise rows.refuse("symbol", f"must be {own}, this token's well-known symbol")
-    if not own and (known := OWNED.get(find_bare(symbol))):
-        raise rows.refuse("symbol", f"must not resemble {known}, another token's symbol")
-    if find_bare(symbol) in [find_bare(one.symbol) for one in added.values()]:
-        raise rows.refuse("symbol", "must be listed once")
+@contextlib.contextmanager
+def using_currencies(added: Iterable[Currency]) -> Iterator[None]:
+    """Use other currencies temporarily, as an audit of another instance does."""
+    before = list_added()
+    use_currencies(added)
+    try:
+        yield
+    finally:
+        use_currencies(before)
+
+
+def list_added() -> tuple[Currency, ...]:
+    """List the operator's currencies by mint."""
+    built_in = {"", *(one.mint for one in STABLECOINS)}
+    return tuple(sorted(currency for mint, currency in CURRENCIES.items() if mint not in built_in))
+
+
+def map_currencies() -> dict[str, str]:
+    """Return {symbol: the ledger's key} for SOL and this process's stablecoins."""
+    return {currency.symbol: money for money, currency in CURRENCIES.items()}
+
+
+def find_stablecoin(text: str) -> Currency | None:
+    """Find a stablecoin by symbol or mint."""
+    stablecoins = (currency for money, currency in CURRENCIES.items() if money)
+    return next((one for one in stablecoins if text in (one.symbol, one.mint)), None)

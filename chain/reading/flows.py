@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from chain.reading.currencies import MONEY
 from chain.reading.effects import Effect
 from chain.reading.instructions import (
     ASSOCIATED,
@@ -19,7 +20,6 @@ from chain.reading.instructions import (
     Operation,
 )
 from chain.reading.programs import BUILT_IN, TIP_ACCOUNTS, Programs
-from chain.reading.quotes import MONEY
 from chain.reading.receipts import Instruction, Receipt
 
 # ---- moves ---------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from chain.addresses import NATIVE
+from chain.reading.currencies import MINTS
 from chain.reading.effects import Effect, find_main_mint
 from chain.reading.flows import Flows, find_calls
 from chain.reading.instructions import TOKEN_PROGRAMS, WRAPPED_SOL
 from chain.reading.programs import Programs
-from chain.reading.quotes import MINTS
 from chain.reading.receipts import Instruction, Receipt
 from chain.reading.value import (
     Split,

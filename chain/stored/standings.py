@@ -14,7 +14,7 @@ import storage
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up, list_signs
 from chain.ledger.views import ALL_HISTORY, HOUR_MS, HOUR_SECONDS
-from chain.reading.quotes import MONEYS
+from chain.reading.currencies import CURRENCIES
 from chain.stored.attachments import Source, read_totals, write_last
 from chain.stored.summary import read_coverage
 from chain.stored.tables import StandingTotal
@@ -100,7 +100,7 @@ class Board(NamedTuple):
 def list_boards() -> list[Board]:
     return [
         Board(record, money, seconds)
-        for money in MONEYS
+        for money in CURRENCIES
         for record in (FORWARD, ALL)
         for seconds in WINDOWS.values()
     ]
@@ -173,7 +173,7 @@ def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow
 
 def find_min_cost(money: str) -> int:
     """Return the minimum cost basis for ranking a return in this currency, in raw units."""
-    units: int = 10 ** MONEYS[money].decimals
+    units: int = 10 ** CURRENCIES[money].decimals
     return (MIN_STABLECOIN if money else MIN_SOL) * units
 
 
@@ -437,7 +437,7 @@ def _refresh_some(now_ms: int) -> int:
 
 
 def _refresh(board: Board, now: int, bots: Collection[int]) -> None:
-    is_known = board.money in MONEYS
+    is_known = board.money in CURRENCIES
     standings = work_out(storage.read_rows, board, now, bots) if is_known else []
     rows = [one._asdict() for one in standings]
     storage.write_rows(StandingTotal, rows, ("bot", "record", "money", "seconds"))

@@ -18,9 +18,9 @@ from chain.ledger.inventory import Opening
 from chain.ledger.ledger import Ledger
 from chain.ledger.sales import Booked
 from chain.ledger.views import Key, Spans
+from chain.reading.currencies import Currency
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
-from chain.reading.quotes import Quote
 from chain.stored.attachments import (
     UNREADABLE,
     Sibling,
@@ -38,9 +38,9 @@ from chain.stored.summary import (
     read_coverage,
     show_average,
     show_positions,
-    show_quotes,
     show_reconciliation,
     show_results,
+    show_stablecoins,
     show_time,
 )
 from chain.stored.trades import (
@@ -257,12 +257,12 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
         rows.close()
 
 
-def name_rules(programs: object, currencies: Iterable[Quote]) -> str:
+def name_rules(programs: object, currencies: Iterable[Currency]) -> str:
     """Return a name for the rules by which entries are read. If it changes, entries are reread.
 
     `currencies`: the operator's.
     """
-    money = sorted((quote.mint, quote.decimals) for quote in currencies)
+    money = sorted((one.mint, one.decimals) for one in currencies)
     return hashlib.sha256(f"{READING} {programs!r} {money!r}".encode()).hexdigest()[:16]
 
 
@@ -310,8 +310,8 @@ def show_summary(ledger: Ledger) -> Row:
         "average_cost": to_json(show_average(ledger)),
         "imbalance": ledger.reconcile().imbalance,
         "forward_realized": ledger.find_forward_realized(),
-        "by_quote": to_json(show_quotes(ledger)),
-        "quote_imbalance": to_json(ledger.find_imbalances()),
+        "by_stablecoin": to_json(show_stablecoins(ledger)),
+        "stablecoin_imbalance": to_json(ledger.find_imbalances()),
     }
 
 

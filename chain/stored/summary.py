@@ -93,7 +93,7 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
     }
 
 
-def show_quotes(ledger: Ledger) -> dict[str, Any]:
+def show_stablecoins(ledger: Ledger) -> dict[str, Any]:
     """Return {mint: as for SOL, with `Raw` for `Lamports` and only positions with a known cost}."""
     return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 

@@ -76,7 +76,7 @@ def _make_books(unit: str) -> Any:
     return make_object(**{f"{one}{unit}": Whole for one in LINES}, costLeftReceipts=int)
 
 
-QUOTE_BOOKS: Any = make_object(
+STABLECOIN_RESULTS: Any = make_object(
     reconciliation=_make_books("Raw") | None,
     positions=list[make_object(mint=str)],  # type: ignore[misc]
 )
@@ -85,8 +85,8 @@ WALLET_PARTS = {
     "positions": Part(list[Position]),
     "reconciliation": Part(_make_books("Lamports")),
     "average_cost": Part(make_object(realizedLamports=Whole, matchedSells=int)),
-    "by_quote": Part(dict[str, QUOTE_BOOKS]),
-    "quote_imbalance": Part(dict[str, int]),
+    "by_stablecoin": Part(dict[str, STABLECOIN_RESULTS]),
+    "stablecoin_imbalance": Part(dict[str, int]),
 }
 # [mint, raw units, decimals] of each token a trade moved; [trade, raw units, cost] of each lot a
 # sale used.
@@ -310,7 +310,7 @@ for name, model, columns, rare in (
         "wallet_with_difference",
         Wallet,
         (Wallet.id,),
-        "imbalance <> 0 OR quote_imbalance <> '{}'",
+        "imbalance <> 0 OR stablecoin_imbalance <> '{}'",
     ),
     ("wallet_near_limit", Wallet, (Wallet.filled, Wallet.id), IS_NEAR_LIMIT),
     ("sighting_idle", WalletSignature, (WalletSignature.wallet,), "idle"),

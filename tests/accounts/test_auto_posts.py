@@ -12,9 +12,9 @@ from accounts import auto_posts
 from accounts.auto_posts import update_posts
 from accounts.influencers import VOICE
 from chain.ledger.coverage import Progress
+from chain.reading.currencies import STABLECOINS
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
-from chain.reading.quotes import QUOTES
 from chain.stored.store import LedgerStore
 from market.tables import Token
 from models import Address, Attachment, Bot, Owner, Post, Trade, Wallet, WalletSignature
@@ -346,7 +346,7 @@ def test_a_swap_is_told_with_what_was_given_for_it(db):
 
 
 # ---- paid for in a stablecoin --------------------------------------------------------------------
-USDC = QUOTES[0]
+USDC = STABLECOINS[0]
 
 
 def against_usdc(signature, slot, held, change, coins, given):

@@ -375,7 +375,7 @@ def test_a_second_wallet_that_nobody_looked_at_yet_hides_no_results(service, thr
 
 def test_a_damaged_text_of_one_wallet_is_never_an_error(service, three):
     made, _ = three
-    for column in ("results", "positions", "reconciliation", "average_cost", "by_quote"):
+    for column in ("results", "positions", "reconciliation", "average_cost", "by_stablecoin"):
         Wallet.update({column: "{"}).where(Wallet.address == PAM).execute()
         assert service.get(f"/bots/{made.bot.uid}").status_code == 200
         shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text)

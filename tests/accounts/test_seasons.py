@@ -11,10 +11,10 @@ from story import ADA, market
 from accounts import acts, conduct, departures, influencers, seasons, wallets
 from accounts.keys import make_key
 from accounts.problem import Problem
-from accounts.season_standings import Position, SeasonRow, Terms, find_position, rank
+from accounts.season_standings import Place, SeasonRow, Terms, find_place, rank
 from accounts.tables import AdminAct, Season
 from chain.ledger.inventory import SOL
-from chain.reading.quotes import QUOTES, use_quotes
+from chain.reading.currencies import STABLECOINS, use_currencies
 from evidence import seasons as frozen
 from models import Attachment, Bot, Wallet
 from operate import forms, log_checks, readers
@@ -30,7 +30,7 @@ TEXTS = {
     **{"wallets": "all", "min_trades": "1"},
 }
 EARLIER = START - 2 * HOUR
-USDC = QUOTES[0]
+USDC = STABLECOINS[0]
 
 
 @pytest.fixture
@@ -203,8 +203,8 @@ def test_ties_share_a_rank_and_the_oldest_bot_comes_first():
     ]
     found = [(row.bot, row.rank) for row in rank("pnl", rows)]
     assert found == [(3, 1), (1, 2), (4, 2), (2, None)]
-    places = [find_position("pnl", row) for row in rank("pnl", rows)]
-    assert places == sorted(places) and places[0] == Position(0, -9, 3)
+    places = [find_place("pnl", row) for row in rank("pnl", rows)]
+    assert places == sorted(places) and places[0] == Place(0, -9, 3)
 
 
 @pytest.mark.parametrize(
@@ -643,7 +643,7 @@ def test_a_season_is_recomputed_with_an_added_currency(tmp_path):
         report = auditor.audit(Bot.get().uid)
     finally:
         played[0].close()
-        use_quotes(())
+        use_currencies(())
     assert (report.verdict, report.unknown) == ("same", [])
     assert not [one for one in report.notes if "other rules" in one]
 

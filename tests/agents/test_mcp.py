@@ -17,7 +17,7 @@ from service import address, signature
 from agents import answers as agents
 from agents.client import Client as Asking
 from agents.tools import Kind, Sort, Window, build_server
-from chain.reading.quotes import map_currencies
+from chain.reading.currencies import map_currencies
 from chain.stored.tables import TokenTotal
 from market.tables import Token
 from models import Wallet

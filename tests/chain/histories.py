@@ -43,9 +43,9 @@ from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.own import mark_own
 from chain.ledger.views import ALL_HISTORY, Span, Spans
+from chain.reading.currencies import find_stablecoin
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
-from chain.reading.quotes import find_quote
 from chain.reading.receipts import parse_receipt
 from chain.stored.verify import judge
 
@@ -71,7 +71,7 @@ PROGRAMS = {
     "bridge": "DEbrdGj3HsRsAzx6uH4MKyREKxVAfBydijLUF3ygsFfh",
     "nft": "M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K",
 }
-STABLE = {name: find_quote(name).mint for name in ("USDC", "USDT", "PYUSD")}
+STABLE = {name: find_stablecoin(name).mint for name in ("USDC", "USDT", "PYUSD")}
 TIP = "Cix2bHfqPcKcM233mzxbLk14kSggUUiz2A87fJtGivXr"
 PEOPLE = {"ada", "bob", "eve"}
 # Informational flags that accounting.md doesn't name are not compared.

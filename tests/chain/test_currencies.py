@@ -10,9 +10,16 @@ from story import ADA, Story, address
 
 from app import create_app
 from chain.reading.added import BadTable
-from chain.reading.currencies import read_currencies
+from chain.reading.added_currencies import read_currencies
+from chain.reading.currencies import (
+    STABLECOINS,
+    Currency,
+    find_stablecoin,
+    list_added,
+    use_currencies,
+    using_currencies,
+)
 from chain.reading.programs import table
-from chain.reading.quotes import QUOTES, Quote, find_quote, list_added, use_quotes, using_quotes
 from chain.stored.store import name_rules
 from chain.symbols import find_imitated, show_symbol
 from cli.parser import main
@@ -31,7 +38,7 @@ USDS = "USDSwr9ApdHk5bvJKMjzff41FfuX8bSxdKcR81vTwcA"
 @pytest.fixture(autouse=True)
 def built_in_again():
     yield
-    use_quotes(())
+    use_currencies(())
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +71,7 @@ def restart(lookout, **changes):
 
 # ---- the file ------------------------------------------------------------------------------------
 def test_usd1_is_built_in():
-    assert find_quote("USD1") == Quote(
+    assert find_stablecoin("USD1") == Currency(
         "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB",
         "USD1",
         6,
@@ -74,7 +81,7 @@ def test_usd1_is_built_in():
 
 def test_rows_are_currencies():
     text = f"{HEADER} {DAI} , XDAI , 6\n\n{USDS},USDS,6\r\n"
-    assert read_currencies(text) == (Quote(DAI, "XDAI", 6, ""), Quote(USDS, "USDS", 6, ""))
+    assert read_currencies(text) == (Currency(DAI, "XDAI", 6, ""), Currency(USDS, "USDS", 6, ""))
     assert read_currencies("") == read_currencies(HEADER) == ()
 
 
@@ -90,7 +97,7 @@ NO_DECIMALS = "must be a whole number from 0 to 9"
         (f"{USDS},USDS,6\nx,XDAI,6", 3, "mint", NO_MINT),
         (f"{DAI[:-6]},XDAI,6", 2, "mint", NO_MINT),
         (f"{SOL_MINT},WSOL,9", 2, "mint", "SOL is built in, so leave it out"),
-        (f"{QUOTES[3].mint},USD1,6", 2, "mint", "USD1 is built in, so leave it out"),
+        (f"{STABLECOINS[3].mint},USD1,6", 2, "mint", "USD1 is built in, so leave it out"),
         (f"{DAI},XDAI,6\n{DAI},YDAI,6", 3, "mint", "must be listed once"),
         (f"{DAI},,6", 2, "symbol", NO_SYMBOL),
         (f"{DAI},X,6", 2, "symbol", NO_SYMBOL),
@@ -178,7 +185,7 @@ def test_without_the_file_it_is_a_token_like_any_other(tmp_path, story):
 def test_its_symbol_is_its_own():
     other = address("other")
     assert show_symbol(other, "XDAI") == "XDAI" and find_imitated(other, "xDAI") is None
-    with using_quotes(read_currencies(ROW)):
+    with using_currencies(read_currencies(ROW)):
         assert show_symbol(DAI, "anything") == "XDAI"
         assert find_imitated(other, "xDAI") == "XDAI" and show_symbol(other, "XDAI") != "XDAI"
     assert list_added() == () and find_imitated(other, "xDAI") is None
@@ -224,7 +231,7 @@ def test_rebuild_reads_a_wallet_that_is_not_polled_again(tmp_path, story):
 
 
 def test_what_decides_changes_the_name_of_the_rules():
-    one, other = Quote(DAI, "XDAI", 6, ""), Quote(USDS, "USDS", 6, "")
+    one, other = Currency(DAI, "XDAI", 6, ""), Currency(USDS, "USDS", 6, "")
     named = name_rules(table(), (one, other))
     assert (
         named
@@ -270,7 +277,7 @@ def test_an_audit_reads_by_them_if_it_trusts_the_operator(tmp_path, story):
         assert keep.audit(bot).verdict == "same"
     finally:
         service.close()
-    use_quotes(())
+    use_currencies(())
     refused = make_auditor(kept.get, FakeNode(story)).audit(bot)
     assert refused.verdict == "cannot_tell" and "--accept-programs" in refused.unknown[0]
     accepted = make_auditor(kept.get, FakeNode(story), accepts=True).audit(bot)
@@ -280,5 +287,5 @@ def test_an_audit_reads_by_them_if_it_trusts_the_operator(tmp_path, story):
     )
     assert list_added() == ()
     # With other decimals, the entries are read by other rules.
-    use_quotes((Quote(DAI, "XDAI", 5, ""),))
+    use_currencies((Currency(DAI, "XDAI", 5, ""),))
     assert make_auditor(kept.get, FakeNode(story)).audit(bot).verdict == "cannot_tell"

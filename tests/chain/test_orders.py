@@ -11,9 +11,9 @@ from scene import FEE, History, Scene
 from story import RENT, address
 
 from chain.base58 import b58encode
+from chain.reading.currencies import find_stablecoin
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import discriminators
-from chain.reading.quotes import find_quote
 from chain.stored.trades import derive_columns
 from chain.stored.verify import judge, list_moved_mints
 
@@ -26,7 +26,7 @@ MARGIN = 30_000_000
 COST = (10 * SOL + FEE) * RAW // 1_000
 # The rent of an order's account.
 ORDER = 3_480_000
-USDC = find_quote("USDC").mint
+USDC = find_stablecoin("USDC").mint
 
 
 def step(name):

@@ -13,7 +13,7 @@ from test_standings import DAY, attach, find_provable
 
 from accounts import influencers
 from chain.ledger.inventory import SOL
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from chain.stored import attachments
 from chain.stored.attachments import OF_RESULTS
 from chain.stored.standings import WINDOWS, refresh_standings
@@ -24,7 +24,7 @@ from operate.readers import open_reader
 from web.api import history, leaderboard, queries
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
-USDC = QUOTES[0]
+USDC = STABLECOINS[0]
 SOLD = {"trades": 6, "matched": 3, "winning": 2, "volume": 90_000_000}
 
 
@@ -220,7 +220,7 @@ def list_all(now):
         ]
         for record in leaderboard.RECORDS
         for window in WINDOWS
-        for quote in QUOTES
+        for quote in STABLECOINS
     }
 
 
@@ -257,10 +257,10 @@ def test_a_ledger_that_is_gone_takes_its_standings_along(service, ada):
 
 # ---- however long the past is --------------------------------------------------------------------
 LAST = attachments.write_last("t", OF_RESULTS.view, "k.money", 9)
-MONEYS = f"(''), ('{USDC.mint}')"
+CURRENCIES = f"(''), ('{USDC.mint}')"
 ASKED = {
     "ledgers": attachments.TOTALS.format(
-        moneys=MONEYS, last=LAST, which=OF_RESULTS.which, bots="1, 2"
+        moneys=CURRENCIES, last=LAST, which=OF_RESULTS.which, bots="1, 2"
     ),
     "days": history.HOURS,
     "samples": history.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),

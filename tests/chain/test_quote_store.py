@@ -15,14 +15,14 @@ from test_ledger_store import ADA, DONE, entries_of, rebuild, store
 
 import storage
 from chain.ledger import coverage, ledger, sales
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from chain.stored.store import LedgerStore
 from chain.stored.tables import RunningTotal
 from models import Attachment, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import database_checks, inspection, schema
 
-USDC, USDT, *_ = (quote.mint for quote in QUOTES)
+USDC, USDT, *_ = (quote.mint for quote in STABLECOINS)
 SUMS = ("realized", "cost", "volume", "trades", "matched", "unmatched", "winning", "fee_lamports")
 
 
@@ -95,15 +95,15 @@ def test_one_stablecoin_for_another_is_priced_in_neither(fresh):
     rebuild(wallet, t.entries)
     assert not priced().count()
     assert [(one.realized, one.trades) for one in in_stablecoins()] == []
-    books = orjson.loads(Wallet.get().by_quote)
+    books = orjson.loads(Wallet.get().by_stablecoin)
     assert {books[mint]["reconciliation"]["otherRaw"] for mint in (USDC, USDT)} == {"-100", "90"}
-    assert orjson.loads(Wallet.get().quote_imbalance) == {}
+    assert orjson.loads(Wallet.get().stablecoin_imbalance) == {}
 
 
 def test_what_a_wallet_tells_of_its_quotes(fresh):
     wallet = fresh()
     rebuild(wallet, Teller().gain(USDC, 500).swap(USDC, 100, "A", 10).entries)
-    (books,) = orjson.loads(Wallet.get().by_quote).values()
+    (books,) = orjson.loads(Wallet.get().by_stablecoin).values()
     told = {name: value for name, value in books["reconciliation"].items() if value not in ("0", 0)}
     assert told == {"closingRaw": "400", "receivedRaw": "500", "openCostRaw": "100"}
     assert books["averageCost"] == {"realizedRaw": "0", "matchedSells": 0}
@@ -116,14 +116,14 @@ def test_books_that_do_not_close_in_a_stablecoin_are_told(fresh):
     """
     wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, "A", 10)
     rebuild(wallet, t.entries)
-    assert Wallet.get().quote_imbalance == "{}"
+    assert Wallet.get().stablecoin_imbalance == "{}"
     tokens = [(m, -97 if m == USDC else change, d) for m, change, d in t.entries[-1].tokens]
     t.entries[-1] = t.entries[-1]._replace(tokens=tuple(tokens))
     wallet = fresh()
     rebuild(wallet, t.entries)
     told = Wallet.get()
-    assert orjson.loads(told.quote_imbalance) == {USDC: -3} and told.imbalance == 0
-    (books,) = orjson.loads(told.by_quote).values()
+    assert orjson.loads(told.stablecoin_imbalance) == {USDC: -3} and told.imbalance == 0
+    (books,) = orjson.loads(told.by_stablecoin).values()
     assert books["reconciliation"]["differenceRaw"] == "-3"
     (found,) = database_checks.check_sums(storage.database.execute_sql)
     assert (found.level, ADA in found.text) == ("wrong", True)
@@ -135,7 +135,7 @@ def test_books_that_do_not_close_in_a_stablecoin_are_told(fresh):
 
 def test_a_wallet_without_stablecoins_has_no_rows(fresh):
     rebuild(fresh(), Teller().buy("A", 10, 100).sell("A", 10, 130).entries)
-    assert Wallet.get().by_quote == "{}"
+    assert Wallet.get().by_stablecoin == "{}"
     assert not in_stablecoins().count() + priced().count()
 
 
@@ -180,8 +180,8 @@ def leave_stablecoins(told):
     """A wallet's rows without those in stablecoins. What was traded for one has no price in SOL,
     and is a swap for a wallet without one.
     """
-    address_, trades, _, _, derived, *summary, by_quote = told
-    assert "{" in by_quote
+    address_, trades, _, _, derived, *summary, by_stablecoin = told
+    assert "{" in by_stablecoin
     shown = []
     for row in trades:
         columns = dict(zip(TRADE, row, strict=True))
@@ -215,13 +215,13 @@ def test_whatever_is_changed_behind_the_books_back_is_named_and_mended(seen):
     ).execute()
     RunningTotal.create(**{**some, "view": 7})
     Trade.update(result=5).where(Trade.currency != "").execute()
-    Wallet.update(by_quote=None).execute()
+    Wallet.update(by_stablecoin=None).execute()
     key = f"{some['money']} 0 {some['hour']}"
     assert places(seen) == {
         ("running_total", f"{key} realized"),
         ("running_total", f"{some['money']} 7 {some['hour']}"),
         ("trade", "result"),
-        ("wallet", "by_quote"),
+        ("wallet", "by_stablecoin"),
     }
     rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert places(seen) == set() and seen.ledger() == truth

@@ -36,11 +36,11 @@ from chain.ledger.inventory import SOL, Inventory, Opening
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.sales import AGAINST, Side, see_side
 from chain.ledger.views import ALL_HISTORY, Account
+from chain.reading.currencies import MINTS
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry, read_entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import table
-from chain.reading.quotes import MINTS
 from chain.reading.receipts import parse_receipt
 from chain.stored.trades import derive_columns
 

@@ -19,7 +19,7 @@ from accounts import influencers, wallets
 from accounts.fields import is_provable
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from chain.stored.standings import (
     ALL,
     COUNT,
@@ -396,7 +396,7 @@ def test_what_a_bot_is_ranked_by():
     assert (unknown.return_points, unknown.win_points) == (UNKNOWN, UNKNOWN)
 
 
-@pytest.mark.parametrize("quote", QUOTES)
+@pytest.mark.parametrize("quote", STABLECOINS)
 def test_a_return_in_a_stablecoin_is_ranked_from_a_hundred_on(quote):
     enough = DID._replace(cost=100 * 10**quote.decimals)
     assert find_reason(enough, True, False, RETURN, quote.mint) is None

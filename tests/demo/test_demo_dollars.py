@@ -6,12 +6,12 @@ import ground
 import pytest
 from test_demo import chain, recording, show, staged, text_of  # noqa: F401  the demonstration
 
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from demo import cast
 from demo.market import BY_SYMBOL, SOL_USD, price
 from demo.recording import DOLLAR_SYMBOL, DOLLARS, GIVEN_USD
 
-USDC = QUOTES[0]
+USDC = STABLECOINS[0]
 # The demonstration is always SQLite.
 pytestmark = ground.sqlite_only
 DORA = next(one for one in cast.BOTS if one.wallet == DOLLARS)

@@ -188,7 +188,7 @@ FOUND = [
     ),
     ("a past is cut", ("UPDATE wallet SET bot_since = 1",), "past.sinceMs"),
     ("a head's result", ("UPDATE wallet SET imbalance = imbalance + 1",), "imbalance"),
-    ("results by currency", ("UPDATE wallet SET by_quote = '{\"x\": 1}'",), "byQuote.x"),
+    ("results by currency", ("UPDATE wallet SET by_stablecoin = '{\"x\": 1}'",), "byStablecoin.x"),
     ("open positions", ("UPDATE wallet SET positions = '[]'",), "positions"),
     ("the books' difference", ("UPDATE wallet SET imbalance = 1",), "imbalance"),
     (

@@ -141,7 +141,14 @@ def test_damaged_coverage_of_one_of_several_wallets_is_named_and_mended(service)
 
 # Where a page shows them, but for the first one.
 TABS = {"positions": "holdings", "reconciliation": "record"}
-SHOWN = ("results", "positions", "reconciliation", "average_cost", "by_quote", "quote_imbalance")
+SHOWN = (
+    "results",
+    "positions",
+    "reconciliation",
+    "average_cost",
+    "by_stablecoin",
+    "stablecoin_imbalance",
+)
 
 
 @pytest.mark.parametrize("column", SHOWN)

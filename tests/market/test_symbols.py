@@ -5,7 +5,7 @@ import pytest
 from service import NOW, address, signature
 
 from chain.base58 import is_base58
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from chain.symbols import OWNED, SYMBOLS, find_imitated, show_symbol
 from market.tables import Token
 from models import Wallet
@@ -69,7 +69,7 @@ def test_no_two_well_known_tokens_share_a_symbol():
 
 
 def test_pyusd_is_the_mint_that_its_issuer_names():
-    assert {one.symbol: one.mint for one in QUOTES}["PYUSD"] == (
+    assert {one.symbol: one.mint for one in STABLECOINS}["PYUSD"] == (
         "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo"
     )
 

@@ -8,7 +8,7 @@ import pytest
 from service import NOW, address, signature
 
 from accounts import verification
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from market.tables import Token
 from models import Attachment, Post, Trade, Wallet
 from web.api.posts import show_percentage
@@ -16,7 +16,7 @@ from web.site import facts, words
 from web.site.words import short
 
 W, M, OTHER = address("w"), address("mint"), address("other")
-USDC = QUOTES[0]
+USDC = STABLECOINS[0]
 SALE = {
     "kind": "sell",
     "raw": -879_500,

@@ -88,7 +88,7 @@ def test_health_counts_neither_programs_nor_what_is_held_no_more(bot, service):
     # Given up, with more against it than any other.
     Wallet.update(imbalance=7).where(Wallet.address == GONE).execute()
     assert health(service)["walletsWithDifference"] == 0
-    Wallet.update(quote_imbalance='{"USDC": 1}').where(Wallet.address == LEAD).execute()
+    Wallet.update(stablecoin_imbalance='{"USDC": 1}').where(Wallet.address == LEAD).execute()
     assert health(service)["walletsWithDifference"] == 1
 
 

@@ -14,7 +14,7 @@ from test_said_and_did import W, count_queries, receipt_of, say
 
 from accounts import verification
 from agents.answers import trim_post
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from market.tables import Token
 from models import Post, Trade, Wallet
 from web.api import timeline
@@ -23,7 +23,7 @@ from web.site.share_cards import describe_post
 from web.site.words import short
 
 M = address("mint")
-USDC, USDT = QUOTES[:2]
+USDC, USDT = STABLECOINS[:2]
 # 879.5 of a token for 338.1 USDC, of which 352.7 were paid for it: 14.6 less, 4.1395 % of the cost.
 SOLD = {
     **{"change": 338_100_000, "status": "matched", "result": -14_600_000},

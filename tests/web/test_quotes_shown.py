@@ -11,7 +11,7 @@ from test_board import observe
 from test_records import move, show
 
 from agents.answers import trim_bot, trim_trade
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from chain.stored.summary import NOT_POLLED
 from models import Bot, Trade, Wallet
 from web.api.look_back import TRADE_KINDS
@@ -20,7 +20,7 @@ from web.site.candor import find_strip
 from web.site.share_cards import describe_bot
 
 W, OTHER = address("w"), address("other")
-USDC, USDT = QUOTES[:2]
+USDC, USDT = STABLECOINS[:2]
 DAY = 86_400
 
 

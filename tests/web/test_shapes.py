@@ -14,7 +14,7 @@ from test_demo import chain, recording, show, staged  # noqa: F401  the demonstr
 
 import models
 from accounts import traders as accounts
-from chain.reading.quotes import find_quote
+from chain.reading.currencies import find_stablecoin
 from paper import results
 from paper import tables as paper_tables
 from web.api import openapi
@@ -195,7 +195,7 @@ def add_rare_things(show, now):  # noqa: F811
             trouble_tries=1,
             filled=81,
             imbalance=1,
-            quote_imbalance=orjson.dumps({find_quote("USDC").mint: 1}).decode(),
+            stablecoin_imbalance=orjson.dumps({find_stablecoin("USDC").mint: 1}).decode(),
         ).where(models.Wallet.id == wallet.id).execute()
         mint = models.Trade.select().where(models.Trade.kind == "buy").first().mint
         models.Trade.update(
@@ -231,7 +231,7 @@ def add_quote(wallet):
     trade = trades.order_by(models.Trade.slot.desc()).first()
     quote_trade(trade.uid, change=5, status="matched", result=-3, proceeds=5, cost=8)
     observe_quote(wallet.address, realized=-3, trades=4, matched=3)
-    usdc = find_quote("USDC").mint
+    usdc = find_stablecoin("USDC").mint
     lines = dict.fromkeys(RAW, "0") | {"costLeftReceipts": 0}
     derive(wallet.address, {usdc: {"reconciliation": lines, "averageCost": None, "positions": []}})
 

@@ -9,7 +9,7 @@ import pytest
 from service import NOW, address, signature
 from test_pages import COVERAGE
 
-from chain.reading.quotes import QUOTES
+from chain.reading.currencies import STABLECOINS
 from chain.stored.summary import NOT_POLLED
 from models import Post, Wallet
 from web.api.serialize import show_share
@@ -232,9 +232,9 @@ def test_health_names_books_that_do_not_close_and_keeps_its_status(service, bot)
 
 
 def test_health_names_books_that_do_not_close_in_a_stablecoin(service, bot):
-    usdc_mint, usdt_mint = (one.mint for one in QUOTES[:2])
+    usdc_mint, usdt_mint = (one.mint for one in STABLECOINS[:2])
     left_over = orjson.dumps({usdt_mint: 2, usdc_mint: -1_500_000}).decode()
-    Wallet.update(quote_imbalance=left_over).where(Wallet.address == W).execute()
+    Wallet.update(stablecoin_imbalance=left_over).where(Wallet.address == W).execute()
     (told,) = service.get("/api/health").json["walletObserver"]["differences"]
     assert (told["wallet"], told["differenceLamports"]) == (W, "0")
     assert told["byCurrency"] == {"USDC": "-1.5", "USDT": "0.000002"}
@@ -445,7 +445,9 @@ def test_the_status_page_names_books_that_do_not_close(service, bot):
     page = text_of(service.get("/status"))
     assert "The books of 1 wallet don’t balance to the last lamport" in page
     assert f"{W} by −0.000000007 SOL." in page
-    Wallet.update(quote_imbalance=orjson.dumps({QUOTES[0].mint: -1_500_000}).decode()).execute()
+    Wallet.update(
+        stablecoin_imbalance=orjson.dumps({STABLECOINS[0].mint: -1_500_000}).decode()
+    ).execute()
     assert f"{W} by −0.000000007 SOL and −1.5 USDC." in text_of(service.get("/status"))
     Wallet.update(imbalance=0).execute()
     assert f"{W} by −1.5 USDC." in text_of(service.get("/status"))

@@ -10,7 +10,7 @@ from accounts.fields import is_provable
 from accounts.influencers import read_voice
 from accounts.problem import Problem
 from chain.amounts import exact, show_raw
-from chain.reading.quotes import MONEYS
+from chain.reading.currencies import CURRENCIES
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import find_signs
 from storage import read_rows
@@ -31,7 +31,7 @@ from web.api.serialize import (
 )
 from web.api.shapes import (
     Address,
-    Currency,
+    CurrencySymbol,
     Exact,
     NotRequired,
     Share,
@@ -105,7 +105,7 @@ class DayResult(TypedDict):
     """What a bot's wallets did on a UTC day, in one currency."""
 
     date: Annotated[str, described("YYYY-MM-DD")]
-    currency: Currency
+    currency: CurrencySymbol
     realizedRaw: Whole
     realized: Exact
     volumeRaw: Whole
@@ -384,7 +384,7 @@ def list_positions(row: BotRow, now: int) -> list[Position] | None:
 
 def list_days(uid: str, money: str) -> list[DayResult]:
     """List a bot's daily results in a ledger currency, newest first."""
-    symbol, decimals = MONEYS[money].symbol, MONEYS[money].decimals
+    symbol, decimals = CURRENCIES[money].symbol, CURRENCIES[money].decimals
     return [
         {
             "date": datetime.fromtimestamp(day.at, UTC).date().isoformat(),

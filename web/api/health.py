@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 
 from chain.amounts import exact
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
-from chain.reading.quotes import MONEYS
+from chain.reading.currencies import CURRENCIES
 from chain.stored.attachments import COUNT_HELD, IS_HELD
 from chain.stored.summary import UNREADABLE, read_coverage
 from chain.stored.tables import WALLET_PARTS
@@ -216,7 +216,7 @@ class DifferenceRow(NamedTuple):
 
     address: str
     imbalance: int
-    quote_imbalance: Annotated[dict[str, int], WALLET_PARTS["quote_imbalance"]]
+    stablecoin_imbalance: Annotated[dict[str, int], WALLET_PARTS["stablecoin_imbalance"]]
 
 
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
@@ -252,9 +252,11 @@ SELECT w.address, w.trouble, w.trouble_at, w.trouble_tries
 {IN_TROUBLE} ORDER BY w.trouble_at, w.id LIMIT ?"""
 
 DIFFERING = f"""FROM wallet w
-WHERE (w.imbalance <> 0 OR w.quote_imbalance <> '{{}}') AND {IS_HELD}"""
+WHERE (w.imbalance <> 0 OR w.stablecoin_imbalance <> '{{}}') AND {IS_HELD}"""
 COUNT_DIFFERENCES = f"SELECT COUNT(*) {DIFFERING}"
-DIFFERENCES = f"SELECT w.address, w.imbalance, w.quote_imbalance {DIFFERING} ORDER BY w.id LIMIT ?"
+DIFFERENCES = (
+    f"SELECT w.address, w.imbalance, w.stablecoin_imbalance {DIFFERING} ORDER BY w.id LIMIT ?"
+)
 
 
 @blueprint.get("/api/health")
@@ -413,9 +415,9 @@ def _show_differences() -> dict[str, Any]:
                 "wallet": row.address,
                 "differenceLamports": str(row.imbalance),
                 "byCurrency": {
-                    MONEYS[money].symbol: exact(raw, MONEYS[money].decimals)
-                    for money, raw in (row.quote_imbalance or {}).items()
-                    if money in MONEYS
+                    CURRENCIES[money].symbol: exact(raw, CURRENCIES[money].decimals)
+                    for money, raw in (row.stablecoin_imbalance or {}).items()
+                    if money in CURRENCIES
                 },
             }
             for row in select(DifferenceRow, DIFFERENCES, (MAX_WALLETS,))

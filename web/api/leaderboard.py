@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from chain.amounts import exact, show_fixed, show_raw
 from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import HOUR_SECONDS
-from chain.reading.quotes import MONEYS, Quote, map_currencies
+from chain.reading.currencies import CURRENCIES, Currency, map_currencies
 from chain.stored import standings as stored_standings
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source
 from chain.stored.standings import (
@@ -27,7 +27,7 @@ from web.api.results import Sign, find_drawdowns, find_results, is_traded
 from web.api.serialize import HELD_BY_ANOTHER, show_sol, show_time
 from web.api.shapes import (
     Address,
-    Currency,
+    CurrencySymbol,
     Exact,
     NotRequired,
     Ownership,
@@ -77,7 +77,9 @@ class LeaderboardEntry(TypedDict):
             " wallet first and keeps its past"
         ),
     ]
-    tradesIn: Annotated[Currency | None, described("the currency of the board that lists the bot")]
+    tradesIn: Annotated[
+        CurrencySymbol | None, described("the currency of the board that lists the bot")
+    ]
     botId: str
     name: Untrusted
     handle: str
@@ -88,7 +90,7 @@ class LeaderboardEntry(TypedDict):
     coverage: Coverage
     retiredAt: Annotated[Time | None, described("retired bots stay on the boards of their time")]
     record: Record
-    currency: Currency
+    currency: CurrencySymbol
     realizedLamports: Whole | None
     realizedSol: Exact | None
     returnPct: Exact | None
@@ -123,7 +125,7 @@ class Leaderboard(Page):
     ownership: Ownership | None
     sort: Sort
     window: Window
-    currency: Currency
+    currency: CurrencySymbol
 
 
 class Board(NamedTuple):
@@ -142,8 +144,8 @@ class Board(NamedTuple):
         return map_currencies()[self.currency]
 
     @property
-    def quote(self) -> Quote | None:
-        return MONEYS[self.money] if self.money else None
+    def stablecoin(self) -> Currency | None:
+        return CURRENCIES[self.money] if self.money else None
 
 
 @dataclass(frozen=True)
@@ -270,7 +272,7 @@ def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
         ]
         for bot, told in found.items()
     }
-    return {bot: MONEYS[moneys[0]].symbol for bot, moneys in traded.items() if moneys}
+    return {bot: CURRENCIES[moneys[0]].symbol for bot, moneys in traded.items() if moneys}
 
 
 def count_sales(totals: Sums) -> int:
@@ -280,7 +282,7 @@ def count_sales(totals: Sums) -> int:
 def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -> LeaderboardEntry:
     """Make the LeaderboardEntry. `rank` is null if it has no result to rank by."""
     totals, row = entry.totals, entry.row
-    in_sol = None if board.quote else totals
+    in_sol = None if board.stablecoin else totals
     shown: LeaderboardEntry = {
         "rank": rank,
         "ranked": entry.reason is None,
@@ -310,11 +312,11 @@ def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -
         "unmatchedSells": totals and totals.unmatched,
         "costLeftLamports": in_sol and str(in_sol.cost_left),
         "worstCaseLamports": in_sol and str(in_sol.worst_case),
-        "maxDrawdownLamports": None if board.quote else show_raw(fall),
+        "maxDrawdownLamports": None if board.stablecoin else show_raw(fall),
         "signs": [],
     }
-    if board.quote:
-        decimals = board.quote.decimals
+    if board.stablecoin:
+        decimals = board.stablecoin.decimals
         shown |= {
             "realizedRaw": totals and str(totals.realized),
             "realized": totals and exact(totals.realized, decimals),

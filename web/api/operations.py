@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from accounts.posts import PostBody
 from accounts.problem import OF_LISTS
 from accounts.registration import RegistrationBody
-from chain.reading.quotes import map_currencies
+from chain.reading.currencies import map_currencies
 from chain.stored.standings import WINDOWS
 from web.api import (
     bots,

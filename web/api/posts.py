@@ -15,7 +15,7 @@ from web.api.scaled import Scales, find_multiplier, read_scales
 from web.api.serialize import show_percentage, show_seconds, show_share, show_sol, show_time
 from web.api.shapes import (
     Address,
-    Currency,
+    CurrencySymbol,
     Exact,
     NotRequired,
     Ownership,
@@ -83,7 +83,7 @@ class Receipt(TypedDict):
     mint: Address | None
     symbol: Untrusted | None
     amount: Annotated[Exact | None, described("tokens of `mint` that moved, without a sign")]
-    currency: Currency | None
+    currency: CurrencySymbol | None
     moved: Annotated[
         dict[Address, Exact | None],
         described("the trade's change of each token as displayed; null if unknown"),

@@ -283,7 +283,7 @@ class BotRow(NamedTuple):
     positions: Annotated[list[dict[str, Any]] | None, WALLET_PARTS["positions"]]
     reconciliation: Annotated[dict[str, Any] | None, WALLET_PARTS["reconciliation"]]
     average_cost: Annotated[dict[str, Any] | None, WALLET_PARTS["average_cost"]]
-    by_quote: Annotated[dict[str, Any] | None, WALLET_PARTS["by_quote"]]
+    by_stablecoin: Annotated[dict[str, Any] | None, WALLET_PARTS["by_stablecoin"]]
     last_trade_at: int | None
     last_post_at: int | None
     since: int | None
@@ -292,7 +292,7 @@ class BotRow(NamedTuple):
 BOT = f"""
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
-       w.reconciliation, w.average_cost, w.by_quote, w.last_trade_at,
+       w.reconciliation, w.average_cost, w.by_stablecoin, w.last_trade_at,
        (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
        AS last_post_at, w.bot_since AS since
 FROM bot b LEFT JOIN attachment a ON a.id = {LEAD}
@@ -794,12 +794,12 @@ class PartRow(NamedTuple):
     positions: Annotated[list[Json] | None, WALLET_PARTS["positions"]]
     reconciliation: Annotated[Json | None, WALLET_PARTS["reconciliation"]]
     average_cost: Annotated[Json | None, WALLET_PARTS["average_cost"]]
-    by_quote: Annotated[Json | None, WALLET_PARTS["by_quote"]]
+    by_stablecoin: Annotated[Json | None, WALLET_PARTS["by_stablecoin"]]
 
 
 PARTS = f"""
 SELECT a.bot_id, w.last_trade_at, w.results, w.positions, w.reconciliation, w.average_cost,
-       w.by_quote
+       w.by_stablecoin
 FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL AND a.id <> {LEAD}
 JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at, a.id
 """
@@ -822,7 +822,7 @@ def _add_parts(row: BotRow, others: Sequence[PartRow]) -> BotRow:
         positions=_join(add_positions, [one.positions for one in parts]),
         reconciliation=_join_whole([one.reconciliation for one in parts]),
         average_cost=_join(add_amounts, [one.average_cost for one in parts]),
-        by_quote=_join(_add_books, [one.by_quote for one in parts]),
+        by_stablecoin=_join(_add_books, [one.by_stablecoin for one in parts]),
         last_trade_at=max(one.last_trade_at or 0 for one in parts) or None,
     )
 

@@ -9,12 +9,12 @@ from typing import Annotated, Literal, NamedTuple
 from chain.amounts import exact, show_fixed, show_raw
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up, find_drawdown
-from chain.reading.quotes import MONEYS, Quote
+from chain.reading.currencies import CURRENCIES, Currency
 from chain.stored.attachments import Source, list_totals, write_last
 from storage import database, read_rows
 from storage.rows import write_marks
 from web.api.serialize import show_sol
-from web.api.shapes import Address, Currency, Exact, Time, TypedDict, Whole, described
+from web.api.shapes import Address, CurrencySymbol, Exact, Time, TypedDict, Whole, described
 
 Sign = Literal["one_token", "flat_round_trips"]
 
@@ -22,7 +22,7 @@ Sign = Literal["one_token", "flat_round_trips"]
 class CurrencyResults(TypedDict):
     """Results of purchases and sales in one currency, in its raw units; as in Results."""
 
-    currency: Currency
+    currency: CurrencySymbol
     mint: Annotated[Address, described("of SOL: the mint of wrapped SOL")]
     decimals: int
     realizedRaw: Whole
@@ -103,7 +103,7 @@ def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
     """Return {bot ID: its totals} for bots with wallets in this view."""
     found: defaultdict[int, Told] = defaultdict(lambda: Told({}, {}))
     several = Counter[tuple[int, str]]()
-    for bot, money, sums, drawdown in list_totals(read_rows, source, bots, MONEYS):
+    for bot, money, sums, drawdown in list_totals(read_rows, source, bots, CURRENCIES):
         one = found[bot]
         several[bot, money] += drawdown is not None
         one.sums[money] = add_up((one.sums.get(money, NOTHING), sums))
@@ -209,7 +209,7 @@ def list_currencies(
     """List the CurrencyResults of traded currencies, SOL first."""
     return [
         show_currency(money, sums[name], drawdowns.get(name))
-        for name, money in MONEYS.items()
+        for name, money in CURRENCIES.items()
         if name in sums and is_traded(sums[name])
     ]
 
@@ -219,7 +219,7 @@ def is_traded(sums: Sums) -> bool:
     return bool(sums.volume or sums.matched or sums.partial or sums.unmatched)
 
 
-def show_currency(money: Quote, sums: Sums, drawdown: int | None) -> CurrencyResults:
+def show_currency(money: Currency, sums: Sums, drawdown: int | None) -> CurrencyResults:
     return {
         "currency": money.symbol,
         "mint": money.mint,

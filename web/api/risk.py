@@ -9,7 +9,7 @@ from chain.amounts import show_raw
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import HOURS_A_DAY, NOTHING, Sums
 from chain.ledger.views import HOUR_MS, HOUR_SECONDS
-from chain.reading.quotes import MONEYS
+from chain.reading.currencies import CURRENCIES
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, read_totals
 from chain.stored.derived import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
@@ -136,7 +136,7 @@ def list_windows(bot_id: int, now: int) -> list[Json]:
 
 
 def _read_record(bot_id: int, until: int | None = None) -> dict[str, Sums]:
-    totals = read_totals(read_rows, OF_RECORD, [bot_id], MONEYS, until)
+    totals = read_totals(read_rows, OF_RECORD, [bot_id], CURRENCIES, until)
     return {money: sums for (_, money), sums in totals.items()}
 
 

@@ -9,7 +9,7 @@ from flask import g
 from accounts import season_standings, seasons
 from accounts.influencers import find_bot
 from accounts.problem import Problem
-from accounts.season_standings import SeasonRow, Terms, find_position
+from accounts.season_standings import SeasonRow, Terms, find_place
 from accounts.tables import Season as StoredSeason
 from chain.amounts import exact, show_fixed, show_raw
 from storage.rows import select, write_marks
@@ -154,15 +154,15 @@ def _show_exact(raw: int | None, decimals: int) -> str | None:
 
 
 def cut_standings(
-    row: StoredSeason, now: int, limit: int, after: season_standings.Position | None
-) -> tuple[Sequence[SeasonRow], season_standings.Position | None]:
+    row: StoredSeason, now: int, limit: int, after: season_standings.Place | None
+) -> tuple[Sequence[SeasonRow], season_standings.Place | None]:
     """Return a page of standings after a position, and the position of its last row if more
     follow.
     """
     listed = seasons.list_standings(row, now)
-    rest = [one for one in listed if after is None or find_position(row.rule, one) > after]
+    rest = [one for one in listed if after is None or find_place(row.rule, one) > after]
     page, more = paging.cut_page(rest, limit)
-    return page, find_position(row.rule, page[-1]) if more else None
+    return page, find_place(row.rule, page[-1]) if more else None
 
 
 # ---- requests ------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def list_seasons(args: Args) -> v1.Json:
 def list_standings(args: Args, uid: str) -> v1.Json:
     limit, now, row = paging.read_limit(args), v1.start_of_minute(g.now), seasons.find_season(uid)
     scope = ("standings", uid)
-    after = v1.read_cursor(args, scope, season_standings.Position)
+    after = v1.read_cursor(args, scope, season_standings.Place)
     page, last = cut_standings(row, now, limit, after)
     cursor = v1.write_cursor(scope, last) if last else None
     return v1.show_list(show_standings(row, page), limit, cursor, season=show_season(row, now))

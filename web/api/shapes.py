@@ -27,7 +27,7 @@ Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Address = str
 Signature = str
 Untrusted = Annotated[str, Field(description="untrusted")]
-Currency = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
+CurrencySymbol = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
 TradeKind = Literal[
     "buy",
     "sell",

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from chain.amounts import exact, show_amount, show_raw
-from chain.reading.quotes import MONEYS, Quote
+from chain.reading.currencies import CURRENCIES, Currency
 from chain.reading.value import Change, list_venue_changes
 from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, select, write_marks
@@ -16,7 +16,7 @@ from web.api.scaled import Scales, find_multiplier, read_scales, write_multiplie
 from web.api.serialize import Json, show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
     Address,
-    Currency,
+    CurrencySymbol,
     Exact,
     FollowedPage,
     Page,
@@ -73,7 +73,7 @@ class Realized(TypedDict):
         ),
     ]
     method: Literal["fifo"]
-    currency: Currency | None
+    currency: CurrencySymbol | None
     resultRaw: Whole | None
     result: Exact | None
     proceedsRaw: Whole | None
@@ -108,7 +108,7 @@ class Trade(TypedDict):
     eventAt: Time | None
     kind: TradeKind
     currency: Annotated[
-        Currency | None, described("currency of a buy, sell or round trip; never converted")
+        CurrencySymbol | None, described("currency of a buy, sell or round trip; never converted")
     ]
     venue: Annotated[str | None, described("the program it ran on; `A > B`: A called B")]
     mint: Annotated[Address | None, described("the traded token; tokenChanges lists all")]
@@ -174,7 +174,7 @@ class TokenTrade(TypedDict):
     amountRaw: Annotated[Whole, described("bought or sold through the venue")]
     amount: Annotated[Exact | None, described("as displayed, like a Trade's change")]
     decimals: int
-    currency: Currency | None
+    currency: CurrencySymbol | None
     solChangeLamports: Annotated[Whole, described("value of the whole transaction, as in Trade")]
     solChange: Exact
     eventAt: Time | None
@@ -257,11 +257,11 @@ def show_trade(
     }
 
 
-def find_money(kind: str, currency: str | None, status: str | None = None) -> Quote | None:
+def find_money(kind: str, currency: str | None, status: str | None = None) -> Currency | None:
     """Return a trade's currency, None without a payment. `currency`: as stored; `status`: of its
     result.
     """
-    return MONEYS.get(currency or "") if is_paid(kind, status) else None
+    return CURRENCIES.get(currency or "") if is_paid(kind, status) else None
 
 
 def is_paid(kind: str, status: str | None) -> bool:
@@ -269,7 +269,7 @@ def is_paid(kind: str, status: str | None) -> bool:
     return kind in PAID_KINDS or (kind in PAYABLE_KINDS and status not in (None, "not_applicable"))
 
 
-def _show_realized(row: TradeRow, money: Quote | None) -> Realized:
+def _show_realized(row: TradeRow, money: Currency | None) -> Realized:
     decimals, in_sol = money.decimals if money else 0, row.currency == ""
     return {
         "status": row.realized,

@@ -11,7 +11,7 @@ from flask import Blueprint, Response, g, request
 from accounts import posts
 from accounts.fields import parse_json
 from accounts.problem import Problem, invalid
-from chain.reading.quotes import map_currencies
+from chain.reading.currencies import map_currencies
 from chain.stored.standings import WINDOWS
 from evidence import log
 from evidence.notes import encode

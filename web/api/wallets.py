@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from chain.ledger.coverage import STATES
-from chain.reading.quotes import MONEYS
+from chain.reading.currencies import CURRENCIES
 from chain.stored.summary import NOT_POLLED, read_coverage
 from storage.rows import select, write_marks
 from web.api.queries import BotRow
 from web.api.serialize import DAMAGED, Json, show_part, show_time
 from web.api.shapes import (
     Address,
-    Currency,
+    CurrencySymbol,
     Exact,
     NotRequired,
     Ownership,
@@ -71,7 +71,7 @@ class Wallet(TypedDict):
 class CurrencyReconciliation(TypedDict):
     """As Reconciliation, of the accounts in a stablecoin. Network fees are lamports: no line."""
 
-    currency: Currency
+    currency: CurrencySymbol
     mint: Address
     decimals: int
     openingRaw: Whole
@@ -151,7 +151,7 @@ class Position(TypedDict):
     costLamports: Annotated[Whole | None, described("for the part with a known cost in SOL")]
     unknownBasisRaw: Annotated[Whole, described("the part without a known cost in SOL")]
     unknownBasis: Annotated[Exact | None, described("the same as displayed")]
-    currency: Annotated[Currency | None, described("currencies with a known cost")]
+    currency: Annotated[CurrencySymbol | None, described("currencies with a known cost")]
     estimate: Estimate | None
     estimateReason: Annotated[
         Literal["no_price", "price_doubtful", "multiplier_unknown"] | None,
@@ -227,12 +227,12 @@ def find_positions(row: BotRow) -> list[Json] | None:
     if row.since is not None:
         nothing = {"costLamports": None, "currency": None}
         return [{**one, **nothing, "unknownBasisRaw": one["amountRaw"]} for one in positions]
-    books: Json = show_part(row.by_quote)[0] or {}
+    books: Json = show_part(row.by_stablecoin)[0] or {}
     known = {
-        held["mint"]: MONEYS[money].symbol
+        held["mint"]: CURRENCIES[money].symbol
         for money, book in books.items()
         for held in book["positions"]
-        if money in MONEYS
+        if money in CURRENCIES
     }
     return [
         {**one, "currency": known.get(one["mint"]) if one["costLamports"] is None else "SOL"}
@@ -251,19 +251,19 @@ def find_books_reason(row: BotRow, state: str) -> str | None:
 
 
 def show_books(row: BotRow) -> Any:
-    books: Json | None = show_part(row.by_quote)[0]
+    books: Json | None = show_part(row.by_stablecoin)[0]
     return {
         **(row.reconciliation or {}),
         "byCurrency": None
         if books is None
         else [
             {
-                "currency": MONEYS[money].symbol,
+                "currency": CURRENCIES[money].symbol,
                 "mint": money,
-                "decimals": MONEYS[money].decimals,
+                "decimals": CURRENCIES[money].decimals,
                 **book["reconciliation"],
             }
             for money, book in books.items()
-            if money in MONEYS and book["reconciliation"]
+            if money in CURRENCIES and book["reconciliation"]
         ],
     }

@@ -8,7 +8,7 @@ from typing import Any
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
-from chain.reading.quotes import map_currencies
+from chain.reading.currencies import map_currencies
 from web.api import leaderboard, v1
 from web.api.serialize import Json
 from web.api.standings import show_connected
@@ -60,18 +60,20 @@ def draw_groups(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str | No
         groups[row["ownership"]].append(row)
     columns = find_columns(board, rows)
     return {
-        kind: draw_ranks(listed, sparks, find_columns(board, listed) if board.quote else columns)
+        kind: draw_ranks(
+            listed, sparks, find_columns(board, listed) if board.stablecoin else columns
+        )
         for kind, listed in groups.items()
     }
 
 
 def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
-    if board.quote is None:
+    if board.stablecoin is None:
         places = figures.find_places(row["realizedSol"] for row in rows)
     else:
         earned = (row["realizedRaw"] for row in rows)
-        places = figures.find_unit_places(earned, board.quote.decimals)
-    return Columns(board.quote, TIMES[board.window], places, partial(link_board, board))
+        places = figures.find_unit_places(earned, board.stablecoin.decimals)
+    return Columns(board.stablecoin, TIMES[board.window], places, partial(link_board, board))
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from chain.reading.quotes import find_quote
+from chain.reading.currencies import find_stablecoin
 from web.api.serialize import Json
 from web.site import figures, words
 from web.site.money import venue_changes, venue_sol
@@ -191,20 +191,20 @@ def _find_result(receipt: Json, style: Style) -> _Result:
 
 
 def _write_money(amount: str, currency: str, style: Style, sign: bool = False) -> Any:
-    quote = find_quote(currency)
-    if quote is None:
+    stablecoin = find_stablecoin(currency)
+    if stablecoin is None:
         return style.sol(amount, sign)
-    raw = int(Decimal(amount).scaleb(quote.decimals))
-    return style.units(raw, quote.symbol, quote.decimals, sign)
+    raw = int(Decimal(amount).scaleb(stablecoin.decimals))
+    return style.units(raw, stablecoin.symbol, stablecoin.decimals, sign)
 
 
 def _find_paid(receipt: Json) -> str | None:
     """Return the payment of a buy or sale, in whole units without a sign."""
-    quote = find_quote(receipt["currency"] or "")
-    if quote is None:
+    stablecoin = find_stablecoin(receipt["currency"] or "")
+    if stablecoin is None:
         paid: str | None = receipt["solChange"]
     else:
-        paid = receipt["moved"].get(quote.mint)
+        paid = receipt["moved"].get(stablecoin.mint)
     return None if paid is None else paid.lstrip("-")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from chain.amounts import exact, sol
-from chain.reading.quotes import find_quote
+from chain.reading.currencies import find_stablecoin
 from chain.reading.value import MIN_EXPLAINED_PERCENT, Change, list_venue_changes
 from web.api.scaled import read_multiplier
 from web.api.serialize import Json
@@ -210,19 +210,21 @@ def is_exchange(trade: Json) -> bool:
 
 def write_paid(trade: Json, places: int) -> Any:
     """Return the HTML of a trade's payment in its currency; empty for a swap."""
-    quote = find_quote(trade["currency"] or "")
-    if quote is None:
+    stablecoin = find_stablecoin(trade["currency"] or "")
+    if stablecoin is None:
         return "" if trade["kind"] == "swap" else figures.flow(venue_sol(trade), places)
-    moved = next((one["change"] for one in venue_changes(trade) if one["mint"] == quote.mint), None)
-    return "" if moved is None else f"{figures.write_number(moved, True)} {quote.symbol}"
+    moved = next(
+        (one["change"] for one in venue_changes(trade) if one["mint"] == stablecoin.mint), None
+    )
+    return "" if moved is None else f"{figures.write_number(moved, True)} {stablecoin.symbol}"
 
 
 def write_result(realized: Json, places: int) -> Any:
     """Return the HTML of a sale's result with its currency."""
-    quote = find_quote(realized["currency"] or "")
-    if quote is None:
+    stablecoin = find_stablecoin(realized["currency"] or "")
+    if stablecoin is None:
         return figures.sol(realized["resultSol"], True, places=places)
-    return figures.units(int(realized["resultRaw"]), quote.symbol, quote.decimals, True)
+    return figures.units(int(realized["resultRaw"]), stablecoin.symbol, stablecoin.decimals, True)
 
 
 # Why a sale has no result, by flag. The first that applies is used.

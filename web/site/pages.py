@@ -9,9 +9,9 @@ from flask import Blueprint, Flask, g, render_template, session
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
-from chain.reading.currencies import use_currencies
+from chain.reading.added_currencies import use_added
+from chain.reading.currencies import list_added
 from chain.reading.programs import Programs, table
-from chain.reading.quotes import list_added
 from config import Config
 from web.api import health, market, timeline
 from web.api.serialize import Json
@@ -119,7 +119,7 @@ def use_tables(config: Config) -> None:
     BadTable.
     """
     read_programs(config)
-    use_currencies(config.added_currencies)
+    use_added(config.added_currencies)
 
 
 def read_programs(config: Config) -> Programs:

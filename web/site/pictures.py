@@ -162,7 +162,7 @@ def draw_race(board: leaderboard.Board, rows: Sequence[Json], time: str) -> str:
         for row in runners
         if row["botId"] in values
     ]
-    decimals = board.quote.decimals if board.quote else SOL_DECIMALS
+    decimals = board.stablecoin.decimals if board.stablecoin else SOL_DECIMALS
     race = charts.draw_race(times, lanes, lambda raw: write_level(raw, decimals))
     return cast(str, _macros().race(race, time, board.currency, decimals)) if race else ""
 
@@ -173,7 +173,7 @@ def sample_board(
     """Sample the realized PnL of a board's rows in its window. All time begins with the first
     result.
     """
-    name = "realizedRaw" if board.quote else "realizedLamports"
+    name = "realizedRaw" if board.stablecoin else "realizedLamports"
     bots = [row["botId"] for row in rows if row[name] is not None]
     seconds = WINDOWS[board.window]
     if seconds:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from flask import current_app
 
 from chain.amounts import ONE, show_amount
-from chain.reading.quotes import Quote
+from chain.reading.currencies import Currency
 from web.api import market, queries
 from web.api.queries import OriginRow
 from web.api.scaled import read_multiplier
@@ -47,7 +47,7 @@ class Columns(NamedTuple):
     other choices.
     """
 
-    quote: Quote | None
+    stablecoin: Currency | None
     time: str
     places: int
     link: Callable[..., str]

@@ -55,7 +55,7 @@ def list_seasons() -> ResponseReturnValue:
 def show_one_season(uid: str) -> ResponseReturnValue:
     """Show a season with its standings: live, provisional or final."""
     row, scope = seasons.find_season(uid), ("standings of", uid)
-    after = read_cursor("after", scope, season_standings.Position)
+    after = read_cursor("after", scope, season_standings.Place)
     page, last = cut_standings(row, g.now, PAGE_SIZE, after)
     cursor = last and paging.write_cursor(find_app().secret, scope, last)
     rows = show_standings(row, page)

@@ -120,7 +120,7 @@ def describe_post(post: Json) -> Json:
 
 def describe_bot(bot: Json, strip: candor.Strip) -> Json:
     results, link = bot["results"], bot["profileUrl"]
-    earned, *quotes = (cards.list_earned(results) if results else []) or [""]
+    earned, *stablecoins = (cards.list_earned(results) if results else []) or [""]
     proven = bot["wallet"] and bot["wallet"]["ownership"] == "proven"
     wallet = f"wallet {words.short(bot['wallet']['address'])}" if bot["wallet"] else "no wallet"
     return {
@@ -136,7 +136,7 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
         "small": [
             strip.sentence if results else "Performance not verified.",
             # The end may be cut off, but the QR code contains it.
-            " · ".join(filter(None, (", ".join(quotes), wallet, _shorten(link)))),
+            " · ".join(filter(None, (", ".join(stablecoins), wallet, _shorten(link)))),
         ],
         "link": link,
     }

@@ -8,9 +8,9 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from chain.amounts import exact, sol
+from chain.reading.currencies import find_stablecoin
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
-from chain.reading.quotes import find_quote
 from chain.reading.value import Change, list_venue_changes
 from chain.symbols import find_own
 from storage import database
@@ -67,7 +67,7 @@ def list_lines(trade: Json) -> list[Line]:
     moved = [Change(WRAPPED_SOL, paid, 9), *list_venue_changes(*changes)]
     if trade["kind"] == "order_fill":
         moved += _find_ordered(trade, {change.mint for change in moved})
-    money = find_quote(trade["currency"] or "")
+    money = find_stablecoin(trade["currency"] or "")
     main = {trade["mint"], money.mint if money else WRAPPED_SOL}
     moved.sort(key=lambda change: change.mint not in main)
     sent = [Leg(one.mint, exact(-one.raw, one.decimals)) for one in moved if one.raw < 0]

@@ -6,7 +6,7 @@ from flask.typing import ResponseReturnValue
 from accounts import acts, season_standings, seasons
 from accounts.problem import Problem
 from accounts.tables import Season
-from chain.reading.quotes import map_currencies
+from chain.reading.currencies import map_currencies
 from web.site.admin.changes import confirm
 from web.site.admin.entry import blueprint, find_session
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
