@@ -65,8 +65,8 @@ def _list_posts(where: Any) -> list[Any]:
 
 
 def judge_delays(posts: Iterable[Any]) -> Iterator[tuple[Any, int | None]]:
-    """Yield each post with its correct delay. Posts must be in order of time: a bot's first
-    verified post about a trade counts.
+    """Yield each post with its correct delay. Posts must be in time order, because only a bot's
+    first verified post about a trade counts.
     """
     told: set[tuple[int, int]] = set()
     for post in posts:

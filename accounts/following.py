@@ -1,4 +1,4 @@
-"""What a webhook is told of other owners' bots: what the chain shows, and nothing else. Pure."""
+"""Events of other owners' bots for webhooks: only what the chain shows. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -6,20 +6,20 @@ from typing import Any, NamedTuple
 from chain.stored.verify import judge
 
 LABELS = ("verified", "mismatch")
-# A history that has a gap, or none.
+# A history with or without a gap.
 STATES = ("partial", "complete")
 
 
 class Shared(NamedTuple):
-    """An event as followers get it: a kind of accounts.hooks.PUBLIC_EVENTS, and what is shown."""
+    """An event for followers: its kind (accounts.hooks.PUBLIC_EVENTS) and its content."""
 
     kind: str
     shown: Mapping[str, Any]
 
 
 def share(kind: str, shown: Mapping[str, Any]) -> Shared | None:
-    """Return what followers get of an event: a verified trade, a post whose label is verified or
-    mismatch, or a gap in the history that was found or closed. None for everything else.
+    """Return an event's public version: a verified trade, a post labeled verified or mismatch, or a
+    gap in the history that was found or closed. Return None for other events.
     """
     if kind == "trade":
         return Shared(kind, shown) if _is_verified(shown) else None
@@ -27,11 +27,11 @@ def share(kind: str, shown: Mapping[str, Any]) -> Shared | None:
         coverage = shown["coverage"]
         return Shared(kind, shown) if coverage and coverage["state"] in STATES else None
     verification = shown["verification"]
-    # A label that changed later is an event of its own.
+    # A later label change is a separate event.
     is_judged = kind == "verification" or verification["checkedAt"] == shown["createdAt"]
     if shown["hiddenAt"] or verification["status"] not in LABELS or not is_judged:
         return None
-    # Its owner's key is nobody else's business.
+    # Only the bot's owner may know the key.
     provenance = {**shown["provenance"], "keyId": None}
     return Shared("verification", {**shown, "provenance": provenance})
 

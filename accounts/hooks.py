@@ -1,6 +1,6 @@
 """An owner's webhooks: their URLs, events and bots. `notify` delivers to them.
 
-A webhook can follow other owners' bots: accounts.following says what it is told of them.
+A webhook can follow other owners' bots: accounts.following selects what it gets.
 
 Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
 UTC milliseconds.
@@ -141,7 +141,7 @@ def _split_url(url: str) -> SplitResult:
 
 
 def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> list[str]:
-    """Return the bots without repetition, the owner's own first."""
+    """Return the bots without duplicates, the owner's first."""
     own = {bot.uid for bot in Bot.select(Bot.uid).where(Bot.owner == owner)} if uids else set()
     others = [uid for uid in dict.fromkeys(uids) if uid not in own]
     chosen = [*(uid for uid in dict.fromkeys(uids) if uid in own), *others]
@@ -159,7 +159,7 @@ def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> lis
 
 
 def _without_banned(bots: Any) -> set[str]:
-    """Return the uids of a selection of bots but those of banned owners."""
+    """Return the uids of a selection of bots, without those of banned owners."""
     banned = Ban.select(Ban.target).where(Ban.kind == "owner")
     return {bot.uid for bot in bots.join(Owner).where(Owner.uid.not_in(banned))}
 
@@ -230,7 +230,7 @@ def find_hook(uid: str) -> Hook:
 
 
 def find_own_hook(owner: Owner, uid: str) -> Hook:
-    """Return the owner's hook with this id. Raises Problem `not_found` for anybody else's."""
+    """Return the owner's hook with this id. Raises Problem `not_found` for another owner's."""
     hook = find_hook(uid)
     return hook if hook.owner_id == owner.id else refuse_unknown("hook")
 
@@ -293,7 +293,7 @@ def ask_for_ping(uid: str, now: int) -> None:
 def switch_hook(hook: Hook, on: bool, now: int) -> bool:
     """Turn a hook on or off. Return False if it already was.
 
-    Only the operator can turn it on again. It then gets events from when it answers a ping.
+    Only the operator can turn it on again. Events resume once it answers a ping.
     """
     if on != (hook.state == OFF):
         return False

@@ -1,4 +1,4 @@
-"""Who takes part in a season, with which numbers and ranks. Reads running totals, writes nothing.
+"""The bots in a season, with their numbers and ranks. Reads running totals and writes nothing.
 
 Amounts are raw units of the season's currency, times UTC milliseconds.
 """
@@ -17,7 +17,7 @@ from chain.stored.attachments import OF_RECORD, read_totals
 from chain.stored.summary import read_coverage
 from storage import Rows
 
-# What a season is ranked by, and the column that sorts it.
+# Ranking criteria and their sort columns.
 RULES = {"pnl": "realized", "return": "return_points", "pnl_floor": "worst_case"}
 PROVEN, ALL = "proven", "all"
 # Why a history doesn't prove a result, the worst first.
@@ -39,12 +39,12 @@ class Terms(NamedTuple):
 
     @property
     def min_cost(self) -> int:
-        """The cost basis that a rank by return needs: 1 SOL, or 100 of a stablecoin."""
+        """The cost basis required for a rank by return: 1 SOL, or 100 of a stablecoin."""
         return int(10**self.decimals) * (1 if self.money == SOL else 100)
 
 
 class SeasonRow(NamedTuple):
-    """A bot's row. Numbers are None before the start, and once frozen if nothing proves them.
+    """A bot's row. Numbers are None before the start, and after the freeze if they aren't proven.
 
     `since`: when its results begin to count; `sales`: with a known cost; `reason`: why it has no
     rank.
@@ -69,7 +69,7 @@ class SeasonRow(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a row: ranked ones first (0), the best first; ties by the bot's age."""
+    """A row's sort key: ranked rows first, best first, ties by the bot's age."""
 
     group: int
     score: int
@@ -83,7 +83,7 @@ def find_place(rule: str, row: SeasonRow) -> Place:
 
 
 def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
-    """Sort rows and give each without a reason its rank. Ties share one."""
+    """Sort rows and rank those without a reason. Ties share one."""
     listed, ranked = sorted(rows, key=lambda row: find_place(rule, row)), []
     last: tuple[int, int] | None = None
     for place, row in enumerate(listed, 1):
@@ -95,8 +95,8 @@ def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
 
 
 def measure(terms: Terms, sums: Sums) -> dict[str, int | None]:
-    """Return a row's numbers. Without the cost that a rank by return needs, there is no return: it
-    could be larger than a column holds.
+    """Return a row's numbers. Below the cost required for a rank, the return could overflow its
+    column, so there is none.
     """
     is_enough = sums.cost >= terms.min_cost
     return {
@@ -145,8 +145,8 @@ WHERE {IS_ENTRANT} ORDER BY b.id"""
 
 
 class Holding(NamedTuple):
-    """A wallet that an entrant had in the season, or none. `is_closed`: no bot has it, and all its
-    activity was observed.
+    """One of an entrant's wallets during the season, or no wallet. `is_closed`: no bot has it, and
+    all its activity was observed.
     """
 
     bot: int
@@ -166,7 +166,7 @@ class Entrant(NamedTuple):
     joined_at: int | None
     since: int
     ownership: str | None
-    # Why it can't have a rank whatever its results are.
+    # Reasons that rule out a rank regardless of results.
     reason: str | None
 
 
@@ -192,7 +192,7 @@ def list_entrants(rows: Rows, season: int, terms: Terms, now: int) -> Iterator[E
 
 def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> Entrant:
     first, held = found[0], [one for one in found if one.attached_at is not None]
-    # One that was disconnected at the very start has no time in the season.
+    # A wallet disconnected right at the start has no time in the season.
     since = terms.starts_at
     if not any((one.attached_at or 0) <= at for one in held):
         since = find_since(terms, first.joined_at)
@@ -231,7 +231,7 @@ def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
 
 # ---- standings -----------------------------------------------------------------------------------
 def read_sums(rows: Rows, terms: Terms, since: Mapping[int, int]) -> dict[int, Sums]:
-    """Return what each bot did from its `since` to the end, while it had its wallets."""
+    """Return each bot's totals from its `since` to the end, limited to the time it had each wallet."""
     ends, begun = _read(rows, terms, terms.ends_at, since), dict[int, Sums]()
     by_hour: dict[int, list[int]] = defaultdict(list)
     for bot, begins_at in since.items():
@@ -260,7 +260,7 @@ def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[SeasonRow]
 def _make_standing(terms: Terms, one: Entrant, sums: Sums | None) -> SeasonRow:
     numbers: dict[str, Any] = measure(terms, sums) if sums else {}
     settled = find_reason(terms, one.ownership, sums or NOTHING)
-    # What would leave it without a rank anyway doesn't have to be proven.
+    # Nothing needs proof if the bot can't be ranked anyway.
     reason = settled if settled in ("no_wallet", "not_proven") and one.reason in UNPROVEN else None
     return SeasonRow(
         one.bot, one.joined_at, one.since, one.ownership, reason or one.reason or settled, **numbers

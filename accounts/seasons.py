@@ -72,7 +72,7 @@ def find_deadline(season: Season) -> int:
 # ---- the operator --------------------------------------------------------------------------------
 def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) -> Terms:
     """Check the texts of a form or a command: name, rule, currency, wallets, min_trades, starts_at
-    and ends_at. Those left out are as in `old`, or DEFAULTS.
+    and ends_at. Omitted fields default to `old`, or to DEFAULTS.
     """
     stored = list_texts(old) if old else DEFAULTS
     texts = {**stored, **given}
@@ -95,7 +95,7 @@ def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) ->
 
 
 def list_texts(old: Season) -> dict[str, str]:
-    """Return a season's terms as read_terms takes them."""
+    """Return a season's terms in the form that read_terms accepts."""
     times = {name: str(show_hour(getattr(old, name))) for name in ("starts_at", "ends_at")}
     told = {"name": old.name, "rule": old.rule, "currency": old.symbol, "wallets": old.wallets}
     return {**told, "min_trades": str(old.min_sales), **times}
@@ -172,7 +172,7 @@ def change_season(uid: str, given: Mapping[str, str], who: str, reason: str, now
 
 
 def cancel_season(uid: str, who: str, reason: str, now: int) -> bool:
-    """Cancel a season that isn't final. Return False if it already was cancelled."""
+    """Cancel a season that isn't final. Return False if it already was canceled."""
     with writing():
         season = find_season(uid)
         if season.frozen_at is not None:
@@ -228,7 +228,7 @@ def _are_open() -> tuple[Any, Any]:
 
 
 def list_open() -> list[Season]:
-    """List the seasons that are neither frozen nor cancelled, the first to end first."""
+    """List the seasons that are neither frozen nor canceled, in order of their end."""
     return list(Season.select().where(*_are_open()).order_by(Season.ends_at, Season.id))
 
 
@@ -239,9 +239,7 @@ def list_seasons(limit: int = MAX_LISTED, before: int | None = None) -> list[Sea
 
 
 def list_standings(season: Season, now: int) -> list[SeasonRow]:
-    """Return the standings, the best first: frozen, or as they are now; none if
-    cancelled.
-    """
+    """Return the standings, best first: frozen, or current; none if canceled."""
     if season.frozen_at is not None:
         return read_frozen(read_rows, season.id, season.rule)
     if season.cancelled_at is not None:
@@ -250,7 +248,7 @@ def list_standings(season: Season, now: int) -> list[SeasonRow]:
 
 
 def count_entrants(season: Season, now: int) -> int:
-    """Return how many bots take part, or would if the season began now; 0 once cancelled."""
+    """Return how many bots take part, or would if the season began now; 0 once canceled."""
     if season.frozen_at is not None:
         return int(SeasonEntry.select().where(SeasonEntry.season == season).count())
     if season.cancelled_at is not None:
@@ -270,7 +268,7 @@ ORDER BY s.ends_at DESC, s.id DESC LIMIT 6"""
 
 
 def list_badges(bot_id: int, now: int) -> list[dict[str, Any]]:
-    """List a bot's last seasons: those that it ranks in for good, and those it takes part in."""
+    """List a bot's latest seasons: those with a final rank, and those it takes part in."""
     names = ("uid", "name", "ends_at", "rank")
     found = read_rows(BADGES, (bot_id, now, bot_id))
     return [dict(zip(names, row, strict=True)) for row in found]

@@ -92,7 +92,7 @@ def serve_staged() -> None:
 
 
 def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
-    """Start the product as a child, which ends when this process is told to end."""
+    """Start the product as a child process that stops when this one is asked to."""
     from cli.processes import find_command
 
     with open(log, "w") as output:

@@ -150,7 +150,7 @@ def _list_addresses(bot: "Bot") -> list[str]:
 
 
 def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:
-    """Return a bot as JSON; `addresses`: the wallets it holds, the primary one first."""
+    """Return a bot as JSON; `addresses`: its wallets, the primary one first."""
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,

@@ -176,7 +176,7 @@ def run_rebuild(config: Config, args: Namespace) -> None:
 
 
 def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]":
-    """Rebuild the records of all wallets, or of the wallets a bot holds or has proven."""
+    """Rebuild the records of all wallets, or of the wallets that a bot has or has proven."""
     import jobs
     import models
     import observer

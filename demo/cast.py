@@ -1,8 +1,8 @@
 """The demo's bots, and their posts about the recorded trades. Pure: the same recording gives the
 same posts.
 
-The wallet bots post like real ones: most posts are true, some boast, some are about nothing on the
-chain. The instance decides what is verified, not this module. Times are seconds of the demo.
+The wallet bots post like real ones: most posts are true, some boast, and some aren't about anything
+on chain. The instance decides what is verified, not this module. Times are seconds of the demo.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Recompute everything an instance claims about a bot, from the auditor's own node.
 
-A transaction, order or time that the node lacks is not a difference, and neither are other rules.
-Only what the chain's balances disprove is one.
+A transaction, order or time that the node lacks is not a difference, and neither is a difference in
+rules. Only claims that the chain's balances disprove are differences.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Watch another instance's log: does it continue what it showed before?
+"""Watch another instance's log: check that it continues the log seen before.
 
 An instance that can't be reached or responds with nonsense is not accused. One that signed a
 checkpoint that doesn't contain the previous one is, of a fork or a rollback.

@@ -51,7 +51,7 @@ class Seen(NamedTuple):
 class BalanceChain:
     """The own accounts of a wallet.
 
-    `expected`, `gap_starts`: what an earlier pass found too late: opening inventory by address; by
+    `expected`, `gap_starts`: found too late by an earlier pass: opening inventory by address; by
     mint (None: the whole wallet) the slot after which there is a gap. If `stale`, apply the entries
     again to `restart()`. `untouched`: Opening by address, void once a transaction touches the
     account.
@@ -60,7 +60,7 @@ class BalanceChain:
     untouched: dict[str, Opening] = field(default_factory=dict)
     expected: dict[str, Opening] = field(default_factory=dict)
     gap_starts: dict[str | None, int] = field(default_factory=dict)
-    # the same two, as these entries show them
+    # the same two, derived from these entries
     found: dict[str, Opening] = field(default_factory=dict)
     found_gap_starts: dict[str | None, int] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
@@ -201,7 +201,8 @@ def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = No
     """Sort entries by slot, then transactionIndex; without one, in the only order in which balances
     match.
 
-    An unresolved order is by signature, flagged `order_unresolved`. `seen`: what was booked before.
+    If the order can't be resolved, sort by signature and flag `order_unresolved`. `seen`: entries
+    already booked.
     """
     listed = list(entries)
     # Usual case of a rebuild: avoids copying all accounts for each transaction.
@@ -278,11 +279,11 @@ def is_explained(seen: Seen | None, held: Holding) -> bool | None:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far observing has come.
+    """Progress of observing a wallet.
 
-    `listed`: every address was scanned to its end once. `confirmed`: and again, with nothing new.
-    `closed`: the node's balances were the ledger's at the last poll. `unexplained`: [(address, last
-    slot known, slot of the poll), ...] balances that scanning did not explain.
+    `listed`: every address was scanned to its end once. `confirmed`: a second scan found nothing
+    new. `closed`: the node's balances matched the ledger at the last poll. `unexplained`:
+    [(address, last slot known, slot of the poll), ...] balances that scanning did not explain.
     """
 
     polled: bool = False
