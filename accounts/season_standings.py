@@ -231,7 +231,7 @@ def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
 
 # ---- standings -----------------------------------------------------------------------------------
 def read_sums(rows: Rows, terms: Terms, since: Mapping[int, int]) -> dict[int, Sums]:
-    """Return each bot's totals from its `since` to the end, limited to the time it had each wallet."""
+    """Return each bot's totals from its `since` to the end, while it had each wallet."""
     ends, begun = _read(rows, terms, terms.ends_at, since), dict[int, Sums]()
     by_hour: dict[int, list[int]] = defaultdict(list)
     for bot, begins_at in since.items():

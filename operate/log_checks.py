@@ -90,7 +90,7 @@ def _check_bot(
         yield Difference("season_entry", f"{uid}: a row of a season can't be read")
         return
     for one in compare_seasons(frozen, uid, held, seasons, MANY):
-        what = f"{uid} doesn't match the log in {one.field.split('.')[1]}"
+        what = f"{uid}: {one.field.split('.')[1]} doesn't match the log"
         yield Difference("season_entry", what, field=one.field.split(".")[-1])
 
 

@@ -267,7 +267,7 @@ NOTES = (
     " their fills are, uses current data.",
     "Random entries have the same sizes, exits and costs. Results no better than these, or than"
     " holding SOL, show no skill.",
-    "Kept apart from the records of paper traders: it appears in no comparison and on no profile.",
+    "Separate from the records of paper traders: it appears in no comparison and on no profile.",
 )
 # Of a table of closes.
 COLUMNS = (

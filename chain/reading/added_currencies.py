@@ -44,7 +44,7 @@ def _check_mint(rows: AddedRows, mint: str, added: dict[str, Currency]) -> None:
 
 
 def _check_symbol(rows: AddedRows, mint: str, symbol: str, added: dict[str, Currency]) -> None:
-    """Refuse a symbol that belongs to another token, because readers identify currencies by symbol."""
+    """Refuse another token's symbol, because readers identify currencies by symbol."""
     if not SYMBOL.fullmatch(symbol):
         raise rows.refuse("symbol", "must be 2 to 12 letters and digits, starting with a letter")
     own = SYMBOLS.get(mint)
