@@ -61,7 +61,7 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
     held = os.open(folder / LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
     if not lock_descriptor(held, blocking=False):
         os.close(held)
-        raise Refused("a backup is being made already")
+        raise Refused("a backup is already running")
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
     name = f"candor-{moment}.{now % 1000:03}Z.db"
     # An exiting process need not wait: the next one removes the leftovers.

@@ -319,7 +319,7 @@ def test_the_detail_has_the_latest_twenty_and_pages_have_the_rest(service, trade
     assert shown["models"] == [
         {"model": MODEL, "hash": MODEL_HASH, "assumptions": list(ASSUMPTIONS)}
     ]
-    assert "nobody sandwiches an order or trades ahead of it" in ASSUMPTIONS
+    assert "nobody sandwiches orders or front-runs them" in ASSUMPTIONS
     for name in ("closes", "diary", "posts"):
         assert (len(shown[name]), shown[f"{name}Total"]) == (20, 25)
         path, found = f"/api/traders/{trader.uid}/{name}?limit=10", []
@@ -458,7 +458,9 @@ def test_after_a_reset_an_upheld_review_still_warns_of_its_account(service, trad
             (one["body"], one["headlineSuppressed"], bool(one["warning"])) for one in posts
         ] == [("up a little", False, False), ("up a lot", True, True)]
     page = service.get(f"/traders/{trader.uid}?tab=record").text
-    assert "A review of this record was upheld: it does not count." in page.split('id="periods"')[1]
+    assert ("A review of this record was upheld, so it doesn't count.") in page.split(
+        'id="periods"'
+    )[1]
 
 
 LESSON = {

@@ -50,7 +50,7 @@ class Season(TypedDict):
     ]
     entrants: int
     frozenAt: Time | None
-    freezesBy: Annotated[Time | None, described("at the latest; null once final or cancelled")]
+    freezesBy: Annotated[Time | None, described("at the latest; null once final or canceled")]
 
 
 class SeasonStanding(TypedDict):
