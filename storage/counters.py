@@ -177,7 +177,6 @@ class File:
             return dict(self._connect().execute("SELECT key, at FROM used"))
 
     def close(self) -> None:
-        """Close the file; the next use reopens it."""
         with self._lock:
             self._forget()
 

@@ -241,4 +241,4 @@ def test_the_operators_rules_are_shown_as_text(service):
     path.mkdir()
     assert "published any" in browser.get("/about").text
     (told,) = doctor.check_files(service.config)
-    assert (told.level, told.text) == ("wrong", "about.txt cannot be read: /about shows no rules")
+    assert (told.level, told.text) == ("wrong", "about.txt can't be read, so /about shows no rules")

@@ -160,7 +160,7 @@ def test_limits_and_refusals_are_those_of_a_bots_post(service, wren, monkeypatch
     conduct.report_post(other, "spam", "", NOW)
     assert conduct.count_open() == 3
     monkeypatch.setattr(conduct, "MAX_OPEN", 3)
-    with pytest.raises(Problem, match="too many reports are waiting"):
+    with pytest.raises(Problem, match="too many unread reports"):
         conduct.report_post(other, "spam", "", NOW)
     reader = Browser(service)
     assert report(reader, other, about="nonsense").status_code == 422

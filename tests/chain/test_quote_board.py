@@ -19,9 +19,8 @@ from chain.stored.attachments import OF_RESULTS
 from chain.stored.standings import WINDOWS, refresh_standings
 from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
-from operate.ledgers import check_standings
-from operate.readers import open_reader
-from web.api import history, leaderboard, queries
+from operate.inspection import Reader, check_standings
+from web.api import leaderboard, queries, results
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = STABLECOINS[0]
@@ -195,7 +194,7 @@ def test_stored_standings_are_what_a_reader_works_out(service, seed):
     moved_on = list_all(later)
     refresh_standings(later * 1000)
     assert list_all(later) == moved_on
-    reader = open_reader(service.config)
+    reader = Reader(service.config)
     with reader.snapshot():
         assert list(check_standings(reader, later * 1000)) == []
     reader.close()
@@ -220,8 +219,8 @@ ASKED = {
     "ledgers": attachments.TOTALS.format(
         moneys=CURRENCIES, last=LAST, which=OF_RESULTS.which, bots="1, 2"
     ),
-    "days": history.HOURS,
-    "samples": history.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
+    "days": results.HOURS,
+    "samples": results.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
     "posts": queries.POST,
 }
 

@@ -46,10 +46,9 @@ from chain.stored.standings import (
 from chain.stored.store import LedgerStore
 from chain.stored.tables import StandingTotal
 from models import Attachment, Bot, Wallet
-from operate.ledgers import check_standings
-from operate.readers import open_reader
+from operate.inspection import Reader, check_standings
 from storage import read_rows
-from web.api import leaderboard, standings
+from web.api import leaderboard
 
 DAY, HOUR = 86_400, 3_600
 
@@ -407,7 +406,7 @@ def test_a_return_in_a_stablecoin_is_ranked_from_a_hundred_on(quote):
 
 
 def list_differences(service):
-    reader = open_reader(service.config)
+    reader = Reader(service.config)
     try:
         with reader.snapshot():
             return list(check_standings(reader, NOW))
@@ -432,8 +431,8 @@ def test_the_doctor_finds_a_wrong_standing(service, ada):
 
 @ground.sqlite_only
 def test_the_best_are_read_in_the_order_of_an_index(db):
-    for order in standings.ORDERS.values():
-        sql = standings.LISTED.format(tier=order.tier, column=order.column)
+    for order in leaderboard.ORDERS.values():
+        sql = leaderboard.LISTED.format(tier=order.tier, column=order.column)
         rows = db.execute_sql(f"EXPLAIN QUERY PLAN {sql}", (ALL, SOL, 0, 0, 5))
         plan = " ".join(map(str, rows))
         assert f"standing_by_{order.column}" in plan and "B-TREE" not in plan

@@ -213,7 +213,7 @@ def test_a_damaged_trade_is_left_out_and_the_others_stay(seen, service, caplog):
     # As many rows as were asked for were looked at, so that the next page begins where it would.
     assert page["data"] == [second] and page["nextCursor"]
     number = Trade.get(Trade.uid == first["id"]).id
-    assert f"lots of TradeRow {number} can't be read" in caplog.text
+    assert f"lots of trade {number} can't be read" in caplog.text
     named = [one for one in doctor.examine(seen.config, seen.now, deep=True) if "lots" in one.text]
     assert named and {one.level for one in named} == {"wrong"}
     assert any(first["signature"] in one.text for one in named)

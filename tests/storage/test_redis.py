@@ -217,7 +217,7 @@ def test_the_doctor_asks_redis_when_told_to(shared_redis, tmp_path, monkeypatch)
     assert [
         one.level
         for one in doctor.examine(given, NOW, online=True)
-        if "Redis cannot be used (ConnectionError)" in one.text
+        if "Redis can't be used (ConnectionError)" in one.text
     ] == ["wrong"]
 
 

@@ -16,7 +16,7 @@ from accounts.auto_posts import update_posts
 from chain.stored.standings import refresh_standings
 from chain.stored.store import LedgerStore
 from models import Attachment, Bot, Wallet, WalletSignature
-from web.api import standings
+from web.api import leaderboard
 
 W, OTHER, HOUR_MS = address("w"), address("other"), 3_600_000
 GOOD = {"realized": 500, "volume": 900, "trades": 6, "matched": 3, "winning": 3}
@@ -330,11 +330,11 @@ def test_the_race_works_out_no_standing_that_is_ready(service, ada, monkeypatch)
     Attachment.update(attached_at=(now - 8 * 86_400) * 1000).execute()
     service.observe_span(W, at=now - 7 * 86_400 + 1_800, realized=9, matched=3, winning=3)
     refresh_standings(now * 1000)
-    asked, work_out = [], standings.work_out
+    asked, work_out = [], leaderboard.work_out
 
     def note(*given):
         asked.extend(given[3])
         return work_out(*given)
 
-    monkeypatch.setattr(standings, "work_out", note)
+    monkeypatch.setattr(leaderboard, "work_out", note)
     assert "chart race" in service.get("/leaderboard").text and asked == []
