@@ -181,7 +181,7 @@ def test_a_bot_may_be_framed(service, bot):
     answer = service.get(f"/embed/bots/{bot.bot.uid}")
     assert "frame-ancestors *" in answer.headers["Content-Security-Policy"]
     assert "Set-Cookie" not in answer.headers and "X-Frame-Options" not in answer.headers
-    assert "Nell" in answer.text and "<script" not in answer.text
+    assert "Ada" in answer.text and "<script" not in answer.text
     assert service.get("/embed/bots/bot_nobody").status_code == 404
 
 
