@@ -14,10 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError
 
 from accounts import quotas
-from accounts.delays import time_posts
 from accounts.fields import HOLDS_SECRET, has_control, holds_secret, parse_body
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
-from accounts.verification import CitedTrade, belongs, judge_stored
+from accounts.verification import CitedTrade, belongs, judge_stored, time_posts
 from chain.base58 import is_base58
 from chain.stored.attachments import LEAD
 from chain.stored.trades import LISTED_TRADE

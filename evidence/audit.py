@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from accounts.delays import TimedPost, judge_delays, sum_delays
+from accounts.verification import TimedPost, judge_delays, sum_delays
 from chain.ledger.coverage import (
     ACCOUNTS_CAPPED,
     CAPPED,
@@ -50,7 +50,7 @@ from chain.stored.trades import make_trade_row, trade_uid
 from chain.stored.verify import OTHER_WALLET, judge, list_moved_mints
 from config import VERSION
 from evidence import claimed
-from evidence.books import Books
+from evidence.claimed import Books
 from evidence.claims import (
     MAX_READINGS,
     MAX_WALLETS,

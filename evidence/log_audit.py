@@ -13,7 +13,7 @@ from evidence.claims import Changed, Instance, Nonsense
 from evidence.differences import Difference
 from evidence.lines import ClaimedPost
 from evidence.log import name_origin
-from evidence.log_memory import LogMemory, Part
+from evidence.memory import LogMemory, Part
 from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
 from market.failures import FetchError
 from storage import tree

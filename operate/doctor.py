@@ -35,8 +35,8 @@ from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
 from operate import backups, foreign_schema, inspection, instance
+from operate.backups import LEAST_FREE
 from operate.instance import SIDE_FILES
-from operate.stored_backups import LEAST_FREE
 from storage import counters, files, key_files
 from storage.rows import read_stored
 

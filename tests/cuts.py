@@ -33,7 +33,7 @@ from evidence import log
 from evidence.notes import Signer
 from models import Attachment, Bot, Key, Post
 from notify import client, outbox
-from operate import backups, copy, doctor, schema, stored_backups
+from operate import backups, copy, doctor, schema
 from storage import files, key_files, tree
 from web.site import notices
 
@@ -466,8 +466,8 @@ class BackingUp(Scenario):
                 backups.store_backup(settings, folder / "backup.db")
                 tell(("stored", "backup.db", least))
                 tell_seen(tell)
-            name = stored_backups.begin_backup(settings, time.time_ns() // 10**6, mock.Mock())
-            while stored_backups.is_at_work(settings):
+            name = backups.begin_backup(settings, time.time_ns() // 10**6, mock.Mock())
+            while backups.is_at_work(settings):
                 time.sleep(0.002)
             tell(("stored", f"data/backups/{name}", least))
 

@@ -14,8 +14,7 @@ from story import ADA
 
 from accounts import departures, influencers, posts
 from evidence import log, log_audit
-from evidence.log_memory import Part
-from evidence.memory import Memory
+from evidence.memory import Memory, Part
 from evidence.notes import Checkpoint
 from market.failures import FetchError
 from models import Bot, Post, Trade

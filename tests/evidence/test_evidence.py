@@ -17,7 +17,7 @@ import storage
 from accounts import posts, wallets
 from chain.reading.programs import table
 from evidence import claims, document, lines, log
-from evidence.digests import append_digest
+from evidence.document import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
 from storage import writing
 from storage.arrivals import append_leaf

@@ -7,7 +7,7 @@ from auditing import edit
 
 from accounts import influencers, posts, wallets
 from evidence import log
-from evidence.digests import append_digest
+from evidence.document import append_digest
 from models import Post, Wallet
 from operate import inspection
 from storage import arrivals, database, writing
