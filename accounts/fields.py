@@ -9,7 +9,8 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
 
 import orjson
@@ -267,6 +268,23 @@ def parse_whole(text: str) -> int | None:
     if not WHOLE.fullmatch(text):
         return None
     return int(text) if len(text) < len(str(BEYOND)) else BEYOND
+
+
+def parse_moment(text: Any) -> int | None:
+    """Parse a time or a day (midnight), in UTC unless it says otherwise, as ms; None for anything
+    else.
+    """
+    try:
+        read = datetime.fromisoformat(text.strip())
+        return round(read.replace(tzinfo=read.tzinfo or UTC).timestamp() * 1000)
+    except (ValueError, OverflowError, AttributeError):
+        return None
+
+
+def check_choice(field: str, value: str, allowed: Collection[str]) -> str:
+    if value not in allowed:
+        raise invalid(field, f"must be one of: {', '.join(allowed)}")
+    return value
 
 
 def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:

@@ -5,14 +5,14 @@ UTC milliseconds. Every change of the account or phase increments the trader's v
 tick in progress notices and starts over.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from accounts import influencers, owners, quotas
-from accounts.fields import check_line, check_name, find_free_handle
+from accounts.fields import check_choice, check_line, check_name, find_free_handle
 from accounts.problem import Problem, invalid, refuse_full
 from config import Config
 from models import Bot, Owner
@@ -125,12 +125,6 @@ def find_strategy(family: str, given: Settings, own: OwnFiles | None) -> Strateg
         return own.read_strategy(family, given)
     except OwnFault as error:
         raise invalid("family", str(error)) from None
-
-
-def check_choice(field: str, value: str, allowed: Sequence[str]) -> str:
-    if value not in allowed:
-        raise invalid(field, f"must be one of: {', '.join(allowed)}")
-    return value
 
 
 def find_trader(uid: str) -> Trader:

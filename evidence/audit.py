@@ -11,12 +11,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import orjson
 
+from accounts.fields import parse_moment
 from accounts.verification import TimedPost, judge_delays, sum_delays
 from chain.ledger.coverage import (
     ACCOUNTS_CAPPED,
@@ -55,6 +55,7 @@ from evidence.claims import (
     MAX_READINGS,
     MAX_WALLETS,
     Changed,
+    ClaimedSpan,
     ClaimedWallet,
     Claims,
     Instance,
@@ -526,9 +527,7 @@ class WalletAudit:
         if spans:
             # The open one began last, whatever the clock said.
             order = sorted(spans, key=lambda one: one.detachedAtMs is None)
-            holders = [
-                Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in order
-            ]
+            holders = list_holders(order)
             past = find_past(holders, holders[-1].bot)
             values["bot_id"] = find_bot(str(holders[-1].bot))
             if past:
@@ -568,12 +567,12 @@ class WalletAudit:
         instance that checked the wallet since they began has published them.
         """
         numbers = sorted(ledger.find_holdings())
-        checked_at = parse_time((self._coverage or {}).get("checkedAt"))
+        checked_at = parse_moment((self._coverage or {}).get("checkedAt"))
         return {
             number
             for number, span in zip(numbers, self.wallet.spans, strict=True)
             if span.openPositions is None
-            and (checked_at is None or checked_at * 1000 <= span.attachedAtMs + MAX_WAITING_MS)
+            and (checked_at is None or checked_at <= span.attachedAtMs + MAX_WAITING_MS)
         }
 
     def _list_claimed(self) -> Iterator[Entry]:
@@ -682,9 +681,8 @@ class WalletAudit:
 
     def _is_own(self, entry: Entry, second: int) -> bool:
         """Whether the wallet's action was the bot's own when it posted in this Unix second."""
-        spans = self.wallet.spans
-        holders = [Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in spans]
         at = second * 1000 + 999
+        holders = list_holders(self.wallet.spans)
         return is_own_trade(holders, self.report.bot, at, entry.block_time)
 
     def is_proven_at(self, second: int) -> bool:
@@ -698,6 +696,10 @@ class WalletAudit:
         )
 
 
+def list_holders(spans: Iterable[ClaimedSpan]) -> list[Holder]:
+    return [Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in spans]
+
+
 def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> Iterator[Sibling]:
     for one in wallet.spans:
         for two in other.spans:
@@ -706,13 +708,6 @@ def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> 
             ends = min(known, default=None)
             if one.botId == two.botId == bot and (ends is None or begins < ends):
                 yield Sibling(0, begins, ends)
-
-
-def parse_time(text: Any) -> int | None:
-    try:
-        return int(datetime.fromisoformat(text).timestamp())
-    except (TypeError, ValueError):
-        return None
 
 
 def _book_all(pending: PendingLedger, booked: Iterable[BookedEntry]) -> Ledger:
