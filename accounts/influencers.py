@@ -142,12 +142,7 @@ def set_profile(
         # Read again: another form may have changed the bot.
         bot = Bot.get_by_id(bot.id)
         check_present(bot.owner_id)
-        if name is not None:
-            rename(bot, name)
-        if bio is not None:
-            bot.bio = check_bio(bio)
-        if voice is not None:
-            bot.voice = check_voice({**read_voice(bot.voice), **voice})
+        change_texts(bot, name, bio, voice)
         if auto_post is not None and auto_post != bot.auto_post:
             bot.auto_post, bot.auto_post_since = auto_post, now if auto_post else None
         if bot.dirty_fields:
@@ -173,11 +168,17 @@ def log_profile(bot: Bot, now: int) -> None:
     append_leaf("profile", now, bot=bot.uid, owner=owner, words=words)
 
 
-def rename(bot: Bot | Trader, name: str) -> None:
-    """Rename a bot or trader. Its current name stays valid even if it breaks a newer rule."""
-    if name.strip() != bot.name:
-        bot.name = check_name(name)
-        bot.likeness = find_free_likeness(bot.name, bot)
+def change_texts(
+    one: Bot | Trader, name: str | None, bio: str | None, voice: Mapping[str, Any] | None
+) -> None:
+    """Set the given texts. A current name stays valid even if it breaks a newer rule."""
+    if name is not None and name.strip() != one.name:
+        one.name = check_name(name)
+        one.likeness = find_free_likeness(one.name, one)
+    if bio is not None:
+        one.bio = check_bio(bio)
+    if voice is not None:
+        one.voice = check_voice({**read_voice(one.voice), **voice})
 
 
 def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:

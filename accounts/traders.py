@@ -150,14 +150,7 @@ def set_profile(
         # Read again: another request may have changed the trader.
         trader = Trader.get_by_id(trader.id)
         owners.check_present(trader.owner_id)
-        if name is not None:
-            influencers.rename(trader, name)
-        if bio is not None:
-            trader.bio = influencers.check_bio(bio)
-        if voice is not None:
-            trader.voice = influencers.check_voice(
-                {**influencers.read_voice(trader.voice), **voice}
-            )
+        influencers.change_texts(trader, name, bio, voice)
         if adaptive is not None:
             trader.adaptive = check_choice("adaptive", adaptive, ADAPTIVE)
         if trader.dirty_fields:

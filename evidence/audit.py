@@ -82,8 +82,9 @@ from evidence.leaves import (
     list_held,
 )
 from evidence.lines import ClaimedPost, Line, make_line
-from evidence.log_audit import LogAudit, Moment
+from evidence.log_audit import LogAudit
 from evidence.memory import KeptEntry, Memory
+from evidence.notes import Checkpoint
 from evidence.seasons import compare_seasons, name_reading, recompute_season
 from evidence.view import Node, View
 from models import Attachment, Bot, Wallet
@@ -114,15 +115,9 @@ UNTOLD = {
 }
 
 
-class LineFinding(NamedTuple):
-    differences: list[Difference]
-    is_timeless: bool
-    is_unresolved: bool
-
-
 @dataclass
 class Findings:
-    """Findings about a wallet. `timeless`: only one side knows some block time; `unresolved`: one
+    """Findings about a wallet or one of its lines. `timeless`: only one side knows some block time; `unresolved`: one
     side or both don't know some order inside a slot.
     """
 
@@ -133,10 +128,10 @@ class Findings:
     def clear(self) -> None:
         self.differences, self.timeless, self.unresolved = [], False, False
 
-    def add(self, found: LineFinding) -> None:
+    def add(self, found: "Findings") -> None:
         self.differences += found.differences
-        self.timeless = self.timeless or found.is_timeless
-        self.unresolved = self.unresolved or found.is_unresolved
+        self.timeless = self.timeless or found.timeless
+        self.unresolved = self.unresolved or found.unresolved
 
 
 # ---- lines ---------------------------------------------------------------------------------------
@@ -150,7 +145,7 @@ def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
 
 def compare_line(
     theirs: Mapping[str, Any], ours: Line, fields: Collection[str] | None = None
-) -> LineFinding:
+) -> Findings:
     found, timeless = [], False
     for name, value in ours.items():
         if name == "seenAtMs" or (fields is not None and name not in fields):
@@ -161,7 +156,7 @@ def compare_line(
         elif not is_same(claimed, value):
             found.append(Difference(ours["signature"], name, cut(claimed), cut(value)))
     said = [flags for flags in (theirs.get("flags"), ours["flags"]) if isinstance(flags, list)]
-    return LineFinding(found, timeless, any(UNRESOLVED in flags for flags in said))
+    return Findings(found, timeless, any(UNRESOLVED in flags for flags in said))
 
 
 # ---- coverage ------------------------------------------------------------------------------------
@@ -390,7 +385,7 @@ class WalletAudit:
         for signature in suspects:
             self.view.fetch_again(signature)
 
-    def _compare_line(self, kept: KeptEntry) -> LineFinding:
+    def _compare_line(self, kept: KeptEntry) -> Findings:
         ours = make_own_line(self.view.wallet, kept.entry, kept.digest)
         return compare_line(kept.line or {}, ours, OWN_FIELDS)
 
@@ -485,7 +480,7 @@ class WalletAudit:
                 if not self._is_doubtful(kept, found):
                     self.findings.add(found)
 
-    def _is_doubtful(self, kept: KeptEntry, found: LineFinding) -> bool:
+    def _is_doubtful(self, kept: KeptEntry, found: Findings) -> bool:
         """Whether the node may be wrong: it lacks inner calls, or the receipts differ."""
         names = {one.field for one in found.differences}
         if not names:
@@ -915,7 +910,7 @@ class Auditor:
     def _check_log(
         self,
         log: LogAudit,
-        before: Moment,
+        before: Checkpoint,
         claims: Claims,
         audits: list[WalletAudit],
         report: Report,
