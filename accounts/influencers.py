@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from accounts.api_keys import NewKey, insert_key
+from accounts.api_keys import NewKey, create_key
 from accounts.fields import (
     HOLDS_SECRET,
     check_line,
@@ -22,7 +22,7 @@ from accounts.fields import (
 )
 from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
-from accounts.wallets import attach, detach
+from accounts.wallets import attach_wallet, detach_wallet
 from chain.symbols import find_skeleton
 from config import Config
 from models import Bot, Key, Owner
@@ -91,8 +91,8 @@ def create_bot(
         )
         log_profile(bot, now)
         if address:
-            attach(config, bot, address, now, "claimed")
-        return NewBot(bot, owner, insert_key(owner, "publish", "", now, bot=bot), code)
+            attach_wallet(config, bot, address, now)
+        return NewBot(bot, owner, create_key(owner, "publish", now, bot=bot), code)
 
 
 def retire_bot(bot: Bot, now: int) -> bool:
@@ -107,7 +107,7 @@ def retire_bot(bot: Bot, now: int) -> bool:
         if is_new:
             append_leaf("retirement", now, bot=bot.uid)
         Key.update(revoked_at=now).where(Key.bot == bot, Key.revoked_at.is_null()).execute()
-        detach(bot, now)
+        detach_wallet(bot, now)
         return is_new
 
 

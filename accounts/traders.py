@@ -143,7 +143,6 @@ def set_profile(
     name: str | None = None,
     bio: str | None = None,
     voice: Mapping[str, Any] | None = None,
-    adaptive: str | None = None,
 ) -> None:
     """Change the given fields. Existing posts stay as they are."""
     with writing():
@@ -151,8 +150,6 @@ def set_profile(
         trader = Trader.get_by_id(trader.id)
         owners.check_present(trader.owner_id)
         influencers.change_texts(trader, name, bio, voice)
-        if adaptive is not None:
-            trader.adaptive = check_choice("adaptive", adaptive, ADAPTIVE)
         if trader.dirty_fields:
             trader.save(only=trader.dirty_fields)
 

@@ -117,8 +117,8 @@ UNTOLD = {
 
 @dataclass
 class Findings:
-    """Findings about a wallet or one of its lines. `timeless`: only one side knows some block time; `unresolved`: one
-    side or both don't know some order inside a slot.
+    """Findings about a wallet or a line. `timeless`: only one side knows some block time;
+    `unresolved`: one side or both don't know some order inside a slot.
     """
 
     differences: list[Difference] = field(default_factory=list)
