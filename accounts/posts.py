@@ -197,10 +197,18 @@ def publish(
         return Published(_find_same(bot_id, body).uid, replayed=True)
 
 
+POSTS_KEPT = "SELECT posts_bytes FROM owner WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
+KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?"
+
+
 def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
-    kept = quotas.find_posts_kept(config, bot_id)
-    if kept.is_full and not quotas.is_known(bot_id, body.eventId):
-        refuse_full(kept)
+    """Raise Problem unless there is room, or this is a retry. The post that reaches the limit is
+    still accepted.
+    """
+    ((kept,),) = database.execute_sql(POSTS_KEPT, (bot_id,)).fetchall()
+    used, limit = kept // quotas.MB, config.max_posts_kept_mb
+    if used >= limit and not database.execute_sql(KNOWN, (bot_id, body.eventId)).fetchone():
+        refuse_full(quotas.Use("posts_kept_mb", limit, used))
 
 
 WALLET_OF = f"""SELECT b.retired_at, a.wallet_id FROM bot b

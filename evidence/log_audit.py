@@ -11,9 +11,8 @@ from evidence import witness
 from evidence.claims import Changed, Instance, Nonsense
 from evidence.differences import Difference
 from evidence.lines import ClaimedPost
-from evidence.log import name_origin
 from evidence.memory import LogMemory, Part
-from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
+from evidence.notes import BadNote, Checkpoint, name_origin, parse_checkpoint, parse_note
 from market.failures import FetchError
 from storage import tree
 

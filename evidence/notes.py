@@ -39,6 +39,11 @@ def decode(text: str) -> bytes:
     return raw
 
 
+def name_origin(uid: str) -> str:
+    """Return the origin line of a log's checkpoints, regardless of where it is served."""
+    return f"candor/{uid}"
+
+
 # ---- keys ----------------------------------------------------------------------------------------
 def find_id(name: str, kind: int, public: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\n" + bytes([kind]) + public).digest()[:4]
@@ -102,6 +107,11 @@ class Signer:
 
     def sign(self, message: bytes) -> bytes:
         return self._keys[SIGNATURE].sign(message).signature
+
+    def promise(self, uid: str, leaf: str) -> str:
+        """Sign, in base64, that this leaf is in the log `uid`."""
+        text = f"candor-log-promise/v1\n{name_origin(uid)}\n{leaf}\n"
+        return encode(self.sign(text.encode()))
 
     def sign_note(self, name: str, text: str) -> str:
         signature = self.verifier(name).id + self.sign(text.encode())

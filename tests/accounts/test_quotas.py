@@ -280,11 +280,11 @@ def test_use_is_told_in_whole_megabytes_with_its_limit(tight):
     """1.9 MB are one; of the hooks none is used of five."""
     bot = tight.make_bot("Ada", address("a")).bot
     Owner.update(posts_bytes=1_900_000).execute()
-    assert quotas.find_posts_kept(tight.config, bot.id) == quotas.Use("posts_kept_mb", 1, 1)
     assert quotas.find_use(tight.config, "hooks", bot.owner_id) == quotas.Use("hooks", 5, 0)
     listed = {
         one.quota: one for one in quotas.list_use(storage.database.execute_sql, tight.config, NOW)
     }
+    assert listed["posts_kept_mb"] == quotas.Use("posts_kept_mb", 1, 1, 1)
     assert listed["wallets"] == quotas.Use("wallets", 5, 1, 0)
     assert listed["hooks"] == quotas.Use("hooks", 5, 0, 0)
 

@@ -14,7 +14,6 @@ from accounts.problem import Problem, invalid
 from chain.reading.currencies import map_currencies
 from chain.stored.standings import WINDOWS
 from evidence import log
-from evidence.notes import encode
 from ratelimit import list_limits, show_windows
 from web.api import bots, leaderboard, market, paging, queries, token_results
 from web.api.answers import Body, answer, keep_fields, read_fields
@@ -314,8 +313,7 @@ def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
         if logged is None:
             raise Problem("internal_error", "this post is not in the log")
         leaf, salt = logged.leaf, logged.salt
-    message = log.write_promise(log.name_origin(log_uid), leaf)
-    signature = encode(find_app().log_signer.sign(message))
+    signature = find_app().log_signer.promise(log_uid, leaf)
     return {"leaf": leaf, "salt": salt, "signature": signature}
 
 
