@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from accounts import quotas
 from accounts.fields import HOLDS_SECRET, has_control, holds_secret, parse_body
-from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
+from accounts.problem import Problem, invalid, refuse_full
 from accounts.verification import CitedTrade, belongs, judge_stored, time_posts
 from chain.base58 import is_base58
 from chain.stored.attachments import LEAD
@@ -24,7 +24,7 @@ from chain.stored.verify import OTHER_WALLET, choose
 from chain.symbols import clean_text
 from config import Config
 from models import Bot, Post
-from storage import database, erasing, new_uid, store_row, writing
+from storage import database, new_uid, store_row, writing
 from storage.arrivals import Appended, append_leaf, hash_words, new_salt, store_arrival
 from storage.rows import select
 
@@ -343,19 +343,10 @@ def count_posts_bytes(bot: Bot | int, change: int) -> None:
 
 
 # ---- hiding --------------------------------------------------------------------------------------
-def hide(uid: str, now: int) -> None:
-    """Erase a post's text and the salt of its hash; its record and log leaf stay. Idempotent.
-
-    A retry can still be told from a different payload.
-    """
-    with erasing():
-        post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
-        if post.hidden_at is None:
-            erase_words(post, now)
-
-
 def erase_words(post: Post, now: int) -> None:
-    """Like `hide`, inside an erasing transaction."""
+    """Erase a post's text and the salt of its hash, inside an erasing transaction. Its record and
+    log leaf stay, and a retry can still be told from a different payload.
+    """
     said = {"body": post.body, "symbol": post.symbol, "reason": post.reason}
     count_posts_bytes(post.bot_id, -measure_words(said))
     Post.update(

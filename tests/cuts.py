@@ -23,7 +23,7 @@ import lookout
 import orjson
 import story
 from node import FakeNode
-from service import Service
+from service import Service, hide_post
 
 import config
 import storage
@@ -204,7 +204,7 @@ class Hiding(Scenario):
         with opened(settings_of(folder)):
             bot = influencers.find_bot(self.bot)
             for word, uid in self.posts.items():
-                posts.hide(uid, NOW)
+                hide_post(uid, NOW)
                 tell(("hidden", word, uid))
                 publish(bot, f"e-{uid}")
                 tell_seen(tell)

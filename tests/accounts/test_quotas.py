@@ -4,7 +4,7 @@ import threading
 
 import ground
 import pytest
-from service import NOW, Service, address
+from service import NOW, Service, address, hide_post
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
@@ -93,7 +93,7 @@ def test_hiding_a_post_frees_its_words(tight):
     assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5)
     hidden = Post.get().uid
     for _ in range(2):
-        posts.hide(hidden, NOW)
+        hide_post(hidden, NOW)
     assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5) - 4_000
     assert (
         tight.post({"eventId": "again", "body": "short"}, bot.publish_key.text).status_code == 201
@@ -104,7 +104,7 @@ def test_hiding_frees_each_of_a_posts_words(tight):
     body = {"eventId": "e", "body": "words", "symbol": "PINE", "reason": "why"}
     uid = tight.post(body, tight.make_bot().publish_key.text).json["id"]
     assert Owner.get().posts_bytes == 300 + 1 + 5 + 4 + 3
-    posts.hide(uid, NOW)
+    hide_post(uid, NOW)
     assert Owner.get().posts_bytes == 300 + 1
 
 

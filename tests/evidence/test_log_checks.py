@@ -4,6 +4,7 @@ import json
 
 import pytest
 from auditing import edit
+from service import hide_post
 
 from accounts import influencers, posts, wallets
 from evidence import log
@@ -26,7 +27,7 @@ def grown(settings, db):
     for n in range(260):
         body = posts.PostBody(eventId=f"e{n}", body=f"word {n}", symbol="BONK", reason="thin")
         posts.publish(made.bot.id, body, NOW, "api")
-    posts.hide(Post.get(Post.event_id == "e7").uid, NOW + 2)
+    hide_post(Post.get(Post.event_id == "e7").uid, NOW + 2)
     return settings
 
 

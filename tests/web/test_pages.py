@@ -8,10 +8,10 @@ import ground
 import orjson
 import pytest
 from flask import url_for
-from service import NOW, Service, address, signature
+from service import NOW, Service, address, hide_post, signature
 
 import jobs
-from accounts import influencers, posts, traders
+from accounts import influencers, traders
 from app import create_app
 from chain.stored.summary import NOT_POLLED
 from chain.stored.tables import TradeMint
@@ -340,7 +340,7 @@ def test_a_cursor_of_another_list_is_explained(service, bot):
 
 def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
     one = publish(service, bot, "1", "Something unkind.")
-    posts.hide(one["id"], NOW)
+    hide_post(one["id"], NOW)
     for path in ("/", f"/posts/{one['id']}", "/feed.json"):
         assert "unkind" not in service.get(path).text and one["id"] in service.get(path).text
 
