@@ -383,15 +383,16 @@ def _list_readings(name: str) -> list[list[str]]:
     ]
 
 
-def find_free_handle(name: str, is_taken: Callable[[str], bool], fallback: str) -> str:
+def find_free_handle(name: str, table: Any, fallback: str) -> str:
     """Derive a lowercase handle of at most 47 characters from a name.
 
     Uses `fallback`, such as "bot", if nothing of the name is ASCII, and adds six random hex digits
-    if `is_taken`.
+    if a row of `table` has it.
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or fallback
-    return f"{handle}-{secrets.token_hex(3)}" if is_taken(handle) else handle
+    is_taken = table.select().where(table.handle == handle).exists()
+    return f"{handle}-{secrets.token_hex(3)}" if is_taken else handle
 
 
 def _has_piled_marks(text: str) -> bool:

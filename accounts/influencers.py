@@ -82,7 +82,7 @@ def create_bot(
         bot = Bot.create(
             uid=uid if uid and not _is_taken(uid) else new_uid("bot"),
             owner=owner,
-            handle=find_free_handle(name, _has_handle, "bot"),
+            handle=find_free_handle(name, Bot, "bot"),
             name=name,
             likeness=find_free_likeness(name),
             bio=bio,
@@ -239,7 +239,3 @@ def _check_words(name: str, value: Any, default: Any) -> str | list[str]:
 
 def _is_taken(uid: str) -> bool:
     return bool(Bot.select().where(Bot.uid == uid).exists())
-
-
-def _has_handle(handle: str) -> bool:
-    return bool(Bot.select().where(Bot.handle == handle).exists())

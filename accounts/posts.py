@@ -16,11 +16,11 @@ from pydantic_core import PydanticCustomError
 from accounts import quotas
 from accounts.fields import HOLDS_SECRET, has_control, holds_secret, parse_body
 from accounts.problem import Problem, invalid, refuse_full
-from accounts.verification import CitedTrade, belongs, judge_stored, time_posts
+from accounts.verification import CitedTrade, judge_trades, time_posts
 from chain.base58 import is_base58
 from chain.stored.attachments import LEAD
 from chain.stored.trades import LISTED_TRADE
-from chain.stored.verify import OTHER_WALLET, choose
+from chain.stored.verify import OTHER_WALLET
 from chain.symbols import clean_text
 from config import Config
 from models import Bot, Post
@@ -252,12 +252,8 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
     trades = select(CitedTrade, TRADE_OF, (body.signature, bot_id))
     if not trades:
         return {"status": "pending", "event_at": now}
-    judged = [
-        (*judge_stored(trade, body.mint), trade)
-        for trade in trades
-        if belongs(bot_id, trade.wallet_id, now, trade.block_time)
-    ]
-    status, reason, trade = choose(judged) or (*OTHER_WALLET, None)
+    judged = judge_trades(trades, bot_id, now, body.mint)
+    status, reason, trade = judged or (*OTHER_WALLET, None)
     block_time = trade.block_time if trade and status == "verified" else None
     return {
         "status": status,

@@ -61,7 +61,7 @@ def create_trader(
     family. `config` has the owner's quotas; None if the operator creates it. `own`: strategy files
     it may use, as `own:NAME`; only the operator can choose one.
     """
-    columns = {
+    columns: dict[str, Any] = {
         "name": check_name(name),
         "bio": influencers.check_bio(bio),
         "start_mode": check_choice("start", start, START_MODES),
@@ -74,29 +74,21 @@ def create_trader(
     with writing():
         if config and owner:
             refuse_full(quotas.find_use(config, "traders", owner.id))
-        return _insert_trader(columns, owner, voice or {}, now)
-
-
-def _insert_trader(
-    columns: dict[str, Any], owner: Owner | None, voice: Mapping[str, Any], now: int
-) -> NewTrader:
-    name = columns["name"]
-    handle = find_free_handle(name, _has_handle, "trader")
-    persona = influencers.check_voice({**speech.default_persona(handle), **voice})
-    code = None
-    if owner is None:
-        owner, code = owners.create_owner(now)
-    owners.check_present(owner.id)
-    trader = Trader.create(
-        uid=new_uid("trader"),
-        owner=owner,
-        handle=handle,
-        likeness=influencers.find_free_likeness(name),
-        voice=persona,
-        **columns,
-    )
-    _open_periods(trader, 1, now)
-    return NewTrader(trader, owner, code)
+        handle, code = find_free_handle(columns["name"], Trader, "trader"), None
+        persona = influencers.check_voice({**speech.default_persona(handle), **(voice or {})})
+        if owner is None:
+            owner, code = owners.create_owner(now)
+        owners.check_present(owner.id)
+        trader = Trader.create(
+            uid=new_uid("trader"),
+            owner=owner,
+            handle=handle,
+            likeness=influencers.find_free_likeness(columns["name"]),
+            voice=persona,
+            **columns,
+        )
+        _open_periods(trader, 1, now)
+        return NewTrader(trader, owner, code)
 
 
 def check_settings(family: str, given: Settings, own: OwnFiles | None = None) -> str:
@@ -281,10 +273,6 @@ def _change_phase(trader: Trader, phase: Phase | None = None) -> None:
 
 def _note(period: Period, kind: str, now: int, **facts: str | None) -> None:
     DiaryEntry.create(period=period, at=now, kind=kind, facts=orjson.dumps(facts).decode())
-
-
-def _has_handle(handle: str) -> bool:
-    return bool(Trader.select().where(Trader.handle == handle).exists())
 
 
 def list_own(config: Config) -> OwnFiles:

@@ -70,7 +70,7 @@ class CitedTrade(NamedTuple):
 class Judgment(NamedTuple):
     status: str
     reason: str | None
-    trade: Trade | None
+    trade: CitedTrade | Trade | None
 
 
 def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
@@ -124,7 +124,7 @@ def judge_post(post: Post, wallet: Wallet) -> Judgment:
     others = _list_others(post, wallet)
     numbers = [wallet.id, *(one.id for one in others)]
     named = list(Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers))
-    if judged := choose([_judge_by(post, trade) for trade in named if _is_own(post, trade)]):
+    if judged := judge_trades(named, post.bot_id, post.created_at, post.mint):
         return judged
     if named or all(_is_foreign(post.signature, one) for one in (wallet, *others)):
         return Judgment(*OTHER_WALLET, None)
@@ -144,18 +144,19 @@ def _list_others(post: Post, wallet: Wallet) -> list[Wallet]:
     return list(Wallet.select().where(Wallet.id.in_(numbers))) if numbers else []
 
 
-def _is_own(post: Post, trade: Trade) -> bool:
-    return belongs(post.bot_id, trade.wallet_id, post.created_at, trade.block_time)
+def judge_trades(
+    trades: Iterable[CitedTrade | Trade], bot_id: int, at: int, post_mint: str | None
+) -> Judgment | None:
+    """Judge a post that a bot made at a time (ms) by the trades it cites; None if they weren't the
+    bot's.
+    """
+    own = [one for one in trades if _belongs(bot_id, one.wallet_id, at, one.block_time)]
+    return choose([Judgment(*judge_stored(one, post_mint), one) for one in own])
 
 
-def belongs(bot_id: int, wallet_id: int, at: int, block_time: int | None) -> bool:
-    """Whether a wallet's trade belonged to a bot that had the wallet at time `at` (ms)."""
+def _belongs(bot_id: int, wallet_id: int, at: int, block_time: int | None) -> bool:
     rows = storage.database.execute_sql(IN_ORDER, (wallet_id,)).fetchall()
     return is_own_trade([Holder._make(row) for row in rows], bot_id, at, block_time)
-
-
-def _judge_by(post: Post, trade: Trade) -> Judgment:
-    return Judgment(*judge_stored(trade, post.mint), trade)
 
 
 def judge_stored(trade: CitedTrade | Trade, post_mint: str | None) -> tuple[str, str | None]:

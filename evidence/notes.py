@@ -45,10 +45,6 @@ def name_origin(uid: str) -> str:
 
 
 # ---- keys ----------------------------------------------------------------------------------------
-def find_id(name: str, kind: int, public: bytes) -> bytes:
-    return hashlib.sha256(name.encode() + b"\n" + bytes([kind]) + public).digest()[:4]
-
-
 @dataclass(frozen=True)
 class Verifier:
     """A public key under a name: `kind` SIGNATURE of a log, COSIGNATURE of a witness."""
@@ -72,7 +68,8 @@ class Verifier:
 
     @property
     def id(self) -> bytes:
-        return find_id(self.name, self.kind, self.public)
+        told = self.name.encode() + b"\n" + bytes([self.kind]) + self.public
+        return hashlib.sha256(told).digest()[:4]
 
     def __str__(self) -> str:
         return f"{self.name}+{self.id.hex()}+{encode(bytes([self.kind]) + self.public)}"
@@ -119,13 +116,10 @@ class Signer:
 
     def cosign(self, name: str, text: str, seconds: int) -> str:
         """Return the witness's line for a checkpoint that was consistent at a time."""
-        signature = self._keys[COSIGNATURE].sign(write_cosigned(text, seconds)).signature
+        cosigned = f"cosignature/v1\ntime {seconds}\n{text}".encode()
+        signature = self._keys[COSIGNATURE].sign(cosigned).signature
         told = self.verifier(name, COSIGNATURE).id + seconds.to_bytes(8, "big") + signature
         return f"{BEGIN}{name} {encode(told)}\n"
-
-
-def write_cosigned(text: str, seconds: int) -> bytes:
-    return f"cosignature/v1\ntime {seconds}\n{text}".encode()
 
 
 # ---- notes ---------------------------------------------------------------------------------------

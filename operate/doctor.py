@@ -402,7 +402,8 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
     paths = [folder / name for name in sorted(written | READ_ALONE) if (folder / name).is_file()]
     closed = [path for path in paths if not _can_use(path, path.name in written, user)]
     for path in (path for path in closed if path.stat().st_uid == user):
-        what = "is read-only: nothing can be stored" if _is_readable(path) else "cannot be read"
+        is_readable = path.stat().st_mode & stat.S_IRUSR
+        what = "is read-only: nothing can be stored" if is_readable else "cannot be read"
         yield wrong(
             f"{path} {what}",
             f"chmod 600 {path}; check that its disk is mounted for writing. Nothing is damaged",
@@ -415,10 +416,6 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
             f"in {folder}, {names} belong to {owners}: {name_user(user)} cannot use them",
             advise_owner(folder, folder.stat().st_uid),
         )
-
-
-def _is_readable(path: Path) -> bool:
-    return bool(path.stat().st_mode & stat.S_IRUSR)
 
 
 def _can_use(path: Path, is_written: bool, user: int) -> bool:
