@@ -112,11 +112,11 @@ def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def ban_source(source: str, who: str, reason: str, now: int, most: int | None = None) -> int:
-    """Ban the accounts that registrations from this source made, with the wallets of all bots from
-    this source in them, at most `most` bots. Return how many were banned now.
+    """Ban the accounts created by registrations from this source, and the wallets of their bots
+    from it, up to `most` bots. Return how many were newly banned.
 
-    A claimed bot doesn't escape. An account that isn't from this source isn't banned for a bot that
-    it claimed. Each bot is a transaction, so that other writers get a turn.
+    Claiming a bot doesn't exempt it. An account from elsewhere isn't banned for a bot it claimed.
+    Each bot is a transaction, so that other writers get a turn.
     """
     rows = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
     rows = rows.where(Registration.source == source).order_by(Registration.id)

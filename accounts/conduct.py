@@ -53,7 +53,7 @@ def report_post(uid: str, about: str, note: str, now: int) -> None:
             raise Problem("reported_enough", "the operator already has enough reports of this post")
         if waiting.count() >= MAX_OPEN:
             raise Problem(
-                "reported_enough", "too many reports are waiting for the operator; try later"
+                "reported_enough", "the operator has too many unread reports; try again later"
             )
         row = {"uid": new_uid("report"), "about": about, "note": note, "at": now}
         Report.create(**row, **{place.name: post})

@@ -5,8 +5,8 @@ sessions, webhook secrets or full URLs, or salts. It reads one snapshot, a page 
 
 Deletion: erase the text, delete keys and webhooks, free wallets, stop traders.
 
-The log and the chain keep what they have, and so does the record: when a bot posted and what the
-chain showed. `now` is UTC milliseconds.
+The log, the chain, and the record of when a bot posted and what the chain showed are kept. `now` is
+UTC milliseconds.
 """
 
 import datetime
@@ -214,7 +214,7 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
 
 
 def _name_entry(name: str) -> zipfile.ZipInfo:
-    # A fixed time and default permissions: nothing about this machine.
+    # Use a fixed time and default permissions, to reveal nothing about this machine.
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry

@@ -77,8 +77,8 @@ def parse_body(
 ) -> Body:
     """Return a body as its model. Raises Problem (422) naming each invalid field.
 
-    `tell`: makes the message of a field from pydantic's error type and message; `errors`: those
-    found before.
+    `tell` builds a field's message from pydantic's error type and message; `errors` were found
+    before.
     """
     crowd = {*[name for name in value if name not in model.model_fields][MAX_UNKNOWN_FIELDS:]}
     try:

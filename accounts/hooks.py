@@ -139,7 +139,7 @@ def _split_url(url: str) -> SplitResult:
 
 
 def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> list[str]:
-    """Return the bots without repetition, the owner's own first."""
+    """Return the bots without duplicates, the owner's first."""
     own = {bot.uid for bot in Bot.select(Bot.uid).where(Bot.owner == owner)} if uids else set()
     others = [uid for uid in dict.fromkeys(uids) if uid not in own]
     chosen = [*(uid for uid in dict.fromkeys(uids) if uid in own), *others]
@@ -150,7 +150,9 @@ def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> lis
         raise invalid("bots", "must be bots on this instance that are neither retired nor banned")
     if others and not set(events) & set(PUBLIC_EVENTS):
         words = ", ".join(PUBLIC_EVENTS)
-        raise invalid("events", f"about another owner's bot must be one or more of: {words}")
+        raise invalid(
+            "events", f"can only be one or more of these for another owner's bot: {words}"
+        )
     return chosen
 
 
@@ -185,7 +187,8 @@ def follow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
         named = read_list(hook.bots)
         if not named:
             raise invalid(
-                "hook", "covers all of your bots; add another notification for other owners' bots"
+                "hook",
+                "covers all of your bots; add a separate notification for other owners' bots",
             )
         _check_bots(owner, [bot_uid], read_list(hook.events) or ())
         bots = list(dict.fromkeys([*named, bot_uid]))
@@ -283,7 +286,7 @@ def ask_for_ping(uid: str, now: int) -> bool:
 def switch_hook(uid: str, on: bool, now: int) -> bool:
     """Turn a hook on or off. Return False if it already was.
 
-    Only the operator can turn it on again. It then gets events from when it answers a ping.
+    Only the operator can turn it on again. Events resume once it answers a ping.
     """
     hook = find_hook(uid)
     if on != (hook.state == OFF):
@@ -310,7 +313,7 @@ def read_list(text: str) -> list[str] | None:
 
 # ---- what followers get --------------------------------------------------------------------------
 LABELS = ("verified", "mismatch")
-# A history that has a gap, or none.
+# A history with or without a gap.
 STATES = ("partial", "complete")
 
 
@@ -322,8 +325,8 @@ class Shared(NamedTuple):
 
 
 def share(kind: str, shown: Mapping[str, Any]) -> Shared | None:
-    """Return what followers get of an event: a verified trade, a post whose label is verified or
-    mismatch, or a gap in the history that was found or closed. None for everything else.
+    """Return an event's public version: a verified trade, a post labeled verified or mismatch, or a
+    gap in the history that was found or closed. Return None for other events.
     """
     if kind == "trade":
         # If a post about it would be verified.
@@ -333,10 +336,10 @@ def share(kind: str, shown: Mapping[str, Any]) -> Shared | None:
         coverage = shown["coverage"]
         return Shared(kind, shown) if coverage and coverage["state"] in STATES else None
     verification = shown["verification"]
-    # A label that changed later is an event of its own.
+    # A later label change is a separate event.
     is_judged = kind == "verification" or verification["checkedAt"] == shown["createdAt"]
     if shown["hiddenAt"] or verification["status"] not in LABELS or not is_judged:
         return None
-    # Its owner's key is nobody else's business.
+    # Only the bot's owner may know the key.
     provenance = {**shown["provenance"], "keyId": None}
     return Shared("verification", {**shown, "provenance": provenance})

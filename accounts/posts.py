@@ -86,7 +86,7 @@ class PostBody(BaseModel):
         examples=["The book was thin."],
         description="Why; the bot's claim, never verified",
     )
-    botId: str | None = Field(None, description="The bot; must be the key's bot")
+    botId: str | None = Field(None, description="The bot; must match the key")
 
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod

@@ -33,7 +33,7 @@ MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 MAX_DAYS, DAY_MS = 366, 86_400_000
 # Standings freeze no later than this after the end, proven or not.
 DEADLINE_MS = 3 * DAY_MS
-# What a season is ranked by, and the column that sorts it.
+# Ranking criteria and their sort columns.
 RULES = {"pnl": "realized", "return": "return_points", "pnl_floor": "worst_case"}
 PROVEN, ALL = "proven", "all"
 # Why a history doesn't prove a result, the worst first.
@@ -61,12 +61,12 @@ class Terms(NamedTuple):
 
     @property
     def min_cost(self) -> int:
-        """The cost basis that a rank by return needs: 1 SOL, or 100 of a stablecoin."""
+        """The cost basis required for a rank by return: 1 SOL, or 100 of a stablecoin."""
         return int(10**self.decimals) * (1 if self.money == SOL else 100)
 
 
 class SeasonRow(NamedTuple):
-    """A bot's row. Numbers are None before the start, and once frozen if nothing proves them.
+    """A bot's row. Numbers are None before the start, and after the freeze if they aren't proven.
 
     `since`: when its results begin to count; `sales`: with a known cost; `reason`: why it has no
     rank.
@@ -91,7 +91,7 @@ class SeasonRow(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a row: ranked ones first (0), the best first; ties by the bot's age."""
+    """A row's sort key: ranked rows first, best first, ties by the bot's age."""
 
     group: int
     score: int
@@ -105,7 +105,7 @@ def find_place(rule: str, row: SeasonRow) -> Place:
 
 
 def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
-    """Sort rows and give each without a reason its rank. Ties share one."""
+    """Sort rows and rank those without a reason. Ties share one."""
     listed, ranked = sorted(rows, key=lambda row: find_place(rule, row)), []
     last: tuple[int, int] | None = None
     for place, row in enumerate(listed, 1):
@@ -117,8 +117,8 @@ def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
 
 
 def measure(terms: Terms, sums: Sums) -> dict[str, int | None]:
-    """Return a row's numbers. Without the cost that a rank by return needs, there is no return: it
-    could be larger than a column holds.
+    """Return a row's numbers. Below the cost required for a rank, the return could overflow its
+    column, so there is none.
     """
     is_enough = sums.cost >= terms.min_cost
     return {
@@ -169,7 +169,7 @@ def find_deadline(season: Season) -> int:
 # ---- the operator --------------------------------------------------------------------------------
 def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) -> Terms:
     """Check the texts of a form or a command: name, rule, currency, wallets, min_trades, starts_at
-    and ends_at. Those left out are as in `old`, or DEFAULTS.
+    and ends_at. Omitted fields default to `old`, or to DEFAULTS.
     """
     stored = list_texts(old) if old else DEFAULTS
     texts = {**stored, **given}
@@ -281,7 +281,7 @@ def join(uid: str, bot: Bot, now: int) -> bool:
         if is_entrant(season, bot.id, now):
             return False
         if find_since(find_terms(season), now) >= season.ends_at:
-            told = "too late: results count from the next full hour, and the season ends then"
+            told = "too late: results count from the next full hour, which is when the season ends"
             raise Problem("season_closed", told)
         SeasonEntry.create(season=season, bot=bot, joined_at=now)
         append_leaf("season_entry", now, season=uid, bot=bot.uid)
@@ -314,7 +314,7 @@ def _are_open() -> tuple[Any, Any]:
 
 
 def list_open() -> list[Season]:
-    """List the seasons that are neither frozen nor cancelled, the first to end first."""
+    """List the seasons that are neither frozen nor canceled, in order of their end."""
     return list(Season.select().where(*_are_open()).order_by(Season.ends_at, Season.id))
 
 
@@ -324,9 +324,7 @@ def list_seasons(limit: int = MAX_LISTED, before: int | None = None) -> list[Sea
 
 
 def list_standings(season: Season, now: int) -> list[SeasonRow]:
-    """Return the standings, the best first: frozen, or as they are now; none if
-    cancelled.
-    """
+    """Return the standings, best first: frozen, or current; none if canceled."""
     if season.frozen_at is not None:
         return read_frozen(read_rows, season.id, season.rule)
     if season.cancelled_at is not None:
@@ -335,7 +333,7 @@ def list_standings(season: Season, now: int) -> list[SeasonRow]:
 
 
 def count_entrants(season: Season, now: int) -> int:
-    """Return how many bots take part, or would if the season began now; 0 once cancelled."""
+    """Return how many bots take part, or would if the season began now; 0 once canceled."""
     if season.frozen_at is not None:
         return int(SeasonEntry.select().where(SeasonEntry.season == season).count())
     if season.cancelled_at is not None:
@@ -354,7 +352,7 @@ ORDER BY s.ends_at DESC, s.id DESC LIMIT 6"""
 
 
 def list_badges(bot_id: int, now: int) -> list[dict[str, Any]]:
-    """List a bot's last seasons: those that it ranks in for good, and those it takes part in."""
+    """List a bot's latest seasons: those with a final rank, and those it takes part in."""
     names = ("uid", "name", "ends_at", "rank")
     found = read_rows(BADGES, (bot_id, now, bot_id))
     return [dict(zip(names, row, strict=True)) for row in found]
@@ -383,8 +381,8 @@ WHERE {IS_ENTRANT} ORDER BY b.id"""
 
 
 class Holding(NamedTuple):
-    """A wallet that an entrant had in the season, or none. `is_closed`: no bot has it, and all its
-    activity was observed.
+    """One of an entrant's wallets during the season, or no wallet. `is_closed`: no bot has it, and
+    all its activity was observed.
     """
 
     bot: int
@@ -404,7 +402,7 @@ class Entrant(NamedTuple):
     joined_at: int | None
     since: int
     ownership: str | None
-    # Why it can't have a rank whatever its results are.
+    # Reasons that rule out a rank regardless of results.
     reason: str | None
 
 
@@ -417,7 +415,7 @@ def list_entrants(rows: Rows, season: int, terms: Terms, now: int) -> Iterator[E
 
 def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> Entrant:
     first, held = found[0], [one for one in found if one.attached_at is not None]
-    # One that was disconnected at the very start has no time in the season.
+    # A wallet disconnected right at the start has no time in the season.
     since = terms.starts_at
     if not any((one.attached_at or 0) <= at for one in held):
         since = find_since(terms, first.joined_at)
@@ -456,7 +454,7 @@ def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
 
 # ---- standings -----------------------------------------------------------------------------------
 def read_sums(rows: Rows, terms: Terms, since: Mapping[int, int]) -> dict[int, Sums]:
-    """Return what each bot did from its `since` to the end, while it had its wallets."""
+    """Return each bot's totals from its `since` to the end, while it had each wallet."""
     ends, begun = _read(rows, terms, terms.ends_at, since), dict[int, Sums]()
     by_hour: dict[int, list[int]] = defaultdict(list)
     for bot, begins_at in since.items():
@@ -485,7 +483,7 @@ def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[SeasonRow]
 def _make_standing(terms: Terms, one: Entrant, sums: Sums | None) -> SeasonRow:
     numbers: dict[str, Any] = measure(terms, sums) if sums else {}
     settled = find_reason(terms, one.ownership, sums or NOTHING)
-    # What would leave it without a rank anyway doesn't have to be proven.
+    # Nothing needs proof if the bot can't be ranked anyway.
     reason = settled if settled in ("no_wallet", "not_proven") and one.reason in UNPROVEN else None
     return SeasonRow(
         one.bot, one.joined_at, one.since, one.ownership, reason or one.reason or settled, **numbers

@@ -253,8 +253,8 @@ def _list_posts(where: Any) -> list[TimedPost]:
 
 
 def judge_delays(posts: Iterable[TimedPost]) -> Iterator[tuple[TimedPost, int | None]]:
-    """Yield each post with its correct delay. Posts must be in order of time: a bot's first
-    verified post about a trade counts.
+    """Yield each post with its correct delay. Posts must be in time order, because only a bot's
+    first verified post about a trade counts.
     """
     told = set[tuple[int, Any]]()
     for post in posts:

@@ -169,14 +169,12 @@ def _verifies(key: VerifyKey, signature: bytes, message: bytes) -> bool:
 
 # ---- connecting ----------------------------------------------------------------------------------
 UNPROVABLE = (
-    "cannot be proven: it belongs to a program (a multisig, a vault), so no key signs for it. You "
+    "cannot be proven: this address belongs to a program (a multisig, a vault), so no key can "
+    "sign for it. You "
     "can connect it as a claimed wallet"
 )
-CLAIMED_FIRST = "this bot’s current wallet is only claimed; prove that one first, then add others"
-SEVERAL = (
-    "this bot has several wallets, and all of them are proven: prove this one too, or disconnect "
-    "the others first"
-)
+CLAIMED_FIRST = "this bot's current wallet is only claimed; prove it first, then add others"
+SEVERAL = "all of this bot's wallets are proven: prove this one too, or disconnect the others first"
 
 
 def attach_wallet(

@@ -1,7 +1,7 @@
 """Recompute everything an instance claims about a bot, from the auditor's own node.
 
-A transaction, order or time that the node lacks is not a difference, and neither are other rules.
-Only what the chain's balances disprove is one.
+A transaction, order or time that the node lacks is not a difference, and neither is a difference in
+rules. Only claims that the chain's balances disprove are differences.
 """
 
 import contextlib
@@ -205,15 +205,15 @@ def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
     """
     state = (coverage or {}).get("state")
     if coverage is None or state not in ("partial", "complete"):
-        return "it says that it is still fetching"
+        return "the instance says it's still fetching"
     if _is_in(list_gaps(coverage), slot, slot):
-        return "it says that it has a gap there"
+        return "the instance reports a gap there"
     note = coverage.get("note")
     if isinstance(note, str) and note.startswith((CAPPED, ACCOUNTS_CAPPED)):
-        return "it says that it keeps no more of this wallet"
+        return "the instance says it reached this wallet's limit"
     first = coverage.get("firstSlot")
     if state == "partial" and type(first) is int and slot < first:
-        return "it says that its history begins later"
+        return "the instance says its history starts later"
     return None
 
 
@@ -258,7 +258,7 @@ def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Differe
     status, reason, told = (
         (*OTHER_WALLET, "mismatch (other_wallet)")
         if is_foreign
-        else ("pending", None, "no trade of this wallet")
+        else ("pending", None, "not a trade of this wallet")
     )
     undecided = post.status in ("pending", "not_found") and post.reason is None
     fits = (post.status, post.reason) == (status, reason) or undecided
@@ -293,7 +293,7 @@ class WalletAudit:
 
     def read_claims(self) -> bool:
         if self.wallet.rules.partition("@")[0] != self.claims.rules:
-            self._cannot_tell(INSTANCE, "its transactions are being read again by new rules")
+            self._cannot_tell(INSTANCE, "its transactions are being read again under new rules")
             return False
         self.memory.begin()
         self._count = self._read_receipts()
@@ -341,7 +341,7 @@ class WalletAudit:
     @property
     def wallet(self) -> ClaimedWallet:
         if self.claims.wallet is None:
-            raise Nonsense("its evidence lacks a wallet that it names")
+            raise Nonsense("its evidence names a wallet but doesn't include it")
         return self.claims.wallet
 
     def _cannot_tell(self, side: str, why: str) -> None:
@@ -361,8 +361,8 @@ class WalletAudit:
             # They count in the forward record from then on; the chain can't confirm that.
             self._cannot_tell(
                 INSTANCE,
-                f"it says that it saw {early} transactions more than {MAX_AHEAD_SECONDS // 60}"
-                " minutes before they happened",
+                f"it claims to have seen {early} transactions more than"
+                f" {MAX_AHEAD_SECONDS // 60} minutes before they happened",
             )
         self.report.receipts += count
         return count
@@ -370,7 +370,7 @@ class WalletAudit:
     # ---- which transactions ----------------------------------------------------------------------
     def _name_foreign(self) -> None:
         for signature in sorted(self.view.foreign):
-            ours = "it names none of the wallet's accounts"
+            ours = "the transaction names none of the wallet's accounts"
             self._differs(signature, "signature", signature, ours)
             self.memory.drop_claim(signature)
 
@@ -398,7 +398,7 @@ class WalletAudit:
             return True
         if self._disproves(missing):
             for line in missing:
-                ours = "no such transaction: the balances join without it"
+                ours = "no such transaction: the balances before and after are continuous"
                 self._differs(line["signature"], "signature", line.get("kind"), ours)
                 self.memory.drop_claim(line["signature"])
             return True
@@ -453,9 +453,9 @@ class WalletAudit:
         if seen:
             # Not a difference: they may appear soon. The reader of `same` should still know.
             self.report.notes.append(
-                f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to {seen[-1]},"
-                " aren't compared: they are newer than the last claimed transaction, but"
-                " the instance says it observed the wallet beyond them"
+                f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to"
+                f" {seen[-1]}, aren't compared: they are newer than the last claimed"
+                " transaction, but the instance says it observed the wallet beyond them"
             )
 
     @property
@@ -611,7 +611,7 @@ class WalletAudit:
         broken = [g for g in ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
         if others and broken:
             gap = f"slots {broken[0].from_slot} to {broken[0].to_slot}"
-            self._cannot_tell(NODE, f"its transactions don't join at {gap}")
+            self._cannot_tell(NODE, f"its transactions aren't continuous at {gap}")
         return bool(others and broken)
 
     def _compare_whole(self, number: int, pending: PendingLedger, compared: Findings) -> None:
@@ -621,7 +621,7 @@ class WalletAudit:
         theirs = wallet.model_dump(include={"sums", "past", "spans"})
         ours = claimed.show_derived(self.books.rows, number)
         if timeless:
-            self._cannot_tell(NODE, "only one side knows some block times")
+            self._cannot_tell(NODE, "only one side has some of the block times")
             for told in (theirs, ours):
                 told.pop("spans")
                 told["sums"] = {name: told["sums"].get(name) for name in TIMELESS}
@@ -762,7 +762,7 @@ class Auditor:
                 report.cannot_tell(INSTANCE, str(error))
             return report
         report = Report(bot)
-        report.cannot_tell(INSTANCE, "its evidence kept changing while it was read")
+        report.cannot_tell(INSTANCE, "its evidence kept changing during the audit")
         return report
 
     def audit_unlisted(self, listed: Iterable[str]) -> list[Report]:
@@ -803,7 +803,9 @@ class Auditor:
     def _check_clock(self, claims: Claims, report: Report) -> None:
         hour = self.now() // HOUR_SECONDS
         if abs(claims.bot.hour - hour) > 1:
-            told = f"its boards end in hour {claims.bot.hour} since 1970, your clock says {hour}"
+            told = (
+                f"its boards end in hour {claims.bot.hour} since 1970, but your clock says {hour}"
+            )
             report.cannot_tell(INSTANCE, told)
 
     # ---- wallets ---------------------------------------------------------------------------------
@@ -812,7 +814,7 @@ class Auditor:
     ) -> list[WalletAudit]:
         addresses = list(dict.fromkeys(claims.wallets))
         if len(addresses) > MAX_WALLETS:
-            raise Nonsense(f"its bot held {len(addresses)} wallets, too many to read together")
+            raise Nonsense(f"its bot had {len(addresses)} wallets, too many to audit together")
         return [
             WalletAudit(
                 self,
@@ -895,7 +897,7 @@ class Auditor:
         try:
             return accept_programs(claims, self.own, self.accepts, report)
         except BadTable as error:
-            report.cannot_tell(INSTANCE, f"its programs or currencies cannot be used: {error}")
+            report.cannot_tell(INSTANCE, f"its programs or currencies can't be used: {error}")
             return None
 
     # ---- posts and the log -----------------------------------------------------------------------
@@ -961,7 +963,7 @@ class Auditor:
             report.add(judge_unsigned(post))
         for address in sorted(self.memory.list_post_wallets() - wallets):
             for post in self.memory.list_posts(address):
-                ours = "the bot never held it"
+                ours = "the bot never had this wallet"
                 place = f"posts.{post.id}.wallet"
                 report.add([Difference(post.signature, place, address, ours)])
 
@@ -980,7 +982,10 @@ def accept_programs(
     `accepts`: whether to trust the operator's for the rest. Raises BadTable.
     """
     if claims.reading != READING or claims.programTable != name_rules(table(), ()):
-        told = f"its reading rules are version {claims.version}'s, this is {VERSION}: they differ"
+        told = (
+            f"its reading rules are those of version {claims.version}, but this is version"
+            f" {VERSION}"
+        )
         report.cannot_tell(AUDITOR, told)
         return None
     currencies = read_currencies(_write_currencies(claims))
@@ -992,7 +997,7 @@ def accept_programs(
     strange = {one.id for one in claims.addedPrograms} - own.added
     strange |= set(claims.markers) - own.markers
     if (strange or set(currencies) - set(list_added())) and not accepts:
-        told = "its operator added programs or currencies; --accept-programs trusts them"
+        told = "its operator added programs or currencies; use --accept-programs to trust them"
         report.cannot_tell(AUDITOR, told)
         return None
     programs = table(claims.markers, _write_added(claims))

@@ -42,8 +42,8 @@ SELECT a.id, {", ".join((*SPAN.values(), *HELD))}
 FROM attachment a JOIN bot b ON b.id = a.bot_id
 LEFT JOIN running_total t ON {write_last("t", "a.id")}
 WHERE a.wallet_id = {{wallet}} ORDER BY a.id"""
-# Tables that list a wallet or its trades on a token's page. Some nodes don't tell a transaction's
-# place: then only compare it with the trade's.
+# Tables that list a wallet or its trades on a token's page. Some nodes don't report a transaction's
+# place; then only compare it with the trade's.
 LISTED = {
     "trade_mint": """
     SELECT t.slot, t.signature, n.address, m.side, m.slot,

@@ -222,7 +222,7 @@ class Instance:
             if page.next is None:
                 return
             if not page.bots or count > MAX_BOTS or page.next == after:
-                raise Nonsense("its list of bots has no end")
+                raise Nonsense("its list of bots never ends")
             after = page.next
 
     def read_claims(self, scope: Scope) -> Claims:
@@ -304,7 +304,7 @@ def check_shape(shape: Any, value: Any) -> Any:
     except (ValidationError, RecursionError) as error:
         named = error.errors()[0]["loc"] if isinstance(error, ValidationError) else ("depth",)
         place = ".".join(map(str, named))
-        raise Nonsense(f"its evidence has an invalid member: {place:.80}") from None
+        raise Nonsense(f"its evidence has an invalid field: {place:.80}") from None
 
 
 def _check_lines(shape: Any, lines: list[Any]) -> list[Json]:

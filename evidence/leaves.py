@@ -42,7 +42,7 @@ def compare_post(
     where = f"posts.{post.id}.logged"
     leaf = next((one.leaf for one in _list(said, "post") if one.place == place), None)
     if leaf is None:
-        missing = "no leaf of this post"
+        missing = "the log has no entry for this post"
         yield Difference(post.signature, f"{where}.logIndex", post.logIndex, missing)
         return
     verdict = {name: getattr(post, name) for name in VERDICT}
@@ -83,7 +83,9 @@ def _hash_post(post: ClaimedPost) -> str | None:
 def compare_bot(bot: ClaimedProfile, said: list[Said], before: int) -> Iterator[Difference]:
     profiles = _list(said, "profile")
     if not profiles:
-        yield Difference(None, "bot.logged", bot.said.get("name"), "no leaf of this bot")
+        yield Difference(
+            None, "bot.logged", bot.said.get("name"), "the log has no entry for this bot"
+        )
         return
     words = hash_words(bot.salt, *(bot.said.get(name) for name in SAID))
     shown = {"owner": bot.owner, "words": words}

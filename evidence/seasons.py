@@ -62,7 +62,7 @@ def run_tick(config: Config, now: int) -> tuple[None, None]:
 
 
 def name_reading(rules: str, reading: int = READING) -> str:
-    """Return by which rules transactions were read, as text that changes with them."""
+    """Return a text that identifies the rules for reading transactions."""
     return f"{reading}/{rules}"
 
 

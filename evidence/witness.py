@@ -104,7 +104,7 @@ def read_log(get: Fetch, seen: Seen | None) -> Look:
     except FetchError as error:
         raise CannotTell(f"it {error}") from None
     except BadNote as error:
-        raise CannotTell(f"it shows no checkpoint: {error}") from None
+        raise CannotTell(f"it serves no checkpoint: {error}") from None
     now = Seen(str(key), raw.decode())
     same = seen is not None and seen.checkpoint.origin == checkpoint.origin
     _check_signature(note, checkpoint, Verifier.parse(seen.key) if seen and same else key)
@@ -117,14 +117,14 @@ def read_log(get: Fetch, seen: Seen | None) -> Look:
         else:
             steps = _follow(get, seen.checkpoint, checkpoint, now)
     except FetchError as error:
-        raise CannotTell(f"of its tiles it {error}") from None
+        raise CannotTell(f"it failed to serve its tiles: it {error}") from None
     return Look(now, steps)
 
 
 def _check_signature(note: Note, checkpoint: Checkpoint, key: Verifier) -> None:
     try:
         if key.name != checkpoint.origin:
-            raise BadNote("the key is of another log")
+            raise BadNote("the key belongs to another log")
         check_note(note, key)
     except BadNote as error:
         raise Alarm(f"its checkpoint is not signed with the log's key: {error}") from None
@@ -139,22 +139,22 @@ def _read_tiles(get: Fetch, prefix: str, size: int) -> tree.ReadHash:
 
 def _check_root(get: Fetch, prefix: str, checkpoint: Checkpoint) -> None:
     if _find_root(get, prefix, checkpoint.size) != checkpoint.root:
-        raise Alarm("its tiles do not lead to the root that it signed")
+        raise Alarm("its tiles don't match the root it signed")
 
 
 def _find_root(get: Fetch, prefix: str, size: int) -> bytes:
     try:
         return tree.find_root(_read_tiles(get, prefix, size), size)
     except tree.BadProof as error:
-        raise Alarm(f"its tiles do not fit its checkpoint: {error}") from None
+        raise Alarm(f"its tiles don't match its checkpoint: {error}") from None
 
 
 def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> None:
     if new.size < old.size:
-        raise Alarm(f"ROLLBACK: it had {old.size} leaves and now shows {new.size}")
+        raise Alarm(f"ROLLBACK: it had {old.size} leaves and now has {new.size}")
     if new.size == old.size:
         if new.root != old.root:
-            raise Alarm(f"FORK: two different roots of {old.size} leaves, both signed")
+            raise Alarm(f"FORK: two different signed roots for {old.size} leaves")
         return
     try:
         path = tree.prove_consistency(_read_tiles(get, prefix, new.size), old.size, new.size)
@@ -192,7 +192,9 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
     while one.origin != old.origin:
         previous = _read_previous(get, prefix, one)
         if previous is None or len(steps) == MAX_STEPS:
-            raise NewLog("NEW LOG: it shows another log, which does not continue the one seen")
+            raise NewLog(
+                "NEW LOG: it serves another log, which doesn't continue the one seen before"
+            )
         steps.append(previous)
         prefix = f"{previous.log}/"
         if previous.origin == old.origin and previous.kept < old.size:
@@ -200,9 +202,11 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
         one = Checkpoint(previous.origin, previous.kept, _find_root(get, prefix, previous.kept))
         is_last = previous.origin == old.origin and previous.size == old.size
         if is_last and previous.root != old.root:
-            raise Alarm("FORK: the new log names another root of the old one than was seen", now)
+            raise Alarm(
+                "FORK: the new log names a root of the old one that differs from the one seen", now
+            )
         if previous.kept == previous.size and one.root != previous.root:
-            raise Alarm("FORK: the leaves of an earlier log do not lead to the root that is named")
+            raise Alarm("FORK: the leaves of an earlier log don't match its named root")
     # The kept part of the old log still starts with what was seen.
     _check_growth(get, prefix, old, one)
     return steps
@@ -210,8 +214,8 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
 
 def _describe_loss(old: Checkpoint, previous: Previous) -> str:
     return (
-        f"NEW LOG ({previous.why}): of the {old.size} leaves that were seen of the old log it kept"
-        f" {previous.kept}; it says that the old one had {previous.size}"
+        f"NEW LOG ({previous.why}): of the {old.size} leaves that were seen of the old log it"
+        f" kept {previous.kept}; it says that the old one had {previous.size}"
     )
 
 
@@ -227,7 +231,7 @@ def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
             raise tree.BadProof("the first leaf is not in the tree")
         return parse_previous(orjson.loads(leaf)["previous"])
     except (ValueError, KeyError, TypeError, IndexError):
-        raise NewLog("NEW LOG: what its first leaf says cannot be read") from None
+        raise NewLog("NEW LOG: its first leaf can't be read") from None
 
 
 def parse_previous(said: dict[str, Any] | None) -> Previous | None:
@@ -239,9 +243,9 @@ def parse_previous(said: dict[str, Any] | None) -> Previous | None:
     told = Previous(said["log"], said["size"], decode(said["root"]), said["kept"], said["why"])
     sizes = (told.size, told.kept)
     if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in sizes):
-        raise ValueError("no number of leaves")
+        raise ValueError("not a number of leaves")
     if not isinstance(told.log, str) or told.why not in REASONS:
-        raise ValueError("no log, or no reason of ours")
+        raise ValueError("not a log, or not one of the documented reasons")
     return told
 
 
@@ -314,7 +318,7 @@ def ask_about_us(url: str, signer: Signer, get: Fetch) -> Outcome:
     try:
         blocks = get("witness").decode().split("\n\n")[1:]
     except (FetchError, UnicodeDecodeError):
-        return Outcome(url, "cannot_tell", "it does not say what it saw of this log")
+        return Outcome(url, "cannot_tell", "it doesn't say what it has seen of this log")
     for text, lines in zip(blocks[::2], blocks[1::2], strict=False):
         if one and text.split("\n")[0] == one.origin:
             try:
@@ -322,10 +326,8 @@ def ask_about_us(url: str, signer: Signer, get: Fetch) -> Outcome:
                 check_note(note, signer.verifier(one.origin))
                 return _compare(url, one, parse_checkpoint(note.text))
             except BadNote as error:
-                return Outcome(
-                    url, "cannot_tell", f"what it saw of this log cannot be read: {error}"
-                )
-    return Outcome(url, "cannot_tell", "it has not seen this log")
+                return Outcome(url, "cannot_tell", f"its record of this log can't be read: {error}")
+    return Outcome(url, "cannot_tell", "it hasn't seen this log")
 
 
 def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:

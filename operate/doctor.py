@@ -90,7 +90,7 @@ OWN_FILES = {
 }
 LEFTOVERS = {
     "app.db.before-": "the database before a migration",
-    "app.db.replaced-": "what a restore put aside",
+    "app.db.replaced-": "data put aside by a restore",
     "app.db.restored": "an interrupted restore",
 }
 
@@ -116,9 +116,9 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
             if deep and not any(one.level == "wrong" for one in tables):
                 yield check_deep(config, now)
         else:
-            yield [look("nothing else in DATA_DIR was checked: this user cannot read it")]
+            yield [look("nothing else in DATA_DIR was checked, because this user can't read it")]
     else:
-        yield [look(f"{config.data_dir} does not exist yet", "`make run` makes it")]
+        yield [look(f"{config.data_dir} does not exist yet", "run `make run` to create it")]
     if online:
         yield check_endpoints(config, now)
         yield check_providers(config)
@@ -146,17 +146,17 @@ def examine_lightly(
 
 
 def check_settings(config: Config) -> Iterator[Finding]:
-    yield fine("the settings can be read")
+    yield fine("the settings are valid")
     url = urlsplit(config.base_url)
     if url.scheme == "http" and url.hostname not in LOCAL_HOSTS:
         yield look(
             f"BASE_URL is http://{url.hostname}: cookies and keys are sent unencrypted",
-            "put a proxy with TLS in front and set BASE_URL to https://...",
+            "put a TLS proxy in front and set BASE_URL to https://...",
         )
     if url.scheme == "https" and not config.trusted_proxies:
         yield look(
-            "BASE_URL is https and TRUSTED_PROXIES is 0: all readers share the proxy's address and"
-            " its limits",
+            "BASE_URL is https but TRUSTED_PROXIES is 0, so all readers share the proxy's"
+            " address and its rate limits",
             "set TRUSTED_PROXIES=1 behind one proxy",
         )
     if config.secret_key and len(config.secret_key) < 32:
@@ -169,8 +169,8 @@ def check_settings(config: Config) -> Iterator[Finding]:
             ("LLM_BASE_URL", "LLM_MODEL") if config.llm_base_url else ("LLM_MODEL", "LLM_BASE_URL")
         )
         yield look(
-            f"{given} is set without {missing}: most endpoints write nothing then",
-            f"set {missing} too, or leave out both",
+            f"{given} is set without {missing}; most endpoints then return nothing",
+            f"set {missing} too, or leave both out",
         )
     if Path(".env").exists() and is_open(Path(".env")):
         yield wrong("other users of this machine can read .env", "chmod 600 .env")
@@ -181,7 +181,7 @@ def check_tables(config: Config) -> Iterator[Finding]:
         programs = table(config.extra_swap_programs, config.added_programs)
         use_added(config.added_currencies)
     except BadTable as refusal:
-        yield wrong(str(refusal), "correct that row: the server does not start until then")
+        yield wrong(str(refusal), "correct that row; the server won't start until you do")
         return
     if programs.added:
         yield fine(f"DATA_DIR/programs.csv adds {len(programs.added)} to the table of programs")
@@ -190,9 +190,10 @@ def check_tables(config: Config) -> Iterator[Finding]:
         yield fine(f"DATA_DIR/currencies.csv adds {names} to the currencies")
     if programs.markers:
         yield look(
-            f"EXTRA_SWAP_PROGRAMS is set ({', '.join(sorted(programs.markers))}): every transaction"
-            " that calls one of these counts entirely as a trade, even if others paid for it",
-            "that is for private chains and tests; a real venue belongs in DATA_DIR/programs.csv",
+            f"EXTRA_SWAP_PROGRAMS is set ({', '.join(sorted(programs.markers))}): every"
+            " transaction that calls one of these counts fully as a trade, even if others paid"
+            " for it",
+            "this is for private chains and tests; add a real venue to DATA_DIR/programs.csv",
         )
 
 
@@ -203,13 +204,13 @@ def check_disk(config: Config) -> Iterator[Finding]:
     )
     if free < LEAST_FREE + size:
         yield wrong(
-            f"{free / 1e9:.1f} GB free on the disk of {config.data_dir}: too little for a"
-            " backup there, soon for posts",
+            f"{free / 1e9:.1f} GB free on the disk with {config.data_dir}: too little for a"
+            " backup there, and soon for posts",
             "free some space, or move DATA_DIR",
         )
     else:
         yield fine(
-            f"{free / 1e9:.0f} GB free on the disk of {config.data_dir}; app.db takes"
+            f"{free / 1e9:.0f} GB free on the disk with {config.data_dir}; app.db uses"
             f" {size / 1e6:.1f} MB"
         )
 
@@ -225,14 +226,14 @@ def check_files(config: Config) -> Iterator[Finding]:
     yield from _name_leftovers(config, files)
     if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
         yield wrong(
-            "app.db-wal is there without its app.db",
+            "there is an app.db-wal without its app.db",
             "put its app.db back, or restore a backup with --replace",
         )
     yield from _check_key_files(config)
     rules = config.data_dir / "about.txt"
     if rules.exists() and not (rules.is_file() and os.access(rules, os.R_OK)):
         yield wrong(
-            "about.txt cannot be read: /about shows no rules", f"put a text file at {rules}"
+            "about.txt can't be read, so /about shows no rules", f"put a text file at {rules}"
         )
 
 
@@ -242,13 +243,13 @@ def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
         size = f"{path.stat().st_size / 1e6:.1f} MB"
         if path in partials:
             yield look(
-                f"{path} ({size}) was left by an interrupted copy", "the next start removes it"
+                f"an interrupted copy left {path} ({size}) behind", "the next start removes it"
             )
         elif path.name not in OWN_FILES and not path.name.endswith(".partial"):
             kinds = [kind for start, kind in LEFTOVERS.items() if path.name.startswith(start)]
             yield look(
-                f"{path} ({size}) is {kinds[0] if kinds else 'a file Candor does not know'}",
-                "delete it once you are sure you do not need it",
+                f"{path} ({size}) is {kinds[0] if kinds else 'an unknown file'}",
+                "delete it once you're sure you don't need it",
             )
 
 
@@ -258,14 +259,14 @@ def _check_key_files(config: Config) -> Iterator[Finding]:
     if is_read and len(key_files.read_secret(secret)) < key_files.MIN_SECRET:
         yield wrong(
             "secret_key is too short: sessions and cursors could be forged",
-            f"rm {secret}: the next start makes a new one, and everyone must sign in again",
+            f"rm {secret}: the next start creates a new one, and everyone must sign in again",
         )
     if not config.log_key and _may_read(log):
         kept = key_files.read_secret(log)
         if kept and not key_files.is_log_key(kept):
             yield wrong(
-                "log_key does not hold 64 hexadecimal digits: no server starts with it",
-                f"put the copy you kept back; without one, rm {log}: the next start makes a new"
+                "log_key doesn't contain 64 hexadecimal digits, so the server won't start",
+                f"restore your saved copy; without one, rm {log}: the next start creates a new"
                 " key and opens a new log, which names the last checkpoint of this one",
             )
 
@@ -287,15 +288,14 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
             genesis, _ = rpc.call("getGenesisHash", [])
         except RpcError as error:
             yield wrong(
-                f"Solana endpoint {number} cannot be used:"
-                f" {str(error).replace('endpoint 1: ', '')}",
-                "check its URL and key in SOLANA_RPC_URLS; name a second one",
+                f"Solana endpoint {number} can't be used: {str(error).replace('endpoint 1: ', '')}",
+                "check its URL and key in SOLANA_RPC_URLS; add a second endpoint",
             )
             continue
         yield (
             fine(f"Solana endpoint {number} answers, at slot {slot}")
             if genesis == MAINNET
-            else look(f"Solana endpoint {number} answers, and is not mainnet")
+            else look(f"Solana endpoint {number} answers but isn't mainnet")
         )
         yield check_finality(rpc, number)
         if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
@@ -304,8 +304,8 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
 
 def compare_clock(number: int, block_ms: int, now: int) -> Finding:
     told = (
-        f"the newest final block of endpoint {number} is of {show_time(block_ms)}; the clock here"
-        f" says {show_time(now)}, {show_span(abs(now - block_ms))}"
+        f"the newest final block of endpoint {number} is from {show_time(block_ms)}, but the"
+        f" clock here says {show_time(now)}, {show_span(abs(now - block_ms))}"
     )
     # Blocks are never from the future, but any node may lag.
     if block_ms > now:
@@ -325,10 +325,12 @@ def check_finality(rpc: Rpc, number: int) -> Finding:
         certificate, _ = rpc.call("getAgGenesisCert", [])
     except RpcError:
         # -32601, from nodes without this method.
-        return fine(f"Solana endpoint {number} does not tell whether its chain runs Alpenglow")
+        return fine(f"Solana endpoint {number} doesn't say whether its chain runs Alpenglow")
     if certificate is None:
         return fine(f"Solana endpoint {number}: its chain does not run Alpenglow yet")
-    return fine(f"Solana endpoint {number}: its chain runs Alpenglow, final within a second")
+    return fine(
+        f"Solana endpoint {number}: its chain runs Alpenglow, with finality within a second"
+    )
 
 
 def check_redis(config: Config, now: int) -> Iterator[Finding]:
@@ -337,9 +339,9 @@ def check_redis(config: Config, now: int) -> Iterator[Finding]:
     store.close()
     if problem:
         yield wrong(
-            f"Redis cannot be used ({problem}): the keyed interface answers 503, addresses go"
-            " uncounted",
-            "check host and password in RATELIMIT_STORAGE_URL, and that it runs",
+            f"Redis can't be used ({problem}), so requests with a key get 503 and addresses"
+            " aren't counted",
+            "check the host and password in RATELIMIT_STORAGE_URL, and that Redis is running",
         )
     else:
         yield fine("Redis answers")
@@ -357,7 +359,7 @@ def check_providers(config: Config) -> Iterator[Finding]:
         except FetchError as error:
             yield look(
                 f"{name} {error}",
-                "the market keeps its last prices, marked stale, and the scout retries",
+                "the market shows its last prices as stale, and the scout retries",
             )
 
 
@@ -380,18 +382,18 @@ def check_access(config: Config) -> Iterator[Finding]:
         )
     elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         yield wrong(
-            f"{folder} belongs to {name_user(owner)}, this is {name_user(user)}: nothing can be"
-            " written",
+            f"{folder} belongs to {name_user(owner)}, but this is {name_user(user)}, so nothing"
+            " can be written",
             advise_owner(folder, owner),
         )
     elif is_open(folder):
-        yield look(f"other users of this machine can look into {folder}", f"chmod 700 {folder}")
+        yield look(f"other users of this machine can list {folder}", f"chmod 700 {folder}")
     else:
-        yield fine(f"{folder} is writable, and closed to others")
+        yield fine(f"{folder} is writable, and private to this user")
     if user == ROOT != owner:
         yield look(
-            f"this is root, and {folder} belongs to {name_user(owner)}",
-            f"run commands as {name_user(owner)}: docs/operate.md shows how",
+            f"this is root, but {folder} belongs to {name_user(owner)}",
+            f"run commands as {name_user(owner)}; docs/operate.md shows how",
         )
     if os.access(folder, os.X_OK):
         yield from _check_files(folder, owner if user == ROOT else user)
@@ -403,7 +405,7 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
     closed = [path for path in paths if not _can_use(path, path.name in written, user)]
     for path in (path for path in closed if path.stat().st_uid == user):
         is_readable = path.stat().st_mode & stat.S_IRUSR
-        what = "is read-only: nothing can be stored" if is_readable else "cannot be read"
+        what = "is read-only, so nothing can be stored" if is_readable else "cannot be read"
         yield wrong(
             f"{path} {what}",
             f"chmod 600 {path}; check that its disk is mounted for writing. Nothing is damaged",
@@ -413,7 +415,8 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
         names = ", ".join(path.name for path in foreign)
         owners = " and ".join({name_user(path.stat().st_uid): None for path in foreign})
         yield wrong(
-            f"in {folder}, {names} belong to {owners}: {name_user(user)} cannot use them",
+            f"{folder} contains files that belong to other users: {names} belong to {owners}, so "
+            f"{name_user(user)} can't use them",
             advise_owner(folder, folder.stat().st_uid),
         )
 
@@ -440,9 +443,14 @@ def can_look(config: Config) -> bool:
 def advise_owner(folder: Path, owner: int) -> str:
     server = "USER" if owner == ROOT else str(owner)
     named = (
-        "where USER is the server's" if owner == ROOT else f"if the server is {name_user(owner)}"
+        "where USER is the server's user"
+        if owner == ROOT
+        else f"if the server is {name_user(owner)}"
     )
-    return f"as root: chown -R {server}: {folder} ({named}). Nothing is damaged: restore no backup"
+    return (
+        f"as root: chown -R {server}: {folder} ({named}). Nothing is damaged: don't restore a"
+        " backup"
+    )
 
 
 def name_user(number: int) -> str:
@@ -486,8 +494,8 @@ def check_filesystem(config: Config) -> Iterator[Finding]:
         yield look(
             f"DATA_DIR ({config.data_dir}) is on a network or shared filesystem ({kind}), where"
             " SQLite can lose data",
-            "stop the server, move DATA_DIR to a local disk and start it again; or use PostgreSQL"
-            " (docs/scale.md)",
+            "stop the server, move DATA_DIR to a local disk and start it again; or use"
+            " PostgreSQL (docs/scale.md)",
         )
 
 
@@ -524,17 +532,17 @@ RESTORE = (
 )
 # A file that can't be opened or locked may be intact, and a restore would lose newer data.
 NOT_DAMAGED = (
-    "nothing says that it is damaged: check its disk, and who may read and write it and its folder;"
+    "there is no sign of damage: check its disk and the permissions of the file and its folder;"
     " then run `app.py doctor` again"
 )
-REBUILD = "`app.py rebuild` recomputes it from the stored receipts; check the disk"
+REBUILD = "run `app.py rebuild` to recompute it from the stored receipts; check the disk"
 TAMPERED = (
     "someone changed the database, or its disk is failing: find out which. An older backup has"
     " the original"
 )
 ADVICE = {
     **dict.fromkeys(("log", "log_leaf", "log_node", "logged_wallet"), TAMPERED),
-    "receipt": "run `app.py rebuild`: the observer then fetches missing and damaged receipts again",
+    "receipt": "run `app.py rebuild`; the observer then fetches missing and damaged receipts again",
     **dict.fromkeys(
         ("owner", "bot", "key", "session", "post", "attachment", "token", "trader"),
         "rebuild restores only rows derived from receipts; restore the rest from a backup, and"
@@ -552,7 +560,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
     if not path.exists() and _was_used(config):
         return [
             wrong(
-                f"{path} is missing, and {config.data_dir} was in use",
+                f"{path} is missing, but {config.data_dir} was in use",
                 "put it back, or restore a backup with `app.py restore FILE`",
             )
         ]
@@ -560,7 +568,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
         return [
             look(
                 f"there is no database in {config.data_dir} yet",
-                "`make run` creates it; `app.py restore FILE` restores a backup",
+                "run `make run` to create it, or `app.py restore FILE` to restore a backup",
             )
         ]
     try:
@@ -575,7 +583,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
     except (apsw.NotADBError, apsw.CorruptError) as error:
         return [wrong(f"{path} cannot be read: {error}", RESTORE)]
     except apsw.Error as error:
-        return [wrong(f"{path} cannot be read right now: {error}", NOT_DAMAGED)]
+        return [wrong(f"{path} can't be read right now: {error}", NOT_DAMAGED)]
 
 
 def _was_used(config: Config) -> bool:
@@ -591,7 +599,7 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
         # A pending migration is already reported.
         if _lacks_migrations(config):
             yield look(
-                "nothing was recomputed: the schema is not this version's",
+                "nothing was recomputed, because the schema is not this version's",
                 "start the server once, then try again",
             )
             return
@@ -616,11 +624,11 @@ def _tell_differences(found: Sequence[inspection.Difference]) -> Iterator[Findin
         yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", REBUILD)
     if not any(one.level == "wrong" for one in found):
         # These were not compared, or not completely.
-        but = "but for what is named above, " if found else ""
+        but = "except for the problems above, " if found else ""
         yield fine(
-            f"{but}every wallet was rebuilt from its receipts and is the same; every post,"
-            " verification and attachment is as the log has it; names and profiles have nothing to"
-            " be compared with"
+            f"{but}every wallet matches a rebuild from its receipts; every post, verification"
+            " and attachment matches the log; names and profiles have no second source to"
+            " compare with"
         )
 
 
@@ -657,7 +665,7 @@ def check_server(config: Config, now: int) -> list[Finding]:
     except OperationalError as error:
         return [
             wrong(
-                f"the database of DATABASE_URL cannot be used: {str(error).strip()}",
+                f"the database in DATABASE_URL can't be used: {str(error).strip()}",
                 "start it, or correct DATABASE_URL",
             )
         ]
@@ -677,8 +685,9 @@ def check_whole(db: Any, path: Path) -> Iterator[Finding]:
     wal = path.with_name("app.db-wal")
     if wal.exists() and wal.stat().st_size > LARGE_WAL:
         yield look(
-            f"{wal} has {wal.stat().st_size / 1e6:.0f} MB: something reads for very long",
-            "end long-running readers (a copy, a sqlite3 shell); it then shrinks at the next start",
+            f"{wal} has {wal.stat().st_size / 1e6:.0f} MB because another program has been "
+            f"reading for a long time",
+            "end long-running readers (a copy, a sqlite3 shell); the next start shrinks it",
         )
 
 
@@ -686,8 +695,8 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
     for sentence in foreign_schema.list_foreign(db):
         yield wrong(
             f"{path}: {sentence}",
-            "find out who added it: `restore` refuses this file. Restore an older backup, or drop"
-            " what isn't Candor's",
+            "find out who added it; `restore` refuses this file. Restore an older backup, or"
+            " drop everything that isn't Candor's",
         )
 
 
@@ -699,13 +708,13 @@ def check_schema(applied: list[str]) -> Iterator[Finding]:
     )
     if newer:
         yield wrong(
-            f"the schema is of a newer version (it has {newer[0]})",
-            "install that version, or restore a backup made before the upgrade",
+            f"the schema is from a newer version (it has {newer[0]})",
+            "install that version, or restore a backup from before the upgrade",
         )
     elif pending:
         yield look(
             f"the schema lacks {', '.join(pending)}",
-            "the next start brings it up to date, and keeps a copy of a present app.db",
+            "the next start upgrades it, and first backs up app.db if there is one",
         )
     else:
         yield fine(f"the schema is {known[-1]}, the newest")
@@ -727,9 +736,9 @@ FIRST_DAY_MS = 1_790_000_000_000
 def check_contents(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
     running = instance.is_in_use(config.data_dir)
     yield (
-        fine("a server is running here")
+        fine("the server is running")
         if running
-        else look("no server is running here", "`make run` starts one")
+        else look("the server isn't running", "run `make run` to start it")
     )
     yield from check_clock(execute, now)
     yield from check_jobs(execute, config, now, running)
@@ -773,16 +782,16 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
     if now < FIRST_DAY_MS:
         yield wrong(
             f"the clock says {show_time(now)}, at least {show_span(FIRST_DAY_MS - now)} behind:"
-            " before this program was",
+            " this program is newer than that",
             f"{SET_CLOCK}, then restart the server",
         )
     elif now < newest - CLOCK_MS:
         yield wrong(
-            f"the clock says {show_time(now)}, {show_span(newest - now)} behind the newest time"
-            f" that is stored here ({place}: {show_time(newest)})",
-            f"compare it with another clock. If it is behind: {SET_CLOCK}. If it is right, it ran"
-            " ahead when that was stored: nothing needs to be done, and this ends once that time"
-            " has come",
+            f"the clock says {show_time(now)}, {show_span(newest - now)} behind the newest"
+            f" stored time ({place}: {show_time(newest)})",
+            f"compare it with another clock. If it is behind, {SET_CLOCK}. If it is right, it"
+            " ran ahead when that time was stored: do nothing, and this message disappears"
+            " after that time",
         )
     else:
         yield fine(f"the clock says {show_time(now)}")
@@ -803,8 +812,8 @@ def check_jobs(
             yield check_job(name, seconds, rows.get(name), began, now, running)
         else:
             yield look(
-                f"the job {name} is switched off",
-                f"unset {name.upper()}_INTERVAL_SECONDS to have it run",
+                f"the job {name} is turned off",
+                f"unset {name.upper()}_INTERVAL_SECONDS to turn it on",
             )
 
 
@@ -819,10 +828,11 @@ def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
         used = f"{name} used {one['requests']:,} of {one['allowed']:,} daily requests"
         if one.get("heldBack"):
             yield look(
-                f"{used}; its limits made others wait (today: {one['heldBack']:,}, the last at"
-                f" {show_time(one['heldBackAt'])}), so prices are older than they should be",
-                "raise SCOUT_INTERVAL_SECONDS; nothing else on this IP address should use the same"
-                " service",
+                f"{used}; its limits delayed other requests (today: {one['heldBack']:,}, the"
+                f" last at {show_time(one['heldBackAt'])}), so prices are older than they should"
+                " be",
+                "raise SCOUT_INTERVAL_SECONDS; make sure nothing else on this IP address uses"
+                " the same service",
             )
         else:
             yield fine(used)
@@ -840,14 +850,14 @@ def check_job(
         )
     if row.state != "failing":
         if row.last_success_at is None:
-            return fine(f"the job {name} has not run yet, or is switched off")
+            return fine(f"the job {name} has not run yet, or is turned off")
         return fine(f"the job {name} last succeeded at {show_time(row.last_success_at)}")
     last = show_time(row.last_success_at)
     text = f"the job {name} is failing ({row.last_error}); it last succeeded {last}"
     advice = (
-        "`doctor --online` asks each endpoint and provider"
+        "run `doctor --online` to query each endpoint and provider"
         if not (row.last_error or "").startswith("internal")
-        else "the server's log has the stack: please report it"
+        else "the server's log has the traceback: please report it"
     )
     return (
         wrong(text, advice)
@@ -864,9 +874,9 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
     ).fetchone()
     if count:
         yield look(
-            f"{count} receipts are listed and no endpoint gives a usable"
-            f" one{f' ({problem})' if problem else ''}: their wallets stay `partial`",
-            "name another endpoint in SOLANA_RPC_URLS; the observer keeps retrying",
+            f"{count} receipts are listed but no endpoint returns them in usable"
+            f" form{f' ({problem})' if problem else ''}; their wallets stay `partial`",
+            "add another endpoint to SOLANA_RPC_URLS; the observer keeps retrying",
         )
     else:
         yield fine("no receipt is stuck")
@@ -897,8 +907,7 @@ def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
         if damaged := list_damaged(coverage, texts):
             yield wrong(
                 f"{', '.join(damaged)} of wallet {address} can't be read, so pages leave them out",
-                "the observer's next poll rebuilds them, and so does `app.py rebuild`; check the"
-                " disk",
+                "the observer's next poll rebuilds them, or run `app.py rebuild`; check the disk",
             )
 
 
@@ -922,7 +931,7 @@ def check_currencies(execute: Callable[..., Any]) -> Iterator[Finding]:
             if seen != one.decimals:
                 yield wrong(
                     f"{one.symbol} has {seen} decimals on the chain and {one.decimals} in"
-                    " DATA_DIR/currencies.csv: its amounts are shown wrong",
+                    " DATA_DIR/currencies.csv, so its amounts are shown wrong",
                     "correct that row and restart the server",
                 )
 
@@ -936,8 +945,8 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
         missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]
         if missing:
             yield wrong(
-                f"the books of {address} do not balance: {' and '.join(missing)} are missing",
-                "this is a bug in Candor: run `app.py rebuild`, and report it if it stays",
+                f"the books of {address} don't balance: {' and '.join(missing)} are missing",
+                "this is a bug in Candor: run `app.py rebuild`, and report it if it persists",
             )
     if not rows:
         yield fine("the books of every wallet balance to the lamport and to the raw unit")
@@ -947,7 +956,7 @@ def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:
     for url, trouble in execute("SELECT url, trouble FROM witnessed ORDER BY url"):
         if trouble:
             yield look(
-                f"the log of {url} is not what it was: {trouble}",
+                f"the log of {url} has changed: {trouble}",
                 "ask its operator; `app.py witness URL --forget` starts over",
             )
 
@@ -958,10 +967,10 @@ def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator
         if use.owners_at_limit:
             yield look(
                 f"owners at their quota {use.setting} ({use.limit}): {use.owners_at_limit}",
-                f"they see an error; raise {use.setting}, or act for them on the command line,"
-                " which has no quota",
+                f"they get an error; raise {use.setting}, or use the command line for them,"
+                " which has no quotas",
             )
     yield fine(
-        "most used by one owner: "
+        "highest usage by one owner: "
         + ", ".join(f"{use.used} of {use.limit} ({use.setting})" for use in uses)
     )

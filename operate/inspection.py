@@ -140,7 +140,7 @@ def _compare_row(
         return
     for column, one, other in zip(checked.columns, stored, right, strict=True):
         if one != other:
-            shown = f"is {one!r:.{MAX_SHOWN}}, a fresh rebuild says {other!r:.{MAX_SHOWN}}"
+            shown = f"is {one!r:.{MAX_SHOWN}}; a fresh rebuild says {other!r:.{MAX_SHOWN}}"
             yield column.rpartition(".")[2], shown
 
 
@@ -259,7 +259,7 @@ def check_forms(reader: Reader, now: int) -> Iterator[Difference]:
         try:
             yield from _check_rows(reader, model._meta, checks)
         except UnicodeDecodeError:
-            yield Difference(model._meta.table_name, "a text is no UTF-8")
+            yield Difference(model._meta.table_name, "a text is not UTF-8")
 
 
 def _check_rows(reader: Reader, table: Any, checks: Checks) -> Iterator[Difference]:
@@ -388,7 +388,7 @@ def check_lists(reader: Reader) -> Iterator[Difference]:
         " s.state = 'stored' AND s.entry IS NULL"
     )
     for address, signature in reader.rows(empty):
-        what = "it is stored, and what it means for the wallet is not"
+        what = "it is stored, but not what it means for the wallet"
         yield Difference("sighting", what, address, signature, "entry")
 
 
@@ -415,26 +415,26 @@ def _check_receipts(
     same_rules = wallet.rules == store.name_rules(programs, list_added())
     if not same_rules:
         said = (
-            "its entries were read by other rules, programs or currencies, so they were not"
-            " compared: its next poll, or `app.py rebuild`, rereads them"
+            "its entries were read under other rules, programs or currencies, so they were not"
+            " compared; its next poll, or `app.py rebuild`, rereads them"
         )
         yield Difference("sighting", said, wallet.address, level="look")
     for listed in map(ListedReceipt._make, reader.rows(LISTED.format(wallet=wallet.id))):
         if listed.body is None:
-            what = "the row is missing: the next pass of the observer fetches it again"
+            what = "the row is missing; the observer's next pass fetches it again"
             yield Difference("receipt", what, wallet.address, listed.signature)
             continue
         try:
             receipt = parse_stored(listed.body, listed.signature)
             entry = read_entry(receipt, wallet.address, programs, known)
         except UNREADABLE:
-            what = "it cannot be read"
+            what = "it can't be read"
             yield Difference("receipt", what, wallet.address, listed.signature, "body")
             continue
         yield from _check_columns(wallet, listed, receipt)
         if same_rules and _is_other(listed, entry):
             reread[listed.signature] = entry
-            what = "it is not what the receipt says"
+            what = "it doesn't match the receipt"
             yield Difference("sighting", what, wallet.address, listed.signature, "entry")
 
 
@@ -450,7 +450,7 @@ def _check_columns(wallet: Any, listed: ListedReceipt, receipt: Any) -> Iterator
         columns.append(("sighting", "tx_index", listed.tx_index, receipt.tx_index))
     for table_name, name, stored, said in columns:
         if stored != said:
-            what = f"is {stored}, the receipt says {said}"
+            what = f"is {stored}; the receipt says {said}"
             yield Difference(table_name, what, wallet.address, listed.signature, name)
 
 
@@ -578,7 +578,7 @@ def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]
         if units:
             yield "reconciliation", f"the books don't balance: {units} of {money} are left over"
     if said["state"] == "complete" and (ledger.chain.gaps or ledger.chain.opened or said["gaps"]):
-        yield "coverage.state", "says complete, a fresh rebuild has gaps or begins late"
+        yield "coverage.state", "says complete, but a fresh rebuild has gaps or begins late"
     gaps = {(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in said["gaps"]}
     found = {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.chain.gaps}
     if said["state"] == "partial" and not found <= gaps:
@@ -630,7 +630,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
         right = _judge(post, list(trades[post.uid].values()), wallet.id, holders)
         for name, one, other in zip(JUDGED, post[-4:], right, strict=True):
             if one != other:
-                what = f"of {post.uid} is {one}, its trade says {other}"
+                what = f"of {post.uid} is {one}; its trade says {other}"
                 yield Difference("post", what, wallet.address, post.signature, name)
 
 
@@ -675,14 +675,14 @@ DELAYS = Checked("delay_total", ("bot_id",), PACE, "FROM delay_total")
 
 def check_delays(reader: Reader) -> Iterator[Difference]:
     for uid, claim in reader.rows(CLAIMS):
-        what = f"of {uid} is {bool(claim)}, its bot's posts say {not claim}"
+        what = f"of {uid} is {bool(claim)}; its bot's posts say {not claim}"
         yield Difference("post", what, field="claim")
     counted: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for post, delay in judge_delays(map(TimedPost._make, reader.rows(TIMED))):
         if delay is not None:
             counted[post.bot][round_down(delay)] += 1
         if post.delay != delay:
-            what = f"of {post.id} is {post.delay}, its trade says {delay}"
+            what = f"of {post.id} is {post.delay}; its trade says {delay}"
             yield Difference("post", what, field="delay")
     sums = ((bot, sum_delays(delays)) for bot, delays in sorted(counted.items()))
     right = (((bot,), [told[name] for name in PACE]) for bot, told in sums)
@@ -753,12 +753,12 @@ def check_log(reader: Reader) -> Iterator[Difference]:
             yield from _check_posts(reader, memory, firsts, number, uid)
         yield from _check_terms(reader, seasons)
         for uid in sorted(set(memory.list_bots()) - set(bots.values())):
-            yield Difference("bot", f"{uid}: the log has it, and it is not there")
+            yield Difference("bot", f"{uid} is in the log but not in the database")
         for address, leaf in reader.rows(LOGGED_WALLETS):
             said = [one for one in memory.list_said(address) if one.leaf["kind"] == "evidence"]
             last = said[-1].place if said else None
             if leaf != last:
-                what = f"is leaf {leaf}, the last of the log is {last}"
+                what = f"is leaf {leaf}, but the last leaf of the log is {last}"
                 yield Difference("logged_wallet", what, wallet=address)
 
 
@@ -774,11 +774,11 @@ def _check_bot(
         return
     for one in compare_bot(profile, said, MANY):
         field = one.field.split(".")[-1]
-        yield Difference("bot", f"{uid} is not as the log has it", field=field)
+        yield Difference("bot", f"{uid} doesn't match the log", field=field)
     for address, *span in reader.rows(ATTACHED.format(bot=number)):
         held.setdefault(address, []).append(Held(*span))
     for one in compare_held(held, said, MANY):
-        what = f"when {uid} held it, and whether proven, is not as the log has it"
+        what = f"when {uid} had it, and whether it was proven, doesn't match the log"
         yield Difference("attachment", what, wallet=one.field.partition(".")[2])
     try:
         frozen = {
@@ -786,10 +786,10 @@ def _check_bot(
             for season, one in show_seasons(reader.rows, number).items()
         }
     except Nonsense:
-        yield Difference("season_entry", f"{uid}: a row of a season cannot be read")
+        yield Difference("season_entry", f"{uid}: a row of a season can't be read")
         return
     for one in compare_seasons(frozen, uid, held, seasons, MANY):
-        what = f"{uid} is not as the log has it in {one.field.split('.')[1]}"
+        what = f"{uid}: {one.field.split('.')[1]} doesn't match the log"
         yield Difference("season_entry", what, field=one.field.split(".")[-1])
 
 
@@ -802,9 +802,9 @@ def _check_terms(reader: Reader, said: list[Said]) -> Iterator[Difference]:
         leaf = last.pop(uid, {})
         for name, value in shown.items():
             if leaf.get(name) != value:
-                yield Difference("season", f"{uid} is not as the log has it", field=name)
+                yield Difference("season", f"{uid} doesn't match the log", field=name)
     for uid in sorted(last):
-        yield Difference("season", f"{uid}: the log has it, and it is not there")
+        yield Difference("season", f"{uid} is in the log but not in the database")
 
 
 def _check_posts(
@@ -824,10 +824,10 @@ def _check_posts(
             place = firsts[post.log] + post.logIndex
         for one in compare_post(post, uid, place, memory.list_said(post.id), MANY):
             field = one.field.split(".")[-1]
-            yield Difference("post", f"{post.id} is not as the log has it", field=field)
+            yield Difference("post", f"{post.id} doesn't match the log", field=field)
     for missing in memory.list_posts(uid, MANY):
         if missing not in known:
-            yield Difference("post", f"{missing}: the log has it, and it is not there")
+            yield Difference("post", f"{missing} is in the log but not in the database")
 
 
 # ---- the tree ------------------------------------------------------------------------------------
@@ -848,17 +848,17 @@ def check_leaves(reader: Reader, memory: LogMemory) -> Iterator[Difference]:
         try:
             leaf = orjson.loads(data)
             if number not in logs and leaf["kind"] == "opening":
-                what = f"leaf {number} opens {leaf['log']}, which is not there"
+                what = f"leaf {number} opens {leaf['log']}, which is missing"
                 yield Difference("log", what)
             if number in logs and (leaf["kind"], leaf["log"]) != ("opening", uid):
-                yield Difference("log", f"{uid} does not begin with its opening")
+                yield Difference("log", f"{uid} doesn't start with its opening leaf")
             memory.add_leaves(ALL, number, [data.encode()])
         except UNREADABLE:
-            yield Difference("log_leaf", f"leaf {number - first} cannot be read")
+            yield Difference("log_leaf", f"leaf {number - first} can't be read")
         yield from _add(nodes, log, levels, 0, number - first, hash_leaf(data.encode()))
     for _, uid in logs.values():
         if uid not in begun:
-            yield Difference("log", f"{uid}: its first leaf is not there")
+            yield Difference("log", f"{uid}: its first leaf is missing")
     for _, level, place in nodes:
         yield Difference("log_node", f"level {level}, place {place}: no leaves lead to this hash")
 
@@ -875,8 +875,8 @@ def _add(
     if nodes.pop((log, level + 1, parent), None) != found:
         yield Difference(
             "log_node",
-            f"level {level + 1}, place {parent}: the hash is not that of the leaves below; one of"
-            " them was changed",
+            f"level {level + 1}, place {parent}: the hash doesn't match the leaves below it; one"
+            " of them was changed",
         )
     if level + 1 == len(levels):
         levels.append([])

@@ -32,7 +32,7 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
             raise
         path = data_dir / "app.db"
         if path.exists() and not os.access(path, os.R_OK):
-            cause = f"this user may not read {path}, `app.py doctor` says whose it is"
+            cause = f"this user can't read {path}; run `app.py doctor` to see who owns it"
         else:
             cause = trouble.TROUBLES[known]
         raise Refused(f"{cause}: {effect}") from None

@@ -215,7 +215,7 @@ class File:
         while True:
             try:
                 connection.execute(
-                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;" + SCHEMA
+                    "PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL;" + SCHEMA
                 ).fetchall()
                 break
             except apsw.BusyError:

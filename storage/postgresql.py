@@ -192,7 +192,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             )
         if beside == begun or after != begun:
             raise OperationalError(
-                "PgBouncer or another pooler pools by transaction, but locks belong to"
+                "PgBouncer or another pooler uses transaction pooling, but locks belong to"
                 " sessions; set pool_mode = session there"
             )
 

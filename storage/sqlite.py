@@ -49,8 +49,8 @@ MAX_PREPARED = 64
 # If the WAL was in use when erasing, retry this often; each try syncs the database.
 EMPTY_AGAIN_SECONDS = 5
 UNEMPTIED = (
-    "erased text may remain in app.db-wal for a while because another program is reading an older"
-    " state of the database; a later write by this process will clear it"
+    "erased text may remain in app.db-wal for a while because another program is reading an"
+    " older state of the database; a later write by this process will clear it"
 )
 # app.db and its WAL, by `identify`.
 Files = tuple[Identity | None, Identity | None]

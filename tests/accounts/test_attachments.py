@@ -194,7 +194,7 @@ def refuse(act):
 def test_nothing_is_added_to_a_claimed_wallet(service):
     bot = service.make_bot("Ada", A).bot
     code, detail = refuse(lambda: add(service, bot, B))
-    assert code == "validation_failed" and "prove that one first" in detail
+    assert code == "validation_failed" and "prove it first" in detail
     assert held(bot) == [A] and not Wallet.select().where(Wallet.address == B).exists()
 
 

@@ -51,7 +51,7 @@ def places(seen):
 
 def test_an_instance_that_agrees_with_itself(seen):
     assert differences(seen) == [] and Post.get().status == "verified"
-    assert sum_up(seen).startswith("every wallet was rebuilt")
+    assert sum_up(seen).startswith("every wallet matches")
 
 
 def test_a_changed_trade_is_reported_with_the_command_that_rebuilds_it(seen):
@@ -187,7 +187,7 @@ def test_entries_of_other_rules_are_not_called_wrong(seen):
         row.save()
     assert {(one.table, one.level) for one in differences(seen)} == {("sighting", "look")}
     # Nor does it say that they were compared.
-    assert sum_up(seen).startswith("but for what is named above, every wallet was rebuilt")
+    assert sum_up(seen).startswith("except for the problems above, every wallet matches")
 
 
 def test_receipts_that_wait_for_the_next_look_are_no_damage(seen):

@@ -152,7 +152,7 @@ def test_a_shorter_log_is_a_rollback(grown):
     look(grown)
     edit("DELETE FROM log_leaf WHERE id > 290")
     told = look(grown)
-    assert told.verdict == "alarm" and "ROLLBACK: it had 300 leaves and now shows 291" in told.text
+    assert told.verdict == "alarm" and "ROLLBACK: it had 300 leaves and now has 291" in told.text
 
 
 def test_a_truncated_tile_is_told(grown):
@@ -235,7 +235,7 @@ def test_what_a_hostile_log_says_of_the_one_before_stops_no_other_look(
         arrivals.open_log(NOW, previous)
     monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
     told = witness.run_tick([URL, other], SIGNER, NOW)
-    assert told.startswith(f"{URL}: NEW LOG: what its first leaf says cannot be read")
+    assert told.startswith(f"{URL}: NEW LOG: its first leaf can't be read")
     assert Witnessed.get(Witnessed.url == other).trouble is None
     assert "ERROR all logs" not in caplog.text + told
 

@@ -26,7 +26,7 @@ class Challenge(TypedDict):
 
 
 class Registered(TypedDict):
-    """A bot that an agent registered. Its key and its link are secrets, shown this once."""
+    """A bot that an agent registered. Its key and link are secrets that are shown once."""
 
     bot: bots.Bot
     publishKey: str
