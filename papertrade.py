@@ -23,10 +23,9 @@ from paper.engine import Market, drop_orders, name_twin
 from paper.fills import RECORDED_COSTS
 from paper.market import SKEW_MS, Token
 from paper.own import OwnFiles
+from paper.player import DiaryLine, FaultKey, Faults, OwnFault, Player, ReviewReason
 from paper.rules import DAY_MS
-from paper.tables import Period
-from paper.tables import Trader as StoredTrader
-from paper.trader import DiaryLine, FaultKey, Faults, OwnFault, ReviewReason, Trader
+from paper.tables import Period, Trader
 from storage import writing
 from voice import builtin, language_model
 
@@ -68,7 +67,7 @@ class Trouble:
 class Pass(NamedTuple):
     """The result of playing the new snapshots once; nothing is stored yet."""
 
-    traders: list[Trader]
+    traders: list[Player]
     market: Market | None
     rounds: int
 
@@ -173,7 +172,7 @@ class PaperJob:
                 store.check_round(trader)
         return Pass(traders, market, rounds)
 
-    def _begin(self, trader: Trader, now: int) -> None:
+    def _begin(self, trader: Player, now: int) -> None:
         trader.put_off = frozenset(
             key.mint for key in self._list_put_off(now) if key.trader == trader.id and key.mint
         )
@@ -193,7 +192,7 @@ class PaperJob:
     def _update_market(
         self,
         market: Market | None,
-        traders: Sequence[Trader],
+        traders: Sequence[Player],
         first: int,
         cursor: int,
         now: int,
@@ -220,7 +219,7 @@ class PaperJob:
     def _play_rounds(
         self,
         market: Market,
-        traders: Sequence[Trader],
+        traders: Sequence[Player],
         first: int,
         new: range,
         now: int,
@@ -395,7 +394,8 @@ def rebuild_trader(trader: Any, now: int) -> list[str]:
     the comparison meaningless too.
     """
     found = []
-    for period in list_periods(trader):
+    periods = Period.select().where(Period.trader == trader)
+    for period in periods.order_by(Period.number, Period.twin):
         whose = f"random entries {period.twin}, " if period.twin else ""
         handle = name_twin(trader.handle, period.twin) if period.twin else trader.handle
         differences = store.find_differences(period, handle)
@@ -413,11 +413,4 @@ def _open_review(trader: Any, period: int, now: int) -> None:
     alarm = ReviewReason(f"refill_differs:{now}", "refill_differs", reason, now)
     with writing():
         store.store_review(period, [alarm])
-        StoredTrader.update(version=StoredTrader.version + 1).where(
-            StoredTrader.id == trader.id
-        ).execute()
-
-
-def list_periods(trader: Any) -> list[Period]:
-    periods = Period.select().where(Period.trader == trader)
-    return list(periods.order_by(Period.number, Period.twin))
+        Trader.update(version=Trader.version + 1).where(Trader.id == trader.id).execute()

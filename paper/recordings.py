@@ -6,9 +6,9 @@ import storage
 from paper import measured_store, store
 from paper.backtests import Recording
 from paper.market import Snapshot, SnapshotRow, Token, parse_snapshot
+from paper.player import Faults
 from paper.rules import DAY_MS, HOUR_MS
 from paper.store import find_tokens
-from paper.trader import Faults
 from storage.rows import select
 
 MINUTE_MS = 60_000

@@ -32,9 +32,9 @@ from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
 from paper.engine import Market
 from paper.fills import RENT, Order
 from paper.market import Flow, View, percent
+from paper.player import DiaryLine, FaultKey, Faults, ReviewReason, refuse
 from paper.rules import Phase
 from paper.strategies import FAMILIES, Exit, Momentum, Refusal
-from paper.trader import DiaryLine, FaultKey, Faults, ReviewReason, refuse
 
 SOL, HOUR = 10**9, 3_600_000
 
