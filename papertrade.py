@@ -39,13 +39,9 @@ RECENT_POSTS = 20
 MAX_LINES = 1_000
 # Passes per tick, each without what failed in the one before.
 MAX_PASSES = 20
-# Failing tokens before the whole trader is suspended.
 MAX_TROUBLED_TOKENS = 3
-# Troubles listed in health.
 MAX_NAMED_TROUBLES = 5
-# Backoff for retries.
 FIRST_PAUSE_MS, MAX_PAUSE_MS = 60_000, 3_600_000
-# Time for the optional language model per tick.
 MODEL_SECONDS = 20
 
 
@@ -70,13 +66,6 @@ class Pass(NamedTuple):
     traders: list[Player]
     market: Market | None
     rounds: int
-
-
-class Written(NamedTuple):
-    """How many posts were written, and why the optional model wrote none (None if it did)."""
-
-    posts: int
-    model_problem: str | None
 
 
 class PaperJob:
@@ -104,9 +93,9 @@ class PaperJob:
         except store.Outdated:
             # A trader was reviewed or reset during this tick; the next one replays it.
             rounds = 0
-        written = self.write_posts(now)
+        posts, model_problem = self.write_posts(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
-        details = {"rounds": rounds, "posts": written.posts, "writer": written.model_problem}
+        details = {"rounds": rounds, "posts": posts, "writer": model_problem}
         return self._name_troubles(), orjson.dumps(details).decode()
 
     def play(self, now: int) -> int:
@@ -306,8 +295,9 @@ class PaperJob:
         return "; ".join(named[:MAX_NAMED_TROUBLES]) + more or None
 
     # ---- posts -----------------------------------------------------------------------------------
-    def write_posts(self, now: int) -> Written:
-        """Write and store posts about news in the diaries.
+    def write_posts(self, now: int) -> tuple[int, str | None]:
+        """Write and store posts about news in the diaries. Return how many, and why the optional
+        model wrote none (None if it did).
 
         A line whose post fails stays without one and doesn't block the others.
         """
@@ -333,7 +323,7 @@ class PaperJob:
                 silent = conduct.list_silent()
                 posts = [post for post in posts if post["trader"] not in silent]
                 store.store_posts(posts, entries[-1].id)
-        return Written(len(posts), model.problem)
+        return len(posts), model.problem
 
     def _write_post(
         self,

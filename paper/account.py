@@ -58,7 +58,6 @@ class Position:
     marked_at: int
     # ... and the id of its snapshot.
     marked_on: int
-    # The highest mark.
     high: int
     # Scout intervals since the entry.
     held: int = 0

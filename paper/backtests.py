@@ -78,7 +78,6 @@ class Trial:
     # The deepest fall below a peak, in basis points.
     drawdown_bps: int = 0
     spacing_ms: int = 0
-    # The first SOL price in USD cents.
     sol_cents_first: int | None = None
 
     @classmethod

@@ -96,7 +96,6 @@ class Market:
         self.memories: dict[str, Memory] = {}
         # ... and, by handle, what each twin did to its own.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
-        # The SOL price in USD cents.
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
         # Venues whose closes may be compared; None: all that the model fits.

@@ -21,7 +21,6 @@ from chain.reading.pools import PoolReading, State, find_fee
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
 
 # ---- venues --------------------------------------------------------------------------------------
-# Of venues with unknown fees.
 UNKNOWN_FEE_BPS = 100
 
 
@@ -231,7 +230,6 @@ def find_side_cents(snapshot: Snapshot) -> int | None:
 
 # ---- fills ---------------------------------------------------------------------------------------
 MODEL = "amm-cp/3"
-# Basis points in a whole.
 ONE = 10_000
 # Lamports that a token account holds, returned when it is closed.
 RENT = 2_039_280
@@ -263,7 +261,6 @@ class NetworkCosts(NamedTuple):
 
 # Of 102 recorded transactions, 2026-11.
 RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
-# No draw is above it.
 MAX_NETWORK_FEE = 5_000_000
 # Closing reasons that book a whole position at once.
 WRITE_OFFS = ("liquidity_gone", "price_gone")
@@ -296,12 +293,10 @@ class Order:
     # Id of a snapshot.
     decided_on: int
     decided_at: int
-    # Its earliest fill.
     due_at: int
     expires_at: int
     # Minimum result of all of `amount`: raw units of a purchase, lamports of a sale.
     least: int = 0
-    # The token's transfer fee.
     transfer_bps: int = 0
     # Why it was decided, in words.
     detail: str = ""

@@ -56,7 +56,6 @@ class Token:
     pair_created_at: int | None = None
     discovered_at: int = 0
     checks: tuple[Check, ...] = ()
-    # The token's transfer fee.
     transfer_fee_bps: int = 0
 
     def age_ms(self, now: int) -> int:
@@ -89,7 +88,6 @@ class Snapshot:
     pair: str | None = None
     # All of its tokens at this price, in lamports.
     market_cap: int | None = None
-    # The SOL price in USD cents.
     sol_cents: int | None = None
     # If the price of a held token fell far: the provider's price before, and a second provider's
     # price now, if any.

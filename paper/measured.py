@@ -27,7 +27,6 @@ MAX_ERROR_BPS = 300
 MAX_AGE_MS = 90_000
 # Larger errors count as this.
 WORST_BPS = 1_000_000
-# Minimum number of swaps for computing network costs.
 MIN_PAID = 30
 
 
@@ -35,9 +34,7 @@ class RealSwap(NamedTuple):
     """A purchase or sale on the chain. `raw` and `lamports`: through the venue."""
 
     uid: str
-    # UTC ms.
     at: int
-    # The provider's id.
     venue: str
     side: str
     mint: str

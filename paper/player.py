@@ -37,7 +37,6 @@ class DiaryLine:
     # Display texts by name; `what` is the subkind.
     facts: Mapping[str, Any]
     mint: str | None = None
-    # Number of the order.
     order: int | None = None
 
 

@@ -26,7 +26,6 @@ DRAWDOWN_LOCK_BPS = 2_000
 # How far rules look back, and the longest pause.
 LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
-# Eligible closes that a rule needs.
 MIN_CLOSES = 8
 # A fair coin may trigger each rule in one of ACCOUNTS accounts within thirty days. Rules look at
 # most once in six hours, so each look may go wrong once in ACCOUNTS * LOOKS times.
