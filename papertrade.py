@@ -187,9 +187,7 @@ class PaperJob:
         now: int,
         faults: Faults,
     ) -> Market:
-        """Return the market at the cursor: the last tick's, or one rebuilt from snapshots before
-        `first`.
-        """
+        """Return the market at the cursor; without one, rebuild it from older snapshots."""
         self.tokens = store.find_tokens(faults)
         if market is None:
             market = Market(self.interval_ms)

@@ -203,9 +203,7 @@ def run_backtest(
 def find_difference(
     whole: Sequence[DiaryLine], ended: Sequence[Trial], lengths: Mapping[int, int]
 ) -> Difference | None:
-    """Return the first difference between a diary and those of runs that ended early, or None.
-    `lengths`: the diary's number of lines at each end.
-    """
+    """Return the first difference between the diary and those of trials that ended early."""
     for trial in ended:
         had = whole[: lengths.get(trial.until, len(whole))]
         for first, second in zip_longest(had, trial.lines):
@@ -230,9 +228,7 @@ def find_fold(number: int, recording: Recording, trials: Sequence[Trial]) -> Fol
 
 
 def choose(before: Sequence[Sequence[Close]]) -> int:
-    """Return the index of the candidate with the highest mean return: the first one if none has
-    enough closes, or of equals.
-    """
+    """Return the index of the candidate with the highest mean return, or the first one."""
     means = [find_mean(closes) for closes in before]
     known = [mean for mean in means if mean is not None]
     return means.index(max(known)) if known else 0

@@ -178,9 +178,7 @@ class Market:
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
-        """Return a token with a window as strategies see it, without anything that wasn't known
-        then.
-        """
+        """Return a token as strategies see it, with only the flows that were known then."""
         window = self.windows[mint]
         last = window[-1]
         flows = tuple(
@@ -197,9 +195,7 @@ class Market:
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
     def list_observed(self, at: int) -> dict[str, CheckedSnapshot]:
-        """Return the snapshots from observed transactions that no newer price replaced, by mint, as
-        of `at` (ms).
-        """
+        """List snapshots from observed transactions that no newer price replaced, by mint."""
         return {
             mint: CheckedSnapshot(replace(one, at=at), None)
             for mint, one in self.before.items()
@@ -287,9 +283,7 @@ def add_pauses(trader: Player, at: int) -> None:
 
 
 def run_heartbeat(trader: Player, now: int) -> None:
-    """Note a new day's first equity, count the phase's days, and end expired pauses and Guarded
-    Start.
-    """
+    """Begin a day if it is a new one, and end expired pauses and Guarded Start."""
     if rules.is_another_day(trader.day, now):
         trader.day, trader.day_equity = now // DAY_MS, trader.account.equity
     trader.phase = trader.phase.on_day(now)
@@ -1022,9 +1016,7 @@ def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
 def buy(
     twin: Player, moment: Round, find_views: Callable[[], list[View]], ticket: Ticket
 ) -> Ticket:
-    """Order a random token for a due ticket, at the ticket's size if a pool allows it; return the
-    ticket.
-    """
+    """Order a random token for a due ticket, if a pool allows its size; return the ticket."""
     at = moment.at
     if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
         return ticket
@@ -1091,9 +1083,7 @@ def play(
 def check_snapshots(
     market: Market, snapshots: Sequence[Snapshot], now: int, faults: Faults
 ) -> dict[str, CheckedSnapshot]:
-    """Push snapshots into the market and return those of its tokens by mint, without any that
-    raised.
-    """
+    """Push snapshots into the market; return those of its tokens by mint."""
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:
         with faults.isolate():

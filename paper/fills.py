@@ -119,9 +119,7 @@ def is_exact(snapshot: Snapshot) -> bool:
 
 
 def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | None:
-    """Return a priced snapshot's pool as a purchase or sale sees it; None if its reserves are
-    unknown.
-    """
+    """Return a pool as a purchase or sale sees it; None if its reserves are unknown."""
     if snapshot.pool:
         return snapshot.pool.after
     venue = find_venue(snapshot.venue)
@@ -635,9 +633,7 @@ def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
-    """Return whether the pool's known liquidity is close to nothing, or close to nothing of that at
-    entry.
-    """
+    """Return whether liquidity is close to nothing, or close to nothing of that at entry."""
     liquidity = snapshot.liquidity
     return snapshot.reserve == 0 or (
         liquidity is not None

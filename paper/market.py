@@ -207,9 +207,7 @@ def parse_snapshot(row: SnapshotRow) -> Snapshot:
 
 
 def _divide(cents: int | None, price_sol: str | None) -> int | None:
-    """Return the SOL price in USD cents from a token's price in USD cents (times SCALE) and in SOL;
-    None without either.
-    """
+    """Return the SOL price in USD cents from a token's prices in cents (times SCALE) and SOL."""
     price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
     return cents // price if cents is not None and price else None
 

@@ -126,9 +126,7 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
 
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
-    """Return the model's result for a swap on a snapshot; 0 if the venue differs or the pool can't
-    fill it.
-    """
+    """Return the model's result on a snapshot; 0 at another venue, or if it can't fill it."""
     if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
         return 0
     terms = Terms(swap.decimals, swap.transfer_bps)
@@ -137,9 +135,7 @@ def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
 
 
 def find_error(predicted: int, real: int) -> int | None:
-    """Return the shortfall of a swap against the prediction in basis points; None without a
-    prediction.
-    """
+    """Return the shortfall of a swap in basis points; None without a prediction."""
     if predicted <= 0:
         return None
     missed = predicted - real
@@ -165,9 +161,7 @@ def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueEr
 
 
 def choose(own: Sequence[VenueError]) -> list[VenueError]:
-    """Return the error that counts for each venue: from its own receipts if there are MIN_RECEIPTS,
-    else as recorded.
-    """
+    """Return the error that counts for each venue: its own if there are MIN_RECEIPTS."""
     enough = {one.venue: one for one in own if one.receipts >= MIN_RECEIPTS}
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}

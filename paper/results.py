@@ -47,9 +47,7 @@ class Ratio(NamedTuple):
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of eligible closes. start: lamports of their accounts, the base of the
-    drawdown.
-    """
+    """Return the figures of eligible closes. start: lamports of their accounts."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         **describe_rates(eligible),
@@ -192,9 +190,7 @@ def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
 
 
 def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return a family's figures from its closes of the last COMPARED_DAYS. start: lamports of all
-    its accounts.
-    """
+    """Return a family's figures. start: lamports of all its accounts."""
     eligible = [close for close in closes if close.excluded is None]
     returns = list_returns(eligible)
     return {

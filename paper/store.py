@@ -472,9 +472,7 @@ def _read_entry(row: TradedRow) -> Entry | None:
 
 
 def find_sold_bps(row: TradedRow) -> int:
-    """Return the share of its holdings that a wallet sold, in basis points, rounded up; all of it
-    if that isn't known.
-    """
+    """Return the sold share of a wallet's holdings, rounded up; all of it if unknown."""
     entry = _read_entry(row) if row.side == "sell" else None
     if entry is None:
         return ONE
@@ -522,9 +520,7 @@ def find_first_new(after_id: int, since: int) -> int | None:
 def list_snapshots(
     tokens: Mapping[int, Token], since: int, ids: range, faults: Faults
 ) -> list[Snapshot]:
-    """Read the snapshots of `tokens` taken since, with an id in the range `ids`, in order of
-    arrival. Unreadable ones are left out.
-    """
+    """Read new snapshots of tokens in order of arrival. Unreadable ones are left out."""
     found, mints = [], {one.mint for one in tokens.values()}
     for row in sorted(select(SnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
         if row.mint in mints:
@@ -565,9 +561,7 @@ def load_memories(market: Market, now: int) -> None:
 
 
 def find_tokens(faults: Faults, statement: str = TOKENS) -> dict[int, Token]:
-    """Read tracked and held tokens (or those of another statement) by row id. Unreadable ones are
-    left out.
-    """
+    """Read tokens by row id. Unreadable ones are left out."""
     tokens = {}
     for ident, mint, symbol, decimals, paired_at, found_at, checks, fee in storage.read_rows(
         statement
@@ -856,9 +850,7 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
 
 
 def _pin_snapshots(traders: Sequence[Player]) -> None:
-    """Keep snapshots that a decision or fill names, and keep tracking tokens that are held or on
-    order.
-    """
+    """Keep the snapshots that are named, and keep tracking tokens held or on order."""
     named = {order.decided_on for one in traders for order in one.journal.orders.values()}
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
