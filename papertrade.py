@@ -25,7 +25,7 @@ from paper.market import SKEW_MS, Token
 from paper.own import OwnFiles
 from paper.player import DiaryLine, FaultKey, Faults, OwnFault, Player, ReviewReason
 from paper.rules import DAY_MS
-from paper.tables import Period, Trader
+from paper.tables import DiaryEntry, Period, Trader
 from storage import writing
 from voice import builtin, language_model
 
@@ -274,13 +274,14 @@ class PaperJob:
         }
         traders = store.list_trader_rows() if unnoted else {}
         return [
-            store.show_line(
+            store.show(
                 DiaryLine(
                     "refusal",
                     now,
                     {"reason": "put_off", "detail": trouble.what, "symbol": brain.EVERY_TRADE},
                 ),
-                traders[trader].period,
+                DiaryEntry,
+                period=traders[trader].period,
             )
             for trader, trouble in unnoted.items()
             if trader in traders

@@ -37,7 +37,7 @@ class DiaryLine:
     # Display texts by name; `what` is the subkind.
     facts: Mapping[str, Any]
     mint: str | None = None
-    order: int | None = None
+    order_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,6 @@ from paper.market import (
 from paper.measured import VENUE_IDS
 from paper.player import (
     REFUSAL_MS,
-    DiaryLine,
     Faults,
     Leg,
     Player,
@@ -345,10 +344,6 @@ def list_fills(sql: str, *values: int) -> list[StoredFill]:
         )
         for trader, twin, position, model, *columns in storage.read_rows(sql, values)
     ]
-
-
-def show_line(line: DiaryLine, period: int) -> Columns:
-    return show(line, DiaryEntry, period=period, order_number=line.order)
 
 
 # ---- observed wallets ----------------------------------------------------------------------------
@@ -744,7 +739,7 @@ def list_changes(trader: Player) -> dict[Any, list[Columns]]:
         PaperPosition: [
             show(one, PaperPosition, period=period) for one in journal.positions.values()
         ],
-        DiaryEntry: [show_line(line, period) for line in journal.entries],
+        DiaryEntry: [show(line, DiaryEntry, period=period) for line in journal.entries],
         Period: [
             {
                 "cash": trader.account.cash,

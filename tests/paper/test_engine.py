@@ -99,7 +99,7 @@ def test_an_order_without_a_snapshot_within_three_intervals_is_not_filled_and_th
         {"what": "not_filled", "side": "buy", "symbol": "AA", "why": "expired"}
     ]
     line = one.journal.entries[-1]
-    assert (line.mint, line.order) == ("A", 1)
+    assert (line.mint, line.order_number) == ("A", 1)
     last = told(0, mints=("A",))
     # The third interval still counts.
     Tape([last], mints="AB").play().play(2, A=None).play()

@@ -474,7 +474,7 @@ def test_a_fill_is_read_as_it_was_stored():
         about |= {"decided_on": one.decided_on, "decided_at": one.decided_at}
         assert store.read(Fill, columns | about) == one
     line = DiaryLine("fill", START, {"what": "bought"}, "A", 5)
-    assert store.show_line(line, 7) == {
+    assert store.show(line, DiaryEntry, period=7) == {
         **{"period": 7, "at": START, "kind": "fill", "mint": "A", "order_number": 5},
         "facts": '{"what":"bought"}',
     }
