@@ -7,10 +7,10 @@ posts, each in its trader's current voice.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from peewee import OperationalError
@@ -60,12 +60,18 @@ class Trouble:
     noted: bool = False
 
 
-class Pass(NamedTuple):
-    """The result of playing the new snapshots once; nothing is stored yet."""
+@dataclass
+class Pass:
+    """An attempt to play the new snapshots; nothing is stored yet."""
 
-    traders: list[Player]
+    cursor: int
+    newest: int
+    now: int
+    # None: it is rebuilt.
     market: Market | None
-    rounds: int
+    traders: list[Player] = field(default_factory=list)
+    rounds: int = 0
+    faults: Faults = field(default_factory=Faults)
 
 
 class PaperJob:
@@ -78,8 +84,6 @@ class PaperJob:
         self.fresh = True
         self.market: Market | None = None
         self.costs = RECORDED_COSTS
-        # By row id.
-        self.tokens: dict[int, Token] = {}
         self.troubles: dict[FaultKey, Trouble] = {}
         self.own = OwnFiles(config.data_dir, config.own_strategies)
 
@@ -120,9 +124,9 @@ class PaperJob:
             # The clock was set back, and every new snapshot would count as out of date.
             market = None
         for _ in range(MAX_PASSES):
-            faults = Faults()
-            played = self._play_pass(market, cursor, newest, now, faults)
-            if not self._put_off(faults, now):
+            played = Pass(cursor, newest, now, market)
+            self._play_pass(played)
+            if not self._put_off(played.faults, now):
                 break
             market = None
         else:
@@ -135,31 +139,28 @@ class PaperJob:
         self.market, self.fresh = played.market, False
         return played.rounds
 
-    def _play_pass(
-        self, market: Market | None, cursor: int, newest: int, now: int, faults: Faults
-    ) -> Pass:
-        """Play the new snapshots through traders that aren't suspended. Nothing is stored."""
-        traders = store.load_traders(
-            now,
-            faults,
-            {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None},
-            self.own.read_strategy,
-        )
-        for trader in traders:
-            if not trader.row.twin:
-                with faults.isolate(trader.id):
-                    self._begin(trader, now)
-        first = store.find_first_new(cursor, now - BACKLOG_MS) if traders else None
-        rounds = 0
+    def _play_pass(self, one: Pass) -> None:
+        """Play the new snapshots through traders that aren't suspended."""
+        now, faults = one.now, one.faults
+        skipped = {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None}
+        one.traders = store.load_traders(now, faults, skipped, self.own.read_strategy)
+        own = [trader for trader in one.traders if not trader.row.twin]
+        for trader in own:
+            with faults.isolate(trader.id):
+                self._begin(trader, now)
+        first = store.find_first_new(one.cursor, now - BACKLOG_MS) if own else None
         if first is not None:
-            market = self._update_market(market, traders, first, cursor, now, faults)
-            rounds = self._play_rounds(
-                market, traders, first, range(cursor + 1, newest + 1), now, faults
-            )
-        for trader in traders:
+            tokens = store.find_tokens(faults)
+            one.market = market = self._update_market(one, tokens, first)
+            new = range(one.cursor + 1, one.newest + 1)
+            snapshots = store.list_snapshots(tokens, first, new, faults)
+            for at, group in groupby(snapshots, lambda one: one.at):
+                playing = [trader for trader in own if trader.row.created_at <= at]
+                engine.play(market, playing, list(group), now, faults)
+                one.rounds += 1
+        for trader in one.traders:
             with faults.isolate(trader.id):
                 store.check_round(trader)
-        return Pass(traders, market, rounds)
 
     def _begin(self, trader: Player, now: int) -> None:
         trader.put_off = frozenset(
@@ -178,53 +179,23 @@ class PaperJob:
         engine.check_account(trader, now)
         engine.run_heartbeat(trader, now)
 
-    def _update_market(
-        self,
-        market: Market | None,
-        traders: Sequence[Player],
-        first: int,
-        cursor: int,
-        now: int,
-        faults: Faults,
-    ) -> Market:
+    def _update_market(self, one: Pass, tokens: Mapping[int, Token], first: int) -> Market:
         """Return the market at the cursor; without one, rebuild it from older snapshots."""
-        self.tokens = store.find_tokens(faults)
+        market, now, faults = one.market, one.now, one.faults
         if market is None:
             market = Market(self.interval_ms)
             store.load_memories(market, now)
             begin = first - market.horizon_ms
-            market.begin(begin, store.find_silences(store.find_oldest_mark(traders, begin), begin))
-            for snapshot in store.list_snapshots(self.tokens, begin, range(cursor + 1), faults):
+            oldest = store.find_oldest_mark(one.traders, begin)
+            market.begin(begin, store.find_silences(oldest, begin))
+            for snapshot in store.list_snapshots(tokens, begin, range(one.cursor + 1), faults):
                 with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
         market.eligible = measured.list_eligible(measured_store.list_errors(now))
         market.costs = self.costs
-        market.follow(self.tokens.values(), store.list_flows(now - DAY_MS))
+        market.follow(tokens.values(), store.list_flows(now - DAY_MS))
         return market
-
-    def _play_rounds(
-        self,
-        market: Market,
-        traders: Sequence[Player],
-        first: int,
-        new: range,
-        now: int,
-        faults: Faults,
-    ) -> int:
-        rounds = 0
-        for at, group in groupby(
-            store.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
-        ):
-            engine.play(
-                market,
-                [one for one in traders if one.row.created_at <= at and not one.row.twin],
-                list(group),
-                now,
-                faults,
-            )
-            rounds += 1
-        return rounds
 
     # ---- trouble of one trader or token ----------------------------------------------------------
     def _list_put_off(self, now: int) -> list[FaultKey]:
@@ -384,7 +355,7 @@ def rebuild_trader(trader: Any, now: int) -> list[str]:
     """
     found = []
     periods = Period.select().where(Period.trader == trader)
-    for period in periods.order_by(Period.number, Period.twin):
+    for period in list(periods.order_by(Period.number, Period.twin)):
         whose = f"random entries {period.twin}, " if period.twin else ""
         handle = name_twin(trader.handle, period.twin) if period.twin else trader.handle
         differences = store.find_differences(period, handle)
