@@ -130,7 +130,7 @@ class PaperJob:
                 break
             market = None
         else:
-            raise RuntimeError("paper mode finds no traders that can be played together")
+            raise RuntimeError("paper mode found no traders that can run together")
         sol_cents = played.market.sol_cents if played.market else None
         notes = self._list_notes(now)
         store.store_round(played.traders, max(cursor, newest), now, notes, sol_cents)

@@ -260,7 +260,6 @@ def read_asked(run: Backtest) -> dict[str, str]:
 
 
 def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
-    """Return a backtest. Raises Problem `not_found` if it doesn't exist or isn't the owner's."""
     run = Backtest.get_or_none(Backtest.uid == uid, Backtest.owner == owner)
     if run is None:
         raise Problem("not_found", "there is no such backtest in your account")

@@ -247,15 +247,15 @@ Json = dict[str, Any]
 # The newest ones of a result.
 MAX_CLOSES = 500
 NOTES = (
-    "Simulated on recorded prices. What a strategy would have done says nothing about what it will"
-    " do; settings chosen on these days fit these days.",
-    "Mint checks, decimals and transfer fees are those known today. Tokens that nobody kept, and"
-    " prices between two snapshots, are not in the recording.",
-    "Network costs are those that paper traders paid at the time; which venues count, and how far"
-    " off the fills there are, is what is known today.",
-    "Random entries have the same sizes, exits and costs. Results no better than theirs, or than"
+    "Simulated on recorded prices. Past results don't predict future ones, and settings chosen"
+    " on these days fit these days.",
+    "Mint checks, decimals and transfer fees are the current ones. The recording has no"
+    " untracked tokens and no prices between two snapshots.",
+    "Network costs are what paper traders paid at the time; which venues count, and how far off"
+    " their fills are, uses current data.",
+    "Random entries have the same sizes, exits and costs. Results no better than these, or than"
     " holding SOL, show no skill.",
-    "Not mixed with the records of paper traders: it is in no comparison and in no profile.",
+    "Separate from the records of paper traders: it appears in no comparison and on no profile.",
 )
 # Of a table of closes.
 COLUMNS = (

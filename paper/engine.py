@@ -1,9 +1,9 @@
-"""One round of paper mode: the snapshots of one moment, played through all traders. Pure.
+"""One round of paper mode: run all traders on the snapshots of one moment. Pure.
 
-Orders expire, positions are marked or written off, due orders are filled, then traders leave and
-enter positions, and their random entries (twins) play the same round. Each trader's journal
-collects the results in order; the caller stores it. The same snapshots in the same order give the
-same journal, byte for byte.
+Orders expire, positions are valued or written off, due orders are filled, then traders exit and
+enter positions, and their random entries (twins) run the same round. Each trader's journal collects
+the results in order; the caller stores it. The same snapshots in the same order give the same
+journal, byte for byte.
 """
 
 import functools
@@ -78,8 +78,8 @@ class Market:
     """The recent past of every token. `push` adds the next snapshot; `view` shows a token's usable
     window.
 
-    `awake_since`: start of the last stretch of snapshots without a pause, over all tokens. A token
-    without an earlier snapshot isn't missing: the scout was silent.
+    `awake_since`: start of the last stretch of snapshots without a pause, over all tokens. If no
+    token had a snapshot, none is missing: the scout was silent.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Market:
         self.apart_memories: dict[str, dict[str, Memory]] = {}
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
-        # Venues whose closes may be compared; None: all that the model fits.
+        # Venues whose closes may be compared; None: all that the model supports.
         self.eligible: frozenset[str] | None = None
-        # When each token's present quote was first served.
+        # When each token's current quote was first served.
         self.quoted_at: dict[str, int] = {}
         self.awake_since = self.newest_at = 0
         # Oldest first.
@@ -178,7 +178,7 @@ class Market:
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
-        """Return a token as strategies see it, with only the flows that were known then."""
+        """Return a token with a window as strategies see it, without anything unknown then."""
         window = self.windows[mint]
         last = window[-1]
         flows = tuple(
@@ -190,7 +190,7 @@ class Market:
 
     def is_unproven(self, snapshot: Snapshot) -> bool:
         if snapshot.pool:
-            # It reproduced the fill of the transaction that showed it.
+            # The formula reproduced the fill of the transaction that showed it.
             return False
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
@@ -335,8 +335,8 @@ def change_phase(trader: Player, name: str, at: int, why: str) -> None:
 
 
 def check_account(trader: Player, at: int) -> None:
-    """Open a review if the starting cash changed, or a position was marked by a clock ahead of this
-    one.
+    """Open a review if the starting cash changed, or if a position was valued by a clock ahead of
+    this one.
     """
     if trader.starting_cash != STARTING_CASH:
         trader.open_review(
@@ -347,7 +347,7 @@ def check_account(trader: Player, at: int) -> None:
             trader.open_review(
                 "clock_skew",
                 position.marked_on,
-                "a position's mark is ahead of the clock, which was set back",
+                "a position's last price is ahead of the clock, which was set back",
                 at,
                 position.symbol,
                 f"position {position.number}",
@@ -365,7 +365,7 @@ def expire_orders(trader: Player, at: int) -> None:
 
 
 def end_order(trader: Player, order: Order, state: str, at: int) -> None:
-    """End an order, and note in the diary if nothing of it was filled."""
+    """End an order, and record it in the diary if nothing of it was filled."""
     trader.journal.orders[order.number] = trader.account.settle(order, state)
     if not order.done:
         trader.add_line(
@@ -381,8 +381,8 @@ def end_order(trader: Player, order: Order, state: str, at: int) -> None:
 
 
 def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
-    """End all open orders after a restart. With all_of_them=False: only orders decided by a clock
-    ahead of this one.
+    """End all open orders after a restart. With all_of_them=False, only end orders decided by a
+    clock ahead of this one.
     """
     for order in list(trader.account.orders.values()):
         if all_of_them:
@@ -394,8 +394,8 @@ def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
 def settle_orders(traders: Sequence[Player], moment: Round) -> None:
     """Fill the orders that are due. The oldest decision takes from the pool first.
 
-    A token that only observed transactions price has no next quote: its orders fill on the last
-    reserves.
+    A token with prices only from observed transactions has no next quote: its orders fill on the
+    last reserves.
     """
     faults, seen = moment.faults, {**moment.seen, **moment.market.list_observed(moment.at)}
     due = [
@@ -413,7 +413,7 @@ def settle_orders(traders: Sequence[Player], moment: Round) -> None:
             settle_due(trader, order, *seen[order.mint], moment.market, moment.at)
 
 
-# Flaws on which an order waits for the next snapshot.
+# Flaws that make an order wait for the next snapshot.
 WAITING = ("missing_price", "price_fall")
 
 
@@ -462,7 +462,7 @@ def find_refusal(trader: Player, order: Order, snapshot: Snapshot, flaw: str | N
 
 
 def settle(trader: Player, order: Order, snapshot: Snapshot, market: Market) -> None:
-    """Try to fill an order. If the pool has nothing left, it waits; beyond its slippage limit it
+    """Try to fill an order. If the pool has nothing left, it waits; past its slippage limit it
     ends, and the strategy decides again.
     """
     position = trader.account.positions.get(order.mint)
@@ -554,13 +554,13 @@ def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[s
 MAX_UNPRICED_MS = DAY_MS
 UNSEEN = (None, None)
 REVIEWED_FLAWS = {
-    "price_jump": "the price moved beyond the bound between neighbouring snapshots",
-    "clock_skew": "a snapshot's time did not fit the clock or its neighbour",
+    "price_jump": "the price moved more than the limit between adjacent snapshots",
+    "clock_skew": "a snapshot's time contradicts the clock or an adjacent snapshot",
 }
 
 
 def update_positions(trader: Player, moment: Round) -> None:
-    """Write off positions that lost liquidity or price, mark the others, and open reviews."""
+    """Write off positions that lost liquidity or price, value the others, and open reviews."""
     faults, seen = moment.faults, moment.seen
     for position in trader.held:
         faults.mint = position.mint
@@ -582,7 +582,7 @@ def update_position(trader: Player, position: Position, moment: Round) -> None:
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
             moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
             put_position(trader, moved)
-            # Two pools that alternate as the deepest don't make a price.
+            # Two pools that alternate as the deepest don't determine a price.
             handle_missing_price(trader, moved, moment)
             return
         if is_gone(snapshot, position.liquidity):
@@ -594,7 +594,7 @@ def update_position(trader: Player, position: Position, moment: Round) -> None:
         put_position(trader, marked)
         return
     if snapshot is not None:
-        # The way back from a jump is a separate reason: the first may have been cleared.
+        # The reversal of a jump is a separate reason, because the first may have been cleared.
         way = "" if (snapshot.price or 0) <= position.price else " up"
         about, subject = f"position {position.number}", f"{position.marked_on}{way}"
         raise_flaw(trader, snapshot, flaw, position.symbol, about, subject)
@@ -628,14 +628,14 @@ def raise_flaw(
 
 
 def doubt(trader: Player, mint: str, mark: str) -> None:
-    """Exclude the close of an open position from comparisons, and nothing else of its account."""
+    """Exclude the close of an open position from comparisons, and nothing else in its account."""
     position = trader.account.positions[mint]
     if mark not in position.marks:
         put_position(trader, replace(position, marks=tuple(sorted({*position.marks, mark}))))
 
 
 def handle_missing_price(trader: Player, position: Position, moment: Round) -> None:
-    """Doubt a position without a usable price for three intervals; after a day close it at nothing.
+    """Doubt a position without a usable price for three intervals; after a day, close it at zero.
 
     Time without a snapshot of any token doesn't count: the scout was silent, not the token.
     """
@@ -689,7 +689,7 @@ RESERVED_CASH = 20_000_000
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
 # In lamports.
 MIN_ENTRY = 10_000_000
-# The largest share of a pool's SOL side that an entry takes.
+# The largest share of a pool's SOL reserve that an entry uses.
 MAX_POOL_SHARE_BPS = 200
 
 
@@ -712,7 +712,7 @@ def leave_position(
     if not isinstance(found, Exit) or (order and not gives_way(order, found)):
         return
     if trader.account.cash < market.costs.p50:
-        unpaid = Refusal(NO_FEES, "not enough cash for one network fee: it cannot be sold")
+        unpaid = Refusal(NO_FEES, "not enough cash for one network fee, so it can't be sold")
         refuse(trader, market.tokens[position.mint], unpaid, snapshot.at)
         return
     if order:
@@ -771,8 +771,8 @@ def place(
 
 
 def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit_bps: int) -> int:
-    """Return the least that an order may bring: what its pool would give now, less the limit. If
-    the pool would fill only a part now, that part's rate applies.
+    """Return the minimum result of an order: what its pool would give now, minus the limit. If the
+    pool would fill only part of it now, use that part's rate.
     """
     token, memory = market.tokens[snapshot.mint], market.recall(snapshot)
     assert token.decimals is not None
@@ -816,11 +816,13 @@ def list_views(moment: Round) -> list[View]:
 def refuse_uncached(
     trader: Player, strategy: Copy, market: Market, last: Snapshot, at: int
 ) -> None:
-    """Note that the bot bought a token without a price. `last`: of this round."""
+    """Note that the bot bought a token without a price. `last`: this round's snapshots."""
     for mint, flows in market.flows.items():
         seen = [one for one in flows if one.first_snapshot <= last.id]
         if mint not in market.windows and strategy.is_fresh(seen, at):
-            missing = Refusal("not_cached", "no price is cached, nor does its transaction show any")
+            missing = Refusal(
+                "not_cached", "there is no cached price, and its transaction doesn't show one"
+            )
             refuse(trader, Token(mint, mint[:6]), missing, at)
 
 
@@ -845,7 +847,7 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
 
 
 def rank(trader: Player, mint: str) -> bytes:
-    """Return a sort key of the token that differs by trader and is the same in a replay."""
+    """Return a sort key for the token that differs by trader but not between replays."""
     return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
 
 
@@ -875,13 +877,13 @@ def find_limit(trader: Player, token: Token, at: int) -> Refusal | None:
     base_ms = trader.strategy.cooldown_seconds * 1000
     cooldown = rules.cooldown_for(base_ms, trader.pauses, token.mint, at)
     if token.decimals is None:
-        return Refusal("decimals_unknown", "its mint account has not been read yet")
+        return Refusal("decimals_unknown", "its mint account hasn't been read yet")
     if rules.in_force(trader.pauses, "pause_family", token.mint, at) or rules.in_force(
         trader.pauses, "pause_mint", token.mint, at
     ):
         return Refusal("paused", "entries are paused for now")
     if any(close.mint == token.mint and close.closed_at > at - cooldown for close in trader.closes):
-        return Refusal("cooldown", "a position in this token was closed only recently")
+        return Refusal("cooldown", "a position in this token was closed too recently")
     if rules.lost_too_much(account.equity, trader.day_equity, trader.phase):
         return Refusal("daily_loss", "the daily loss stop of Guarded Start")
     waiting = sum(
@@ -943,7 +945,7 @@ def update_account(trader: Player, moment: Round) -> None:
 
 
 def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) -> None:
-    """Give a twin a ticket for a position that its trader opened, or note the trader's sale."""
+    """Give a twin a ticket for a position that its trader opened, or record the trader's sale."""
     fill, number = done
     if fill.failed or number is None or not fill.raw:
         return
@@ -996,7 +998,7 @@ def has_missed(twin: Player, ticket: Ticket) -> bool:
 def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
     """Order a ticket's due sale and return the remaining ticket.
 
-    Decided an interval early, since an order fills on the next quote.
+    Decide an interval early, since an order fills on the next quote.
     """
     position = twin.account.positions.get(ticket.mint or "")
     snapshot, flaw = moment.seen.get(ticket.mint or "", UNSEEN)
@@ -1029,7 +1031,7 @@ def buy(
         (mint for mint, lamports in sizes.items() if lamports == most),
         key=lambda one: _draw(twin.handle, ticket.position, one),
     )
-    detail = "a random entry, to compare with"
+    detail = "a random entry, for comparison"
     snapshot = moment.seen[mint].snapshot
     place(twin, moment.market, snapshot, "buy", most, REASON, detail, sol(most))
     return replace(ticket, mint=mint, ordered_at=at)
@@ -1055,13 +1057,12 @@ def play(
     now: int,
     faults: Faults | None = None,
 ) -> None:
-    """Play one round. `snapshots`: of one moment; `now`: when the engine sees them, which only
-    decides whether they are stale or ahead of the clock.
-
-    faults: collects exceptions by trader and token; without it they propagate.
+    """Play one round. `snapshots`: taken at one moment; `now`: when the engine sees them, which
+    only decides whether they are stale or ahead of the clock. faults: collects exceptions by trader
+    and token; without it they propagate.
     """
     faults = faults or Faults(raising=True)
-    # A snapshot from the future doesn't move the time; otherwise positions would look unpriced.
+    # A snapshot from the future doesn't advance the time; otherwise positions would seem unpriced.
     at = min(snapshots[0].at, now + SKEW_MS)
     moment = Round(market, check_snapshots(market, snapshots, now, faults), at, now, faults)
     for trader in faults.skip_faulty(traders):

@@ -746,23 +746,23 @@ MODEL_HASH = hashlib.sha256(repr(list_constants()).encode()).hexdigest()[:16]
 
 
 ASSUMPTIONS = (
-    "decided on one snapshot, filled on the first one after the stated latency that brings another"
+    "decided on one snapshot, filled on the first one after the stated latency that has a new"
     " quote; an order whose quote never changes expires",
-    "pool fee by venue and market capitalization, from a dated table; of an unknown venue 1%",
-    "launch curves priced from the price alone, constant product from the pool's side in SOL, on"
-    f" PumpSwap with its virtual reserves; any other pool is filled {WIDE_BPS // 100}% wide and"
-    " does not count",
-    "the pool remembers what simulated traders put in and took out, all of them together, and"
-    " forgets it as observed volume passes through; it never pays more than it holds",
-    "network fee and tip of each attempt drawn from what real swaps paid, 50th to 90th percentile;"
-    f" one attempt in {ONE // FAILURE_BPS} fails and pays it all the same",
+    "pool fee by venue and market cap, from a dated table; 1% for an unknown venue",
+    "launch curves priced from the price only, constant product from the pool's SOL reserve,"
+    f" including virtual reserves on PumpSwap; fills in any other pool are {WIDE_BPS // 100}%"
+    " worse and don't count",
+    "simulated trades move the pool's price for all paper traders, and the effect fades as"
+    " observed volume passes through; the pool never pays more than it has",
+    "network fee and tip of each attempt drawn from what real swaps paid, 50th to 90th"
+    f" percentile; one attempt in {ONE // FAILURE_BPS} fails and still pays",
     f"an attempt that would fill more than {SLIPPAGE_LIMIT_BPS // 100}% (or what the strategy"
     " allows) worse than quoted at the decision fails",
-    "a token's own transfer fee is taken on the way in and on the way out",
+    "a token's own transfer fee is deducted from purchases and sales",
     f"rent of {sol(RENT)} SOL paid on the first buy and returned on the close",
-    "a price under a twentieth of the last one is believed where a second provider, or the next"
-    " snapshot, says so",
+    "a price below a twentieth of the last one is accepted only if a second provider or the next"
+    " snapshot confirms it",
     "open positions are valued at what the pool would pay for them",
-    "every token can be sold: a token that blocks its sellers is bought and sold like any other",
-    "nobody sandwiches an order or trades ahead of it",
+    "every token can be sold: tokens that block sellers are treated like any other",
+    "nobody sandwiches orders or front-runs them",
 )

@@ -70,7 +70,7 @@ class OwnFile:
             found = self.ask({"ask": "describe"})
             shared = {public_name(one.name) for one in fields(Strategy)}
             if not isinstance(found, dict) or not shared <= set(found):
-                self.fail("it has other settings than a strategy has")
+                self.fail("its settings don't match those of a strategy")
             self._bounds = found
         return self._bounds
 
@@ -95,7 +95,7 @@ class OwnFile:
 
     def _read(self, line: bytes) -> Any:
         if not line.endswith(b"\n"):
-            self.fail(f"no answer within {MAX_SECONDS:g} s, or its process ended")
+            self.fail(f"no answer within {MAX_SECONDS:g} s, or its process exited")
         match _parse(line):
             case {"error": str(error)}:
                 self.fail(error)
@@ -111,7 +111,7 @@ class OwnFile:
 
     def _start(self) -> Child:
         if getattr(sys, "frozen", False):
-            self.fail("the single file has no Python to run it with: use candor.pyz or pip")
+            self.fail("the single file has no Python to run it with; use candor.pyz or pip")
         self._check_file()
         self._changed_at = self._find_change()
         # Without the environment of the service, which holds secrets.
@@ -132,7 +132,7 @@ class OwnFile:
             except OSError:
                 self.fail("there is no such file")
             if known.st_uid != os.geteuid() or known.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                self.fail("users other than this service may write to it")
+                self.fail("users other than this service can write to it")
         if not stat.S_ISREG(self.path.lstat().st_mode):
             self.fail("it isn't a regular file")
 
@@ -169,7 +169,7 @@ class OwnStrategy(Strategy):
         shown = [show_view(view) for view in views]
         found = self._ask("enter", views=shown)
         if not isinstance(found, list) or len(found) != len(views):
-            self.file.fail("its answer isn't what was requested")
+            self.file.fail("its answer doesn't match the request")
         self.answers.clear()
         self.answers.update(zip((view.token.mint for view in views), found, strict=True))
 
@@ -241,7 +241,7 @@ class OwnFiles:
         if not found:
             return parse_settings(family, given)
         if self.folder is None:
-            raise OwnFault("strategies of the operator's own are off (OWN_STRATEGIES)")
+            raise OwnFault("the operator's own strategies are turned off (OWN_STRATEGIES)")
         file = self.files.setdefault(family, OwnFile(self.folder / f"{found[1]}.py"))
         return make_strategy(family, file, given)
 

@@ -1,8 +1,8 @@
-"""Paper mode in the database: what a tick reads and writes, and the proof that an account is what
-the fill model makes of its stored decisions.
+"""Paper mode in the database: what a tick reads and writes, and the check that an account follows
+from the fill model and its stored decisions.
 
-A tick runs a few statements, regardless of the number of traders. What observed wallets traded is
-stored once, with the first snapshot from which it could be seen, so that a replay sees the same.
+A tick runs a few statements, regardless of the number of traders. Trades by observed wallets are
+stored once, with the first snapshot at which they were visible, so that a replay sees the same.
 """
 
 from collections import defaultdict
@@ -100,11 +100,11 @@ FROM snapshot s JOIN token t ON t.id = s.token_id """
 SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
 AND s.taken_at >= ? AND s.id >= ? AND s.id < ?"""
-# Those of the fills of a period.
+# Snapshots of the fills in a period.
 NAMED_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
                WHERE o.period_id = ?)"""
-# Those of the fills since a time that pools remember.
+# Snapshots of the fills that pools still remember.
 LAST_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT snapshot FROM paper_fill WHERE turn > 0 AND at >= ?)"""
 
@@ -147,7 +147,7 @@ WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
 
 class TraderRow(NamedTuple):
-    """A trader with an open account period: its own, or one of a twin."""
+    """A trader with an open account period: its own, or a twin's."""
 
     id: int
     handle: str
@@ -240,7 +240,7 @@ FROM review r JOIN period p ON p.id = r.period_id ORDER BY r.id"""
 
 
 class UnpostedRow(NamedTuple):
-    """A line of a diary not yet considered for a post, with its trader and persona."""
+    """A diary line not yet considered for a post, with its trader and persona."""
 
     id: int
     trader: int
@@ -286,7 +286,7 @@ STORED = ", ".join(f"{'s' if name == 'entry' else 't'}.{name}" for name in Store
 STORED_TRADES = f"""
 SELECT {STORED} FROM {LISTED_TRADE}
 WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
-# The newest first: those that can't be measured are read again until they are too old.
+# Newest first: those that can't be measured are read again until they are too old.
 SWAPS = f"""
 SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND s.state = 'stored'
@@ -352,7 +352,7 @@ LATE_MS = 300_000
 
 
 class TradedRow(NamedTuple):
-    """What an observed wallet bought or sold, with the stored entry if there is one; `trade` and
+    """A purchase or sale by an observed wallet, with the stored entry if there is one; `trade` and
     `bot` are uids, `block_time` in seconds.
     """
 
@@ -366,7 +366,7 @@ class TradedRow(NamedTuple):
     entry: bytes | None
 
 
-# Also spares the entries of flows that are already stored.
+# Also avoids reading the entries of flows that are already stored.
 UNSEEN = f"""
 SELECT t.uid AS trade, n.address AS mint, b.owner_id AS owner, w.address AS wallet, b.uid AS bot,
        m.side, t.block_time, s.entry
@@ -397,9 +397,9 @@ SELECT t.mint FROM token t WHERE t.mint IN ({}) AND EXISTS (
 
 
 def see_flows(since: int, first_snapshot: int, now: int) -> None:
-    """Store what observed wallets bought and sold since (ms) as first seen with the snapshot of
-    this id. If a copied bot traded a token without a cached price, its transaction's reserves
-    become a snapshot.
+    """Store purchases and sales by observed wallets since a time (ms) as first seen with the
+    snapshot of this id. If a copied bot traded a token without a cached price, its transaction's
+    reserves become a snapshot.
     """
     rows = select(TradedRow, UNSEEN, (since // 1000,))
     fresh = [
@@ -583,16 +583,15 @@ def load_traders(
     skipped: Collection[int] = frozenset(),
     read_strategy: Callable[[str, Mapping[str, Any]], Strategy] = parse_settings,
 ) -> list[Player]:
-    """Read the traders that are not retired and their twins, with their open accounts and what they
-    remember.
+    """Read active traders and their twins, with their open accounts and memory.
 
-    Traders in `skipped` are left out. Those whose rows or strategies can't be read are left out and
-    get a fault.
+    Traders in `skipped` are left out. Traders whose rows or strategies can't be read are left out
+    and get a fault.
     """
     positions = _group(PaperPosition, PaperPosition.closed_at.is_null())
     orders = _group(PaperOrder, PaperOrder.state == "open")
     reviews = select(ReviewRow, REVIEWS)
-    # Of the last review of each period.
+    # State of the last review of each period.
     states = {review.period: review.state for review in reviews}
     loaded: dict[AccountKey, Player] = {}
     for row in select(TraderRow, TRADERS):
@@ -720,8 +719,8 @@ MAX_INTEGER = 2**63 - 1
 
 
 class Outdated(Exception):
-    """A trader was changed elsewhere while it was played. Nothing was stored; the next tick plays
-    the same again.
+    """A trader was changed elsewhere during the tick. Nothing was stored; the next tick runs the
+    same snapshots again.
     """
 
 
@@ -828,7 +827,7 @@ def _check_version(ident: int, version: int, phase: str) -> None:
 
 
 def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
-    """Open a review, or add to one that is open or was upheld. In the caller's transaction."""
+    """Open a review, or add to one that is open or was upheld. Runs in the caller's transaction."""
     reasons = [asdict(alarm) for alarm in alarms]
     last = Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
     if last and last.state in SUSPECT:
@@ -850,7 +849,7 @@ def _pin_snapshots(traders: Sequence[Player]) -> None:
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
-    # Read from the tables, since traders that aren't played hold tokens too.
+    # Read from the tables, since traders that are left out hold tokens too.
     market_store.replace_held({mint for (mint,) in storage.read_rows(HELD)})
 
 
@@ -875,11 +874,11 @@ def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
 
 # ---- what accounts are worth ---------------------------------------------------------------------
 MARK_MS = 600_000
-# Marks between one day and this many days old are thinned out. After a longer stop of the job, old
-# marks stay.
+# Marks between one day and this many days old are thinned out. After a longer outage of the job,
+# old marks stay.
 THINNED_DAYS = 3
-# Those that have an earlier one in their hour; integers are cut by division in every engine. Most
-# that are left begin an hour, and are looked at no further.
+# Marks that have an earlier one in their hour; every engine truncates integer division. Most
+# remaining marks are the first of an hour, and are not examined further.
 THIN_OUT = f"""
 DELETE FROM equity_mark WHERE at < ? AND at > ? AND at / {HOUR_MS} * {HOUR_MS} <> at
 AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_id
@@ -901,7 +900,7 @@ def list_marks(traders: Iterable[Player], now: int, sol_cents: int | None) -> li
 
 
 def thin_out(now: int) -> None:
-    """Delete all but the first of an account's marks in an hour, a day later. In the caller's
+    """Delete an account's marks after a day, except the first in each hour. Runs in the caller's
     transaction.
     """
     storage.database.execute_sql(THIN_OUT, (now - DAY_MS, now - THINNED_DAYS * DAY_MS))
@@ -932,7 +931,7 @@ def find_differences(period: Any, handle: str) -> list[str]:
         order, snapshot = orders[done.order], snapshots.get(done.snapshot)
         mark = stored[number].price if number in stored else 0
         if model == MODEL and fill_again(done, order, snapshot, account, mark) != done:
-            found.append(f"order {order.number}, attempt {order.attempts + 1}: another fill")
+            found.append(f"order {order.number}, attempt {order.attempts + 1}: a different fill")
         seen = snapshot or Snapshot(done.snapshot, done.mint, done.at, 1)
         orders[done.order], position = account.apply(order, done, seen)
         again |= {position.number: position} if position else {}
@@ -963,7 +962,7 @@ def fill_again(
 
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
-    """Name the sums in which two accounts' positions with the same number differ. A missing
+    """Name the sums that differ between two accounts' positions with the same number. A missing
     position differs in every sum that isn't None.
     """
     return [

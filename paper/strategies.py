@@ -1,9 +1,9 @@
-"""The strategy families. A strategy is a frozen set of settings with two methods: when to
-enter, when to leave. Pure.
+"""The strategy families. A strategy is a frozen set of settings with two methods: when to enter and
+when to exit. Pure.
 
-Returns are basis points (1% = 100). Spans count snapshots, so that nothing depends on how punctual
-the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing; COPY
-is listed apart from them.
+Returns are basis points (1% = 100). Periods are counted in snapshots, so that nothing depends on
+how punctual the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and
+implies no ranking; COPY is listed separately.
 """
 
 import re
@@ -16,12 +16,12 @@ from paper.account import Position
 from paper.fills import ONE
 from paper.market import Check, Flow, Snapshot, Token, View
 
-# Exits that accept any price: a stop with a limit could fail in a fall.
+# Exits that accept any price: a stop with a limit could fail in a crash.
 STOPS = ("stop", "trailing_stop")
 # Its authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
 BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
-# Rounding aside, a smaller share of a position isn't sold.
+# Apart from rounding, a smaller share of a position isn't sold.
 LEAST_SHARE_BPS = 100
 # The proceeds of a sale can't be estimated.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
@@ -57,7 +57,7 @@ Decision = Enter | Exit | Refusal | None
 
 
 class BadSetting(ValueError):
-    """A strategy setting that does not exist or is out of bounds; `field` is its public name."""
+    """A strategy setting that doesn't exist or is out of bounds; `field` is its public name."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -76,9 +76,9 @@ class Strategy:
     # Share of the equity for one position.
     size_bps: int = setting(1_000, 10, 2_500)
     max_positions: int = setting(4, 1, 10)
-    # Before the same token is entered again.
+    # Time before the same token is entered again.
     cooldown_seconds: int = setting(300, 0, 86_400)
-    # From the deciding snapshot to the earliest fill.
+    # Time from the deciding snapshot to the earliest fill.
     latency_ms: int = setting(6_000, 1_000, 60_000)
     # A snapshot older than this is not traded on.
     latency_budget_ms: int = setting(90_000, 10_000, 600_000)
@@ -93,7 +93,7 @@ class Strategy:
     family: ClassVar[str] = ""
 
     def prepare(self, views: Sequence[View]) -> None:
-        """Prepare to be asked about these tokens; strategies in a process of their own do."""
+        """Prepare to be asked about these tokens; strategies in their own process use this."""
 
     def enter(self, view: View) -> Enter | Refusal | None:
         raise NotImplementedError
@@ -106,22 +106,22 @@ class Strategy:
         if age > self.latency_budget_ms:
             return Refusal(
                 "stale_snapshot",
-                f"the last snapshot is {age // 1000} s old, over the budget of"
+                f"the last snapshot is {age // 1000} s old, over the limit of"
                 f" {self.latency_budget_ms // 1000} s",
             )
         if liquidity is not None and liquidity < self.liquidity_floor_usd * 100:
             return Refusal(
                 "low_liquidity",
-                f"{liquidity // 100} USD of liquidity, under the floor of"
+                f"{liquidity // 100} USD of liquidity, below the minimum of"
                 f" {self.liquidity_floor_usd} USD",
             )
         if view.token.has_check("fail"):
             failed = ", ".join(key for key, status in view.token.checks if status == "fail")
             return Refusal("failed_check", f"structural check failed: {failed}")
         if FREEZABLE in view.token.checks and not self.allow_freezable:
-            return Refusal("freezable", "its freeze authority could freeze what is bought")
+            return Refusal("freezable", "its freeze authority could freeze purchased tokens")
         if FEE_UNKNOWN in view.token.checks:
-            return Refusal("fee_unknown", "what the token keeps of a transfer is not known")
+            return Refusal("fee_unknown", "its transfer fee is unknown")
         return None
 
     def stop(self, view: View, position: Position) -> Exit | None:
@@ -135,7 +135,7 @@ class Strategy:
 
 @dataclass(frozen=True, kw_only=True)
 class Momentum(Strategy):
-    """Follow a rise that volume confirms, until a part of it is lost again."""
+    """Follow a rise confirmed by volume, until part of it is lost again."""
 
     lookback: int = setting(5, 2, 13)
     rise_bps: int = setting(600, 50, 50_000)
@@ -170,12 +170,13 @@ class Momentum(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanReversion(Strategy):
-    """Buy a fall that the pool's liquidity does not share; sell back at the mean."""
+    """Buy a fall without a matching drop in the pool's liquidity; sell when the price is back at
+    the mean."""
 
     mean_over: int = setting(12, 4, 13)
     # Tenths of a standard deviation.
     deviations_tenths: int = setting(20, 5, 60)
-    # Minimum distance to the mean: the noise of a calm token doesn't pay the costs.
+    # Minimum distance to the mean: the noise of a calm token doesn't cover the costs.
     gap_bps: int = setting(300, 0, 9_000)
     # Minimum liquidity as a share of the window's mean.
     holds_bps: int = setting(9_500, 5_000, ONE)
@@ -187,7 +188,7 @@ class MeanReversion(Strategy):
         past, last = view.list_before(self.mean_over), view.last
         prices = list_prices(past)
         count, total = len(prices), sum(prices)
-        # The distance under the mean, times the count.
+        # The distance below the mean, times the count.
         below = total - last.known_price * count
         if count < self.mean_over or below * ONE < total * self.gap_bps:
             return None
@@ -196,12 +197,12 @@ class MeanReversion(Strategy):
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
         fall = exact(below * ONE // total, 2)
-        detail = f"{fall}% under its mean over {count} snapshots while liquidity holds"
+        detail = f"{fall}% below its mean over {count} snapshots while liquidity holds"
         return self._refuse_falling(past, last) or Enter("mean_reversion", detail)
 
     def _refuse_falling(self, past: Sequence[Snapshot], last: Snapshot) -> Refusal | None:
         if last.liquidity is None:
-            return Refusal("liquidity_unknown", "whether liquidity holds is not known")
+            return Refusal("liquidity_unknown", "it's unknown whether liquidity holds")
         known = [one.liquidity for one in past if one.liquidity is not None]
         if not known or last.liquidity * len(known) * ONE < sum(known) * self.holds_bps:
             return Refusal("liquidity_falling", "liquidity is falling with the price")
@@ -210,7 +211,8 @@ class MeanReversion(Strategy):
     def leave(self, view: View, position: Position) -> Exit | None:
         prices = list_prices(view.list_before(self.mean_over))
         if prices and view.last.known_price * len(prices) >= sum(prices):
-            # In a fall the mean drops to the price, so the stop (which has no limit) comes first.
+            # In a crash the mean drops to the price, so the stop (which has no limit) is checked
+            # first.
             return self.stop(view, position) or Exit("mean_reached")
         return self.leave_late(view, position)
 
@@ -224,14 +226,14 @@ class Breakout(Strategy):
     lookback: int = setting(12, 3, 13)
     # Above the old high.
     margin_bps: int = setting(200, 0, 50_000)
-    # Of the window's mean volume.
+    # Multiple of the window's mean volume.
     volume_bps: int = setting(20_000, 11_000, 1_000_000)
-    # How long a pair is new,
+    # How long a pair counts as new,
     new_seconds: int = setting(86_400, 0, 86_400)
-    # ... and how many snapshots of it are needed.
+    # ... and how many snapshots of it are required.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
-    # Tokens that rise fast fill only at a higher price.
+    # Orders for tokens that rise fast only fill at a higher price.
     slippage_limit_bps: int = setting(2_000, 10, 5_000)
     profit_bps: int = setting(2_000, 100, 100_000)
     profit_share_bps: int = setting(5_000, 1_000, 9_000)
@@ -270,7 +272,7 @@ class Breakout(Strategy):
                 f" {self.min_age_seconds // 60}",
             )
         if not token.checks or token.has_check("unknown"):
-            return Refusal("checks_unknown", "its mint checks are not all known")
+            return Refusal("checks_unknown", "some of its mint checks are unknown")
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
@@ -284,7 +286,7 @@ class Breakout(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowFollower(Strategy):
-    """Enter what observed wallets of several owners bought; leave when they sell."""
+    """Enter what observed wallets of several owners bought; exit when they sell."""
 
     owners: int = setting(2, 2, 20)
     window_minutes: int = setting(30, 1, 1_440)
@@ -313,10 +315,10 @@ class FlowFollower(Strategy):
                 f"bought by wallets of {len(owners)} owners within {self.window_minutes} minutes",
             )
         if len({flow.wallet for flow in bought}) == 1:
-            return Refusal("one_wallet", "a single observed wallet bought it")
+            return Refusal("one_wallet", "only one observed wallet bought it")
         return Refusal(
             "too_few_owners",
-            f"bought by wallets of {len(owners)} of the {self.owners} owners it takes",
+            f"bought by wallets of {len(owners)} of the {self.owners} required owners",
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
@@ -339,7 +341,7 @@ class Copy(Strategy):
     bot: str = field(default="", metadata={"form": BOT_ID})
     # From the snapshot on which the bot's purchase is seen to the earliest fill.
     latency_ms: int = setting(6_000, 0, 60_000)
-    # A purchase older than this isn't copied; a shorter time than the cool-down, or a stop would be
+    # A purchase older than this isn't copied; shorter than the cool-down, or a stop would be
     # followed by the same purchase again.
     fresh_seconds: int = setting(180, 10, 300)
     cooldown_seconds: int = setting(300, 300, 86_400)
@@ -388,7 +390,7 @@ ALL_FAMILIES: dict[str, type[Strategy]] = {**FAMILIES, COPY: Copy}
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
-    """Decide about one token from what is known at `now`; None if there is nothing to do."""
+    """Decide about one token using only what is known at `now`; None to do nothing."""
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)
@@ -405,7 +407,7 @@ def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
         raise BadSetting("family", f"must be one of: {', '.join(ALL_FAMILIES)}")
     known = {public_name(one.name): one for one in fields(ALL_FAMILIES[family])}
     if family == COPY and "bot" not in given:
-        raise BadSetting("bot", "is required: the id of the bot to copy, such as bot_4f1c")
+        raise BadSetting("bot", "is required: the ID of the bot to copy, such as bot_4f1c")
     chosen: dict[str, Any] = {
         _known(known, name).name: _check(known[name], name, value) for name, value in given.items()
     }
@@ -422,7 +424,7 @@ def _check(one: Field[Any], name: str, value: Any) -> int | str:
     form = one.metadata.get("form")
     if form:
         if not isinstance(value, str) or not form.fullmatch(value):
-            raise BadSetting(name, "must be the id of a bot, such as bot_4f1c")
+            raise BadSetting(name, "must be the ID of a bot, such as bot_4f1c")
         return value
     low, high = one.metadata["low"], one.metadata["high"]
     if type(value) is not int or not low <= value <= high:
@@ -447,7 +449,7 @@ def _moved(before: int, now: int) -> int:
 # ---- volume --------------------------------------------------------------------------------------
 # Daily volume says nothing about now: it changes with what happened a day ago.
 UNKNOWN_VOLUME = Refusal(
-    "volume_unknown", "its volume of five minutes or an hour is not known, now and before"
+    "volume_unknown", "its volume over five minutes or an hour is unknown, now or before"
 )
 
 
@@ -459,12 +461,12 @@ class Volume(NamedTuple):
     windows: int
 
     def is_over(self, bps: int) -> bool:
-        """Return whether it is at least this share (basis points) of a positive mean before it."""
+        """Return whether it is at least this share (basis points) of a positive preceding mean."""
         return self.now * self.windows * ONE >= self.total * bps > 0
 
     @property
     def times(self) -> str:
-        """Format the multiple of the mean before it, such as `2.4 times`."""
+        """Format the multiple of the preceding mean, such as `2.4 times`."""
         return f"{exact(self.now * self.windows * 10 // self.total, 1)} times"
 
 

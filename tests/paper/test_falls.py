@@ -65,10 +65,10 @@ def test_nobody_is_asked_about_smaller_falls_and_tokens_nobody_holds(holding):
     [
         ({"status": 500}, "answered HTTP 500"),
         ({"status": 429, "headers": {"Retry-After": "60"}}, "answered HTTP 429"),
-        ({"status": None}, "could not be reached, or the connection broke"),
-        ({"body": b"nonsense"}, "sent something that is not JSON"),
+        ({"status": None}, "could not be reached, or the connection was lost"),
+        ({"body": b"nonsense"}, "sent an answer that is not JSON"),
         ({"body": b'{"data": [7]}'}, "1 entries could not be read"),
-        ({"body": b'{"data": []}'}, "told no price of this pool"),
+        ({"body": b'{"data": []}'}, "returned no price for this pool"),
     ],
 )
 def test_without_an_answer_the_price_is_stored_and_the_reason_with_it(holding, answer, problem):
@@ -83,7 +83,7 @@ def test_the_price_of_another_pool_confirms_nothing(holding):
     holding.market.agree(ONE, "0.0001", pair=address(7))
     holding.market.second[0]["attributes"]["address"] = address(8)
     holding.market.second[0]["relationships"]["base_token"]["data"]["id"] = f"solana_{TWO}"
-    assert fall(holding)["problem"] == "told no price of this pool"
+    assert fall(holding)["problem"] == "returned no price for this pool"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_the_price_of_another_pool_confirms_nothing(holding):
         ("pool", "0.01", None, ("0.01", None)),
         # What was told before an answer broke off counts.
         ("pool", "0.01", "answered HTTP 500", ("0.01", None)),
-        ("another", "0.01", None, (None, "told no price of this pool")),
-        ("pool", None, None, (None, "told no price of this pool")),
+        ("another", "0.01", None, (None, "returned no price for this pool")),
+        ("pool", None, None, (None, "returned no price for this pool")),
         ("pool", None, "answered HTTP 500", (None, "answered HTTP 500")),
     ],
 )
@@ -104,7 +104,7 @@ def test_only_a_price_of_the_same_pool_is_an_answer(pair, price, problem, found)
 
 def test_a_limit_that_was_reached_is_named(holding):
     holding.scout.falls.pace.pause(60)
-    assert fall(holding)["problem"] == "was not asked: its limit of requests was reached"
+    assert fall(holding)["problem"] == "not queried, because its request limit was reached"
     assert holding.market.asked[SECOND] == 0
 
 
@@ -190,5 +190,5 @@ def test_what_the_second_provider_said_is_part_of_the_proof(db, settings, monkey
     seen.fall_check = None
     seen.save()
     assert papertrade.rebuild_trader(made, stage.now) == [
-        "period 1, order 1, attempt 1: another fill"
+        "period 1, order 1, attempt 1: a different fill"
     ]

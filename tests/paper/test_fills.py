@@ -8,6 +8,7 @@ from math import isqrt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from tape import MINUTE, START, quote
 
 from chain.reading.pools import State
@@ -344,7 +345,7 @@ WANTED = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(PRICES, POOLS, LIQUIDITY, VENUE, st.integers(0, 18), st.lists(WANTED, max_size=10))
 def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, venue, decimals, wanted):
     """Any price from 1e-15 to 9e10 SOL, any pool, any decimals, no volume that refills it: what all
@@ -394,7 +395,7 @@ def exact_sale(raw, price, decimals, reserve, venue):
     return reserve - reserve * tokens / (tokens + raw)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     st.integers(1, 10**18),
     st.integers(1, 10**13),

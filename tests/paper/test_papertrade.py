@@ -196,30 +196,6 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     )
 
 
-def test_two_databases_hold_the_same_history(tmp_path):
-    def story(folder):
-        settings = ground.settings_of(tmp_path / folder)
-        database = storage.connect(settings)
-        storage.migrate(database)
-        with database.connection_context():
-            stage = Stage(settings).list_token()
-            trader = stage.trader()
-            stage.play(RISE * 2)
-            shown = paper.find_trader(trader.uid, stage.now)
-        database.close_all()
-        return orjson.dumps(
-            [
-                shown["closes"],
-                shown["diary"],
-                [{**post, "botId": ""} for post in shown["posts"]],
-                shown["positions"],
-            ]
-        )
-
-    one, two = story("one"), story("two")
-    assert one == two and len(orjson.loads(one)[0]) >= 1
-
-
 def test_several_rounds_in_one_tick_are_played_one_after_the_other(stage):
     """A tick that comes late plays the same rounds; what it sees late it no longer enters."""
     trader = stage.trader(settings={"latencyBudgetMs": 600_000})
@@ -667,7 +643,7 @@ def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
         )["tradersUnderReview"]
         == 1
     )
-    traders.clear_review(trader, "the provider's mistake", stage.now)
+    traders.decide_review(trader, "cleared", "the provider's mistake", stage.now)
     stage.play(["0.00115", "0.00115"])
     again = paper.find_trader(trader.uid, stage.now)
     # It fell back, which a second snapshot confirmed: no reason of its own.
@@ -704,7 +680,7 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
         traders.reset_trader(trader, "again", stage.now)
     with pytest.raises(Problem, match="already"):
         traders.open_review(trader, "a look", stage.now)
-    traders.uphold_review(trader, "it was wrong", stage.now)
+    traders.decide_review(trader, "upheld", "it was wrong", stage.now)
     shown = paper.find_trader(trader.uid, stage.now)
     assert (
         shown["strategy"]["phase"]["name"] == "guarded"
@@ -712,7 +688,7 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
         and shown["performance"]["headlineSuppressed"]
     )
     with pytest.raises(Problem, match="no open review"):
-        traders.clear_review(trader, "no", stage.now)
+        traders.decide_review(trader, "cleared", "no", stage.now)
     traders.reset_trader(trader, "a fresh start", stage.now)
     fresh = paper.find_trader(trader.uid, stage.now)
     assert (

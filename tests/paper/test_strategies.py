@@ -565,14 +565,14 @@ HIGH = [1000] * 12 + [1021]
             view(FALL),
             0,
             Enter(
-                "mean_reversion", "10.44% under its mean over 12 snapshots while liquidity holds"
+                "mean_reversion", "10.44% below its mean over 12 snapshots while liquidity holds"
             ),
         ),
         (
             MeanReversion(),
             view(FALL, liquidity=None),
             0,
-            Refusal("liquidity_unknown", "whether liquidity holds is not known"),
+            Refusal("liquidity_unknown", "it's unknown whether liquidity holds"),
         ),
         (
             MeanReversion(),
@@ -603,7 +603,7 @@ HIGH = [1000] * 12 + [1021]
             Breakout(),
             view(HIGH, LOUD, checks=()),
             0,
-            Refusal("checks_unknown", "its mint checks are not all known"),
+            Refusal("checks_unknown", "some of its mint checks are unknown"),
         ),
         (
             FlowFollower(),
@@ -615,25 +615,25 @@ HIGH = [1000] * 12 + [1021]
             FlowFollower(owners=4, window_minutes=1),
             view([1000], flows=bought(1, 2, 2, 3)),
             0,
-            Refusal("too_few_owners", "bought by wallets of 3 of the 4 owners it takes"),
+            Refusal("too_few_owners", "bought by wallets of 3 of the 4 required owners"),
         ),
         (
             FlowFollower(),
             view([1000], flows=bought(1)),
             0,
-            Refusal("one_wallet", "a single observed wallet bought it"),
+            Refusal("one_wallet", "only one observed wallet bought it"),
         ),
         (
             Momentum(latency_budget_ms=10_999),
             view(RISING),
             12_999,
-            Refusal("stale_snapshot", "the last snapshot is 12 s old, over the budget of 10 s"),
+            Refusal("stale_snapshot", "the last snapshot is 12 s old, over the limit of 10 s"),
         ),
         (
             Momentum(),
             view(RISING, liquidity=[300_000] * 12 + [4_999]),
             0,
-            Refusal("low_liquidity", "4999 USD of liquidity, under the floor of 5000 USD"),
+            Refusal("low_liquidity", "4999 USD of liquidity, below the minimum of 5000 USD"),
         ),
         (
             Momentum(),
@@ -645,7 +645,7 @@ HIGH = [1000] * 12 + [1021]
             Momentum(),
             view(RISING, checks=(Check("decimals", "unknown"), Check("transfer_fee", "unknown"))),
             0,
-            Refusal("fee_unknown", "what the token keeps of a transfer is not known"),
+            Refusal("fee_unknown", "its transfer fee is unknown"),
         ),
     ],
 )
@@ -711,6 +711,6 @@ def test_shares_are_cut_toward_zero():
 def test_a_token_that_somebody_could_freeze_is_refused_by_default():
     freezable = view(HIGH, LOUD, checks=(Check("freeze_authority", "warn"),))
     assert ask(Breakout(), freezable) == Refusal(
-        "freezable", "its freeze authority could freeze what is bought"
+        "freezable", "its freeze authority could freeze purchased tokens"
     )
     assert isinstance(ask(Breakout(allow_freezable=1), freezable), Enter)

@@ -18,11 +18,11 @@ from chain.stored.tables import WALLET_PARTS
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
-from storage.rows import select, select_value
+from storage.rows import read, select, select_value
 from storage.trouble import TROUBLES, name_trouble
 from web.api.answers import respond
 from web.api.market import FeedHealth, ProviderBudget, read_details, show_market_health
-from web.api.serialize import count_seconds, show_time
+from web.api.serialize import count_seconds, fill, show_time
 from web.api.shapes import (
     Address,
     Exact,
@@ -62,7 +62,7 @@ class WalletNote(TypedDict):
 
     wallet: Address
     lagSeconds: NotRequired[
-        Annotated[int | None, described("since its last poll; null before the first")]
+        Annotated[int | None, described("since its last poll; null before the first one")]
     ]
     pending: NotRequired[Annotated[int, described("transactions not fetched yet")]]
     signature: NotRequired[Signature]
@@ -74,7 +74,7 @@ class WalletNote(TypedDict):
     ]
     percent: NotRequired[int]
     differenceLamports: NotRequired[Whole]
-    byCurrency: NotRequired[Annotated[dict[str, Exact], described("the same in stablecoins")]]
+    byCurrency: NotRequired[Annotated[dict[str, Exact], described("the same for stablecoins")]]
 
 
 class BellHealth(TypedDict):
@@ -83,8 +83,8 @@ class BellHealth(TypedDict):
     """
 
     state: Literal["listening", "silent", "off", "unknown"]
-    heard: Annotated[int, described("wallets that are fully covered by a subscription")]
-    refused: Annotated[int, described("subscriptions that nodes refused on their last connections")]
+    heard: Annotated[int, described("wallets fully covered by a subscription")]
+    refused: Annotated[int, described("subscriptions that nodes refused when last connecting")]
     subscriptions: int
     lastNoticeAt: Annotated[Time | None, described("when the last notice arrived")]
     endpoints: dict[str, Literal["connecting", "listening", "resting"]]
@@ -94,7 +94,7 @@ class ObserverHealth(JobHealth):
     """The job that observes wallets, and its backlog."""
 
     wallets: int
-    lagSeconds: Annotated[int | None, described("of the least recently polled wallet")]
+    lagSeconds: Annotated[int | None, described("lag of the least recently polled wallet")]
     pending: int
     byWallet: Annotated[
         list[WalletNote], described("the least recently polled: lagSeconds, pending")
@@ -110,8 +110,9 @@ class ObserverHealth(JobHealth):
     nearLimit: Annotated[
         list[WalletNote],
         described(
-            "wallets that used 80% of MAX_RECEIPTS_PER_WALLET or of the limit on token accounts:"
-            " percent. At 100% the oldest transactions, or accounts never traded, may be left out"
+            "wallets at 80% or more of MAX_RECEIPTS_PER_WALLET or of the limit on token"
+            " accounts: percent. At 100%, the oldest transactions or untraded accounts may be"
+            " left out"
         ),
     ]
     troubled: Annotated[
@@ -132,7 +133,7 @@ class ObserverHealth(JobHealth):
     ]
     endpoints: int | None
     resting: Annotated[
-        dict[str, float] | None, described("seconds until each paused node is used again, by node")
+        dict[str, float] | None, described("seconds until each paused node is used again")
     ]
     waitingFor: str | None
     bell: BellHealth
@@ -152,13 +153,16 @@ class DatabaseHealth(TypedDict):
     """The database: its version and journal mode."""
 
     ok: bool
-    sqlite: NotRequired[Annotated[str, described("the version, if it's SQLite")]]
-    postgresql: NotRequired[Annotated[str | None, described("the version, if it's PostgreSQL")]]
+    sqlite: NotRequired[Annotated[str, described("the version, if the database is SQLite")]]
+    postgresql: NotRequired[
+        Annotated[str | None, described("the version, if the database is PostgreSQL")]
+    ]
     journal: str | None
     writable: Annotated[
         bool,
         described(
-            "false if writes fail: the disk is full, or another process keeps the database locked"
+            "false if writes fail because the disk is full or another process keeps the database "
+            "locked"
         ),
     ]
     problem: Annotated[str | None, described("why it isn't writable")]
@@ -178,7 +182,8 @@ class Health(TypedDict):
     scout: NotRequired[Annotated[ScoutHealth, described("the job that checks the market")]]
     database: DatabaseHealth
     allowanceOk: Annotated[
-        bool, described("requests can be counted; if not, no keyed request is served")
+        bool,
+        described("whether requests can be counted; if not, every request with a key is refused"),
     ]
     allowanceStore: Literal["file", "redis"]
     version: str
@@ -193,25 +198,6 @@ class JobRow(NamedTuple):
     last_success_at: int | None
     last_error: str | None
     details: str
-
-
-class LagRow(NamedTuple):
-    """When a wallet was polled, its number of pending transactions, and its Coverage."""
-
-    address: str
-    polled_at: int | None
-    pending: int
-    coverage: str | None
-
-
-class DifferenceRow(NamedTuple):
-    """A wallet whose books don't balance, and by how many lamports and raw units of stablecoins (by
-    mint).
-    """
-
-    address: str
-    imbalance: int
-    stablecoin_imbalance: Annotated[dict[str, int], WALLET_PARTS["stablecoin_imbalance"]]
 
 
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
@@ -246,6 +232,8 @@ TROUBLED = f"""
 SELECT w.address, w.trouble, w.trouble_at, w.trouble_tries
 {IN_TROUBLE} ORDER BY w.trouble_at, w.id LIMIT ?"""
 
+# Wallets whose books don't balance, and by how many lamports and raw units of stablecoins (by
+# mint).
 DIFFERING = f"""FROM wallet w
 WHERE (w.imbalance <> 0 OR w.stablecoin_imbalance <> '{{}}') AND {IS_HELD}"""
 COUNT_DIFFERENCES = f"SELECT COUNT(*) {DIFFERING}"
@@ -331,7 +319,7 @@ def show_scout(now: int) -> dict[str, Any]:
     return {**_show_job(jobs.get("scout"), seconds, now), **show_market_health(now)}
 
 
-def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str, Any]:
+def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> JobHealth:
     """Show one job: `off`, `unknown` (not run yet), `late` (its heartbeat stopped), or the state it
     stored.
     """
@@ -343,16 +331,10 @@ def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str
         STALE_MS, STALE_INTERVALS * 1000 * interval_seconds
     ):
         state = "late"
-    return {
-        "state": state,
-        "heartbeatAt": show_time(row.heartbeat_at),
-        "ageSeconds": age,
-        "lastSuccessAt": show_time(row.last_success_at),
-        "lastError": row.last_error,
-    }
+    return fill(JobHealth, row, state=state, ageSeconds=age)
 
 
-def _is_unwell(job: dict[str, Any]) -> bool:
+def _is_unwell(job: JobHealth) -> bool:
     return job["state"] != "off" and (job["state"] == "late" or job["lastError"] is not None)
 
 
@@ -360,7 +342,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
     """Show the observed wallets and the backlog: the least recently polled wallet (null if one was
     never polled), and transactions that couldn't be derived.
     """
-    lagging = select(LagRow, LAGGING, (IS_PROGRAM, MAX_WALLETS))
+    lagging = read(LAGGING, (IS_PROGRAM, MAX_WALLETS))
     return {
         "wallets": select_value(COUNT_OBSERVED, (IS_PROGRAM,)),
         "lagSeconds": count_seconds(lagging[0].polled_at, now) if lagging else None,
@@ -415,7 +397,7 @@ def _show_differences() -> dict[str, Any]:
                     if money in CURRENCIES
                 },
             }
-            for row in select(DifferenceRow, DIFFERENCES, (MAX_WALLETS,))
+            for row in read(DIFFERENCES, (MAX_WALLETS,), **WALLET_PARTS)
         ],
         "walletsWithDifference": select_value(COUNT_DIFFERENCES),
     }

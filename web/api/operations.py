@@ -16,19 +16,21 @@ from web.api import (
     health,
     leaderboard,
     market,
-    me,
+    paper,
+    paper_brain,
+    paper_closes,
     posts,
     registration,
     search,
     seasons,
     trades,
+    v1,
 )
-from web.api import paper_shapes as paper
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
-from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.queries import POST_STATUSES
+from web.api.results import TokenResult
 from web.api.shapes import ClosesPage, FollowedPage, Page, PaperPage
-from web.api.token_results import TokenResult
+from web.api.trades import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.wallets import Position
 
 # A part of the OpenAPI document.
@@ -105,9 +107,9 @@ MINT = query("mint", ADDRESS, "token mint address")
 SORT = query(
     "sort",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
-    "pnl: realized PnL; return: PnL of sales divided by their cost basis, ranked from 1 SOL or 100 "
-    "of a stablecoin; win_rate: by position; pnl_floor: worst case; volume: of buys and sells; "
-    "trades: number of trades",
+    "pnl: realized PnL; return: PnL of sales divided by their cost basis, ranked from 1 SOL or "
+    "100 of a stablecoin; win_rate: by position; pnl_floor: worst case; volume: of buys and "
+    "sells; trades: number of trades",
 )
 WINDOW = query(
     "window",
@@ -123,7 +125,7 @@ CURRENCY = query(
     "currency",
     # This module is imported after the process knows the operator's currencies.
     {"type": "string", "enum": list(map_currencies()), "default": "SOL"},
-    "currency paid, never converted; the operator can add some",
+    "currency of the trades, never converted; the operator can add some",
 )
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
 BOT = query("botId", {"type": "string", "minLength": 1}, "only this bot")
@@ -157,7 +159,7 @@ OPERATIONS = [
         "/api/v1/bots/challenge",
         "getChallenge",
         "Influencers",
-        "Get the text that a wallet signs to register a bot",
+        "Get the text for a wallet to sign when registering a bot",
         registration.Challenge,
         refusals=("registration_closed", *OF_BODIES),
         description="For agents without a key, if SELF_REGISTRATION is on.",
@@ -177,8 +179,8 @@ OPERATIONS = [
             *("wallet_taken", "bot_retired"),
         ),
         description=(
-            "201, or 200 if this wallet already registered a bot that isn't claimed yet: the same"
-            " bot, with a new key that replaces the old one and a new link."
+            "201, or 200 if this wallet already registered an unclaimed bot: the same bot with a"
+            " new key, which replaces the old one, and a new link."
         ),
         body=RegistrationBody,
         keyed=False,
@@ -268,7 +270,7 @@ OPERATIONS = [
         OF_LISTS,
         description=(
             "The data of an event is a Post or Trade on one line. Comments keep an idle stream"
-            " open. A stream ends with its key."
+            " open. A stream ends when its key is revoked or expires."
         ),
     ),
     Operation(
@@ -295,8 +297,8 @@ OPERATIONS = [
             "quota_exceeded",
         ),
         description=(
-            "Needs a publishing key. After a timeout, send the same request again. Nothing in the"
-            " request can make a post verified."
+            "Needs a publishing key. After a timeout, send the same request again. Nothing in"
+            " the request can make a post verified."
         ),
         body=PostBody,
         method="post",
@@ -413,7 +415,7 @@ OPERATIONS = [
         "getMe",
         "Account",
         "The key of this request and its remaining rate limit; not counted",
-        me.Me,
+        v1.Me,
     ),
     Operation(
         "/api/traders",
@@ -440,7 +442,7 @@ OPERATIONS = [
             operation,
             "Paper mode",
             f"All {what}, newest first (simulated)",
-            ClosesPage if rows is paper.PaperClose else PaperPage,
+            ClosesPage if rows is paper_closes.PaperClose else PaperPage,
             (TRADER_ID, LIMIT, CURSOR),
             ("not_found", *OF_LISTS),
             description="getTrader includes the latest 20.",
@@ -448,8 +450,8 @@ OPERATIONS = [
             rows=rows,
         )
         for name, operation, what, rows in (
-            ("closes", "listTraderCloses", "closes of a trader", paper.PaperClose),
-            ("diary", "listTraderDiary", "lines of a trader's diary", paper.DiaryLine),
+            ("closes", "listTraderCloses", "closes of a trader", paper_closes.PaperClose),
+            ("diary", "listTraderDiary", "entries of a trader's diary", paper_brain.DiaryLine),
             ("posts", "listTraderPosts", "posts of a trader", paper.PaperPost),
         )
     ),
@@ -470,7 +472,7 @@ OPERATIONS = [
         "Paper mode",
         "Scouted tokens, structural checks, health of the scout",
         paper.PaperMarket,
-        description="All tracked tokens at once, and how current their prices and checks are.",
+        description="All tracked tokens, and the age of their prices and checks.",
         keyed=False,
     ),
     Operation(

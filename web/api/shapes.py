@@ -1,9 +1,9 @@
 """Building blocks for the shapes of /api/v1.
 
 A shape is a TypedDict: the only place that names the fields of a resource, with their types and
-descriptions. mypy checks every dict against its shape, orjson serializes it, and Pydantic reads it
-for the OpenAPI document and the reference pages. (Measured: 100 posts took 4.4 ms as Pydantic
-models from `model_construct`, and 0.36 ms as dicts.)
+descriptions. `serialize.fill` makes the dict from a row, orjson serializes it, and Pydantic reads
+the shape for the OpenAPI document and the reference pages. (Measured: 100 posts took 4.4 ms as
+Pydantic models from `model_construct`, and 0.36 ms as dicts.)
 
 Amounts are decimal strings, never JSON numbers. A NotRequired field is missing from some responses.
 """
@@ -15,18 +15,23 @@ from pydantic import Field
 # Pydantic doesn't support typing's TypedDict on Python 3.11.
 from typing_extensions import TypedDict
 
+from chain.amounts import show_raw
+from web.api.serialize import Always, Written, show_share, show_time
+
 __all__ = ["NotRequired", "TypedDict"]
 
 # A whole and an exact decimal number, as the document's introduction describes them.
-Whole = str
+Whole = Annotated[str, Written(show_raw)]
 Exact = str
-Share = Annotated[str, Field(description="0.00 to 1.00, rounded down")]
+Share = Annotated[str, Field(description="0.00 to 1.00, rounded down"), Written(show_share)]
 # The format is enough: a pattern breaks clients that parse times before they validate.
-Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"}), Written(show_time)]
 # Base58 of 32 and 64 bytes, as the introduction describes them.
 Address = str
 Signature = str
 Untrusted = Annotated[str, Field(description="untrusted")]
+# Paper mode. Not a Literal: client generators break on non-string constants.
+Simulation = Annotated[bool, Always(True)]
 CurrencySymbol = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
 TradeKind = Literal[
     "buy",
@@ -55,7 +60,7 @@ Record = Literal["forward", "all"]
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]
 Proof = Literal["proven", "claimed"]
-Ownership = Annotated[Proof, Field(description="proven: its holder signed for it")]
+Ownership = Annotated[Proof, Field(description="proven: the owner signed with its key")]
 
 
 def described(description: str) -> Any:
@@ -66,14 +71,14 @@ class FillModel(TypedDict):
     """A fill model and what it assumes."""
 
     model: str
-    hash: Annotated[str, described("digest of its constants")]
+    hash: Annotated[str, described("digest of the model's constants")]
     assumptions: list[str]
 
 
 class Page(TypedDict):
     """A page of a list, with its rows in `data`."""
 
-    nextCursor: Annotated[str | None, described("of the next page; null at the end")]
+    nextCursor: Annotated[str | None, described("cursor of the next page; null on the last page")]
     limit: int
     asOf: Time
 
@@ -81,7 +86,7 @@ class Page(TypedDict):
 class FollowedPage(Page):
     """A page of a list that can be followed."""
 
-    newestCursor: Annotated[str, described("since, for what arrives later")]
+    newestCursor: Annotated[str, described("value of since for newer entries")]
 
 
 class PaperPage(Page):

@@ -2,14 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, cast
 
 from chain.ledger.coverage import STATES
 from chain.reading.currencies import CURRENCIES
 from chain.stored.summary import NOT_POLLED, read_coverage
-from storage.rows import select, write_marks
-from web.api.queries import BotRow
-from web.api.serialize import DAMAGED, Json, show_part, show_time
+from storage.rows import read, write_marks
+from web.api.serialize import DAMAGED, Json, fill, show_part
 from web.api.shapes import (
     Address,
     CurrencySymbol,
@@ -26,8 +25,8 @@ from web.api.shapes import (
 CoverageState = Annotated[
     Literal["none", "backfilling", "partial", "complete"],
     described(
-        "complete: balances are continuous up to the current one; partial: something is"
-        " missing; backfilling: the history is loading"
+        "complete: balances are continuous up to the current one; partial: something is missing;"
+        " backfilling: the history is loading"
     ),
 ]
 
@@ -49,7 +48,7 @@ class Coverage(TypedDict):
     firstSlot: int | None
     lastSlot: int | None
     checkedAt: Annotated[Time | None, described("when it was last polled")]
-    receipts: Annotated[int, described("transactions that were fetched")]
+    receipts: Annotated[int, described("number of fetched transactions")]
     pending: Annotated[int, described("listed but not fetched yet")]
     gaps: list[Gap]
     openingInventoryUnknown: Annotated[
@@ -95,8 +94,10 @@ class Reconciliation(TypedDict):
     cost - cost left + received - sent - overhead - failed cost + other + difference.
     """
 
-    openingLamports: Annotated[Whole, described("own accounts before their first transaction")]
-    closingLamports: Annotated[Whole, described("own accounts after their last one")]
+    openingLamports: Annotated[
+        Whole, described("balance of its own accounts before their first transaction")
+    ]
+    closingLamports: Annotated[Whole, described("balance of its own accounts after their last one")]
     realizedLamports: Whole
     unmatchedProceedsLamports: Annotated[Whole, described("proceeds of sales of unknown cost")]
     openCostLamports: Annotated[Whole, described("known cost of tokens still held")]
@@ -107,11 +108,11 @@ class Reconciliation(TypedDict):
     overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
     failedCostLamports: Whole
     otherLamports: Annotated[Whole, described("neither trades nor transfers, or unpriced")]
-    differenceLamports: Annotated[Whole, described("0, or what gaps in the history moved")]
+    differenceLamports: Annotated[Whole, described("0, or the amount moved by gaps in the history")]
     gapLamports: Annotated[Whole, described("moved where transactions are missing")]
     byCurrency: Annotated[
         list[CurrencyReconciliation] | None,
-        described("of each stablecoin the wallet ever held; null if stored data is unreadable"),
+        described("for each stablecoin the wallet ever had; null if stored data is unreadable"),
     ]
 
 
@@ -132,7 +133,7 @@ class Estimate(TypedDict):
     priceSol: Exact
     source: Annotated[str, described("the price provider")]
     priceAt: Time
-    stale: Annotated[bool, described("the scout has no newer one, though it should")]
+    stale: Annotated[bool, described("the scout should have a newer price but doesn't")]
 
 
 class Position(TypedDict):
@@ -143,11 +144,11 @@ class Position(TypedDict):
     amountRaw: Whole
     amount: Annotated[
         Exact | None,
-        described("as displayed; null: the mint's multiplier of raw units can't be read"),
+        described("as displayed; null if the mint's multiplier of raw units can't be read"),
     ]
     decimals: int
-    costLamports: Annotated[Whole | None, described("of the part with a known cost in SOL")]
-    unknownBasisRaw: Annotated[Whole, described("the part without one")]
+    costLamports: Annotated[Whole | None, described("for the part with a known cost in SOL")]
+    unknownBasisRaw: Annotated[Whole, described("the part without a known cost in SOL")]
     unknownBasis: Annotated[Exact | None, described("the same as displayed")]
     currency: Annotated[CurrencySymbol | None, described("currencies with a known cost")]
     estimate: Estimate | None
@@ -158,17 +159,8 @@ class Position(TypedDict):
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-class HeldRow(NamedTuple):
-    """A wallet that a bot holds; `attached_at` in ms, `coverage` as JSON."""
-
-    bot_id: int
-    address: str
-    attached_at: int
-    ownership: Any
-    coverage: str | None
-
-
-# The primary wallet first.
+# Wallets that bots hold; `attached_at` in ms, `coverage` as JSON. The primary wallet
+# first.
 HELD = """
 SELECT a.bot_id, w.address, a.attached_at, a.ownership, w.coverage
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
@@ -179,15 +171,10 @@ WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
 def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
     """Return {bot ID: the wallets it holds}, the primary wallet first."""
     found: defaultdict[int, list[Wallet]] = defaultdict(list)
-    rows = select(HeldRow, HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
+    rows = read(HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
     for row in rows:
         found[row.bot_id].append(
-            {
-                "address": row.address,
-                "attachedAt": show_time(row.attached_at),
-                "ownership": row.ownership,
-                "coverage": show_coverage(row.address, row.coverage),
-            }
+            fill(Wallet, row, coverage=show_coverage(row.address, row.coverage))
         )
     return found
 
@@ -215,7 +202,7 @@ def is_provisional(coverage: Coverage) -> bool:
 
 
 # ---- holdings ------------------------------------------------------------------------------------
-def find_positions(row: BotRow) -> list[Json] | None:
+def find_positions(row: Any) -> list[Json] | None:
     """List the bot's open positions, without symbols and estimates. The costs of a wallet that is
     only claimed don't belong to the bot. None if they are damaged.
     """
@@ -238,7 +225,7 @@ def find_positions(row: BotRow) -> list[Json] | None:
     ]
 
 
-def find_books_reason(row: BotRow, state: str) -> str | None:
+def find_books_reason(row: Any, state: str) -> str | None:
     if row.address is None:
         return "no_wallet"
     if row.since is not None:
@@ -248,7 +235,7 @@ def find_books_reason(row: BotRow, state: str) -> str | None:
     return {"none": "not_observed", "backfilling": "backfilling"}.get(state, DAMAGED)
 
 
-def show_books(row: BotRow) -> Any:
+def show_books(row: Any) -> Any:
     books: Json | None = show_part(row.by_stablecoin)[0]
     return {
         **(row.reconciliation or {}),
