@@ -32,10 +32,10 @@ from models import Owner
 from paper import backtests, recordings
 from paper.backtests import COLUMNS, Json, show_backtest
 from paper.own import OwnFiles
+from paper.player import OwnFault
 from paper.recordings import MAX_SPAN_MS
 from paper.strategies import COPY, FAMILIES, BadSetting, Strategy
 from paper.tables import Backtest
-from paper.trader import OwnFault
 from storage import database, new_uid, writing
 from storage.children import Limits, start_python
 from storage.rows import make_shape, read_stored

@@ -18,7 +18,6 @@ from storage.rows import select, select_value
 # After this long, a swap's snapshot is deleted.
 LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
-# Measurements count for this long.
 KEPT_MS = 30 * DAY_MS
 # The last snapshot in a span of time.
 SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}
