@@ -36,11 +36,6 @@ def bot(service):
     return made
 
 
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
 def say(service, key, body="Took profit.", name="sale", **fields):
     given = {"eventId": name, "body": body, "signature": signature(name), **fields}
     return service.post(given, key).json["id"]
