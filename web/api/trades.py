@@ -1,5 +1,5 @@
-"""Trades, and who bought or sold a token: their shapes, how rows become them, and the search by kind
-or currency, which examines only the latest trades of each wallet or the next arrivals.
+"""Trades, and who bought or sold a token: their shapes, how rows become them, and the search by
+kind or currency, which examines only the latest trades of each wallet or the next arrivals.
 """
 
 import sys
