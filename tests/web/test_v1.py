@@ -3,6 +3,7 @@
 import base64
 import itertools
 import time
+from types import SimpleNamespace
 
 import ground
 import orjson
@@ -640,9 +641,12 @@ WANTED = [
 @ground.sqlite_only
 def test_lists_are_read_in_the_order_of_an_index(service, bot, key, monkeypatch):
     """No list sorts or scans: what it costs does not grow with the table."""
-    asked, share = [], queries.WalletSpan(1, "w", None, 2, None)
+    asked, share = [], SimpleNamespace(wallet_id=1, begins=2, ends=None)
     monkeypatch.setattr(
         queries, "select", lambda row, sql, values=(): asked.append((sql, values)) or []
+    )
+    monkeypatch.setattr(
+        queries, "read", lambda sql, values=(), **columns: asked.append((sql, values)) or []
     )
     monkeypatch.setattr(queries, "select_value", lambda sql, values=(): asked.append((sql, values)))
     (

@@ -16,7 +16,7 @@ from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, read, write_marks
 from web.api import market, queries
 from web.api.copying import Excluded
-from web.api.queries import TradePosition, WalletSpan
+from web.api.queries import TradePosition
 from web.api.serialize import Json, fill, show_percentage, show_seconds, show_sol
 from web.api.shapes import (
     Address,
@@ -408,7 +408,7 @@ class Wanted(NamedTuple):
     (empty: all) and paid in a ledger currency (None: any or none). Kinds are searched one by one.
     """
 
-    spans: Sequence[WalletSpan] | None
+    spans: Sequence[Any] | None
     mints: Sequence[str] | None = None
     kinds: frozenset[str] = frozenset()
     money: str | None = None
