@@ -18,6 +18,7 @@ from web.api import (
     paper_closes,
     posts,
     registration,
+    search,  # noqa: F401 - registers its route
     seasons,
     trades,
     v1,
