@@ -15,7 +15,6 @@ from accounts.keys import hash_secret
 from storage import rows
 from web.api import (
     bots,
-    estimates,
     health,
     leaderboard,
     market,
@@ -33,7 +32,7 @@ from web.server import auth
 MODULES = (
     auth,
     bots,
-    estimates,
+    bots,
     health,
     market,
     metrics,

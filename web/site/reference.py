@@ -33,7 +33,7 @@ GROUPS = {
     "health": ("health", "v1"),
     "paper": ("paper", "paper_brain", "paper_closes"),
     "lists": ("shapes",),
-    "problems": ("problems",),
+    "problems": ("openapi",),
 }
 # JSON schema types as text.
 TYPES = {
