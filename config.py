@@ -199,8 +199,8 @@ class Config(BaseSettings):
     port: Whole = _whole(8000, 1, 65535)
     base_url: Annotated[str, _fulfills(_is_base_url), BareUrl] = Field(
         "http://127.0.0.1:8000",
-        description="must be http(s)://HOST[:PORT][/PATH], the path made of letters, digits and"
-        " . _ ~ - only",
+        description="must be http(s)://HOST[:PORT][/PATH]; the path may only contain letters,"
+        " digits and . _ ~ -",
     )
     data_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Path("data")
     # Empty: app.db in data_dir.
@@ -241,7 +241,7 @@ class Config(BaseSettings):
     posts_per_minute: Whole = _whole(20, 1, 10**8)
     allowance: Windows = Field(
         (("minute", 120), ("hour", 2000), ("day", 10000)),
-        description="must look like 120/minute;2000/hour;10000/day, each window once",
+        description="must look like 120/minute;2000/hour;10000/day, with each window at most once",
     )
     # Empty: the file in data_dir.
     secret_key: str = Field("", repr=False)
@@ -263,7 +263,7 @@ class Config(BaseSettings):
     max_hooks_per_owner: Whole = _whole(5, 1, 10**6)
     allowed_hosts: Hosts = Field(
         LOCAL_HOSTS,
-        description="must be host names without port, separated by commas",
+        description="must be host names without ports, separated by commas",
     )
     # Other instances whose logs we watch.
     witnesses: Annotated[tuple[HttpUrl, ...], BeforeValidator(_split)] = Field(
@@ -288,8 +288,8 @@ class Config(BaseSettings):
     ] = Field(
         (),
         repr=False,
-        description="must be Apprise URLs (kind://...), separated by commas or"
-        " blanks, without social networks",
+        description="must be Apprise URLs (kind://...), separated by commas or spaces; social"
+        " networks aren't allowed",
     )
     apprise_events: Annotated[
         tuple[Literal["post", "trade", "verification", "coverage"], ...], BeforeValidator(_split)

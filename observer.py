@@ -158,7 +158,7 @@ class Observer:
 
         def tell(done: int) -> None:
             state.show_life()
-            state.report(f"{wallet.address}: {done} stored transactions read again by new rules")
+            state.report(f"{wallet.address}: read {done} stored transactions again under new rules")
 
         reread_by_new_rules(wallet, state.programs, state.rules, tell)
         # The decimals of a currency decide who is ranked, and change no row of the ledger.

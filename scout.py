@@ -241,7 +241,9 @@ class Scout:
         if not falls:
             return {}
         asked = self._attempt(self.falls, clock, lambda: self._read_falls(falls, told, clock))
-        problem = self.falls.error if asked else "was not asked: its limit of requests was reached"
+        problem = (
+            self.falls.error if asked else ("not queried, because its request limit was reached")
+        )
         return {fall.mint: judge_fall(fall, told.get(fall.mint), problem) for fall in falls}
 
     def _read_falls(self, falls: list[Fall], told: dict[str, Quote], clock: Clock) -> RowCount:
@@ -342,7 +344,7 @@ def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallChec
     `problem`: why it sent nothing.
     """
     if quote is None or quote.pair != fall.pair or quote.price_sol is None:
-        return FallCheck(fall.before, None, problem or "told no price of this pool")
+        return FallCheck(fall.before, None, problem or "returned no price for this pool")
     return FallCheck(fall.before, quote.price_sol, None)
 
 
@@ -378,7 +380,7 @@ def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | 
             or len(values) != len(addresses)
             or not all(value is None or _is_encoded(value) for value in values)
         ):
-            raise ValueError("an answer of an unexpected shape")
+            raise ValueError("returned an answer of an unexpected shape")
         return values
 
     accounts: list[dict[str, Any] | None]

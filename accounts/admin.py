@@ -87,7 +87,8 @@ def end_session(uid: str, who: str, now: int) -> None:
 
 
 def end_all(who: str, now: int) -> int:
-    """Sign out every browser and delete unused sign-in links. Return the number deleted of both."""
+    """Sign out every browser and delete unused sign-in links. Return the total number of deleted
+    rows."""
     with writing():
         ended = AdminLogin.delete().execute() + AdminSession.delete().execute()
         store_act("logout_all", who, now)

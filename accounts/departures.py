@@ -5,8 +5,8 @@ sessions, webhook secrets or full URLs, or salts. It reads one snapshot, a page 
 
 Deletion: erase the text, delete keys and webhooks, free wallets, stop traders.
 
-The log and the chain keep what they have, and so does the record: when a bot posted and what the
-chain showed. `now` is UTC milliseconds.
+The log, the chain, and the record of when a bot posted and what the chain showed are kept. `now` is
+UTC milliseconds.
 """
 
 import datetime
@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 import orjson
 
-from accounts import hiding, hooks, influencers
+from accounts import conduct, hooks, influencers
 from accounts.influencers import read_voice
 from accounts.posts import erase_words
 from accounts.spreadsheet import disarm, write_lines
@@ -184,8 +184,6 @@ NAMES = (HEAD, README, BOTS, POSTS, TRADERS, *SHEETS)
 
 # ---- the archive ---------------------------------------------------------------------------------
 class Written(NamedTuple):
-    """Rows per file, and the files truncated at MAX_ROWS."""
-
     rows: dict[str, int]
     cut: list[str]
 
@@ -216,7 +214,7 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
 
 
 def _name_entry(name: str) -> zipfile.ZipInfo:
-    # A fixed time and default permissions: nothing about this machine.
+    # Use a fixed time and default permissions, to reveal nothing about this machine.
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
@@ -375,7 +373,7 @@ def _empty_trader(trader: Trader, now: int) -> None:
         bio="",
         voice=influencers.check_voice({}),
     ).where(Trader.id == trader.id).execute()
-    hiding.erase_paper_words(PaperPost.trader == trader, now)
+    conduct.erase_paper_words(PaperPost.trader == trader, now)
 
 
 def _forget(owner: Owner, now: int) -> bool:

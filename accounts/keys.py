@@ -1,5 +1,5 @@
 """API key format: `cnd_read_`, `cnd_pub_` or `cnd_inbox_`, 43 characters for 32 random bytes, and 6
-for a CRC32 of everything before them. Codes of claim links are written alike.
+for a CRC32 of everything before them. Claim link codes have the same format.
 
 The checksum catches typos without a lookup. Only a key's SHA-256 is stored: 256 random bits don't
 need a slow hash.

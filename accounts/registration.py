@@ -1,9 +1,9 @@
-"""Agents that register themselves: a text signed by their wallet becomes a bot with a key, and a
-link with which a human becomes the bot's owner.
+"""Agents that register themselves: a text signed by their wallet creates a bot with a key, and a
+link that makes a human the bot's owner.
 
-Challenges aren't stored: a nonce says when it was given and is authenticated with this instance's
-secret. It works once, because a wallet's next registration needs a newer one. `now` is UTC
-milliseconds.
+Challenges aren't stored: a nonce contains its time of issue and is authenticated with this
+instance's secret. It works once, because a wallet's next registration needs a newer one. `now` is
+UTC milliseconds.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from accounts import conduct, influencers, quotas, wallets
 from accounts.api_keys import MAX_ACTIVE_KEYS, NewKey, insert_key, is_active
-from accounts.fields import check_wallet, is_provable, parse_body
+from accounts.fields import check_wallet, is_provable
 from accounts.keys import hash_secret, is_well_formed, make_key
 from accounts.owners import check_present, hash_recovery_code, make_recovery_code
 from accounts.problem import Problem, invalid, refuse_full
@@ -28,7 +28,7 @@ from paper.tables import Backtest, Trader
 from storage import writing
 
 CHALLENGE_MS, CLAIM_MS = wallets.MINUTES * 60_000, 30 * 86_400_000
-# When it was given (11 hex digits of ms), 64 random bits, and half of an HMAC-SHA256 of both.
+# Time of issue (11 hex digits of ms), 64 random bits, and half of an HMAC-SHA256 of both.
 NONCE = re.compile(r"(?P<head>[0-9a-f]{11}[0-9a-f]{16})(?P<code>[0-9a-f]{32})")
 # Of an account that a claim moves to another owner.
 OWNED = (Bot, Key, Hook, Trader, Backtest)
@@ -70,7 +70,6 @@ class Registered:
 
 # ---- the challenge -------------------------------------------------------------------------------
 def make_challenge(config: Config, secret: str, wallet: Any, now: int) -> Challenge:
-    """Return the text with which a wallet's holder registers a bot."""
     if not isinstance(wallet, str):
         raise invalid("wallet", "must be the wallet's address, as text")
     address = check_wallet(wallet)
@@ -81,8 +80,8 @@ def make_challenge(config: Config, secret: str, wallet: Any, now: int) -> Challe
 
 
 def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -> int:
-    """Return when the nonce of a registration was given, in ms. Raises Problem unless this instance
-    gave it for this wallet, it is still valid, and the wallet signed its text.
+    """Return when a registration's nonce was issued, in ms. Raises Problem unless this instance
+    issued it for this wallet, it is still valid, and the wallet signed its text.
     """
     address, found = check_wallet(body.wallet), NONCE.fullmatch(body.nonce)
     if not found or not hmac.compare_digest(
@@ -92,7 +91,7 @@ def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -
     given_at = int(body.nonce[:11], 16)
     if now >= given_at + CHALLENGE_MS:
         raise invalid(
-            "nonce", f"has expired: it works for {wallets.MINUTES} minutes; get a new one"
+            "nonce", f"has expired: a challenge works for {wallets.MINUTES} minutes; get a new one"
         )
     signature = wallets.parse_signature(body.signature)
     if signature is None:
@@ -115,25 +114,20 @@ def _authenticate(config: Config, secret: str, address: str, head: str) -> str:
 
 
 def name_source(secret: str, network: str) -> str:
-    """Name the network that a registration came from, so that the operator can find others from it.
-    The network itself isn't stored.
+    """Return an identifier of a registration's network, so that the operator can find others from
+    it. The network itself isn't stored.
     """
     return hmac.digest(secret.encode(), f"source\n{network}".encode(), hashlib.sha256).hex()[:12]
 
 
 # ---- registering ---------------------------------------------------------------------------------
-def parse_registration(value: dict[str, Any]) -> RegistrationBody:
-    """Check the types of a body. Raises Problem naming each invalid field."""
-    return parse_body(RegistrationBody, value)
-
-
 def register(
     config: Config, body: RegistrationBody, source: str, given_at: int, now: int
 ) -> Registered:
     """Create a bot with a proven wallet, for an account that nobody can sign in to yet.
 
-    A wallet registers one bot. While nobody has claimed it, registering again replaces its key and
-    its claim link, so an answer that got lost costs nothing. `given_at`: of the nonce.
+    A wallet registers one bot. Until someone claims it, registering again replaces its key and its
+    claim link, so a lost response does no harm. `given_at`: when the nonce was issued.
     """
     address = check_wallet(body.wallet)
     with writing():
@@ -146,7 +140,7 @@ def register(
             made = influencers.create_bot(config, body.name, now, voice=body.voice, bio=body.bio)
             bot, key = made.bot, made.publish_key
             row = Registration(bot=bot, account=made.owner, wallet=address, created_at=now)
-        # A bot that lost its wallet to a ban that was lifted since gets it back.
+        # If the bot lost its wallet to a ban that was since lifted, it gets the wallet back.
         wallets.attach(config, bot, address, now, "proven")
         code = make_key("claim")
         row.source, row.nonce_at = source, max(now, given_at)
@@ -169,7 +163,6 @@ def _check_again(row: Registration, given_at: int) -> None:
 
 
 def list_registered(source: str | None = None) -> list[Registration]:
-    """List registrations with their bots and owners, newest first, from one source or from all."""
     found = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
     found = found.order_by(Registration.id.desc())
     return list(found.where(Registration.source == source) if source else found)
@@ -177,8 +170,8 @@ def list_registered(source: str | None = None) -> list[Registration]:
 
 # ---- claiming ------------------------------------------------------------------------------------
 def find_claim(code: str, now: int) -> Registration | None:
-    """Return the registration that a claim link's code is for; None if it is unknown, used or
-    expired, or its bot is retired.
+    """Return the registration for a claim link's code; None if it is unknown, used or expired, or
+    its bot is retired.
     """
     if not is_well_formed(code):
         return None
@@ -197,7 +190,7 @@ def find_claim(code: str, now: int) -> Registration | None:
 
 
 class Claimed(NamedTuple):
-    """A claimed bot and its owner. `recovery_code`: of an account that nobody had before."""
+    """A claimed bot and its owner. `recovery_code`: set if the account is new."""
 
     bot: Bot
     owner: Owner
@@ -205,7 +198,7 @@ class Claimed(NamedTuple):
 
 
 def claim(config: Config, code: str, owner: Owner | None, now: int) -> Claimed | None:
-    """Use up a claim link: `owner`, or without one a new person, becomes the bot's owner.
+    """Redeem a claim link: `owner`, or a new owner if None, gets the bot.
 
     Return None if the link doesn't work. Raises Problem if the operator banned the bot's account,
     or if `owner` has no room for its wallets and keys.
@@ -232,9 +225,9 @@ def _move(config: Config, source: Owner, owner: Owner, now: int) -> None:
     """Give an account's bots and keys to another owner, and close the account."""
     check_present(owner.id)
     conduct.refuse_banned(owner)
-    held = quotas.find_wallets(config, source.id).used
+    held = quotas.find_use(config, "wallets", source.id).used
     if held:
-        refuse_full(quotas.find_wallets(config, owner.id, 1 - held), "wallet_limit")
+        refuse_full(quotas.find_use(config, "wallets", owner.id).add(held - 1), "wallet_limit")
     if Key.select().where(Key.owner.in_([source, owner]), is_active(now)).count() > MAX_ACTIVE_KEYS:
         raise Problem(
             "key_limit",

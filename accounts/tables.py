@@ -20,7 +20,6 @@ Statements = dict[str, list[str]]
 
 
 def refuse_changes(table: str, why: str) -> Statements:
-    """Return triggers that forbid updating or deleting rows of `table`."""
     return {
         "sqlite": [
             f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table}"
@@ -80,9 +79,9 @@ class Registration(Base):
     """A bot that an agent registered with its wallet (accounts.registration). Its account belongs
     to nobody until `claimed_at`.
 
-    `account`: the one that the registration made, even if the bot moved to another since;
+    `account`: the one created by the registration, even if the bot has moved to another since;
     `source`: a keyed hash of the network it came from, empty once the account is deleted;
-    `nonce_at`: when the nonce of the latest registration was given, older ones are used up;
+    `nonce_at`: when the nonce of the latest registration was issued, older ones are used up;
     `claim_hash`: of the claim link's code, null once used.
     """
 
@@ -186,8 +185,8 @@ class Ban(Base):
 class Season(Base):
     """A contest of bots from one full hour to another (ms), by the terms of accounts.seasons.
 
-    `money`: as in RunningTotal; `closing_at`: when the job first found it over; `rules`: the rules
-    by which transactions were read when its standings were frozen.
+    `money`: as in RunningTotal; `closing_at`: when the job first saw that it was over; `rules`: the
+    rules for reading transactions at the time of the freeze.
     """
 
     id = AutoField()
@@ -211,7 +210,7 @@ class Season(Base):
 class SeasonEntry(Base):
     """A bot that joined a season by itself (`joined_at`), and each bot once standings are frozen.
 
-    The other columns are accounts.season_standings.SeasonRow. They are null until the bot's history
+    The other columns are accounts.seasons.SeasonRow. They are null until the bot's history
     has reached the end; `rank` until the freeze.
     """
 

@@ -287,7 +287,7 @@ def check_permanent_delegate(state: Any) -> tuple[str, str]:
     delegate = state.get("delegate")
     if delegate:
         return "fail", f"{delegate} can take or burn any holder's tokens"
-    return "pass", "there is no delegate anymore"
+    return "pass", "there is no delegate"
 
 
 @_of_extension("transferHook", "no program runs on transfers")
@@ -301,10 +301,10 @@ def check_transfer_hook(state: Any) -> tuple[str, str]:
     )
 
 
-@_of_extension("defaultAccountState", "new accounts can be used at once")
+@_of_extension("defaultAccountState", "new accounts can be used immediately")
 def check_default_account_state(state: Any) -> tuple[str, str]:
     if state["accountState"] == "initialized":
-        return "pass", "new accounts can be used at once"
+        return "pass", "new accounts can be used immediately"
     if state["accountState"] == "frozen":
         return "fail", "new accounts start frozen"
     return "unknown", "new accounts start in an unknown state"
@@ -315,7 +315,7 @@ def check_pausable(state: Any) -> tuple[str, str]:
     if state.get("paused"):
         return "fail", "all transfers are paused"
     return _power(
-        state.get("authority"), "can pause all transfers", "the power to pause was given up"
+        state.get("authority"), "can pause all transfers", "the authority to pause was given up"
     )
 
 
@@ -327,7 +327,7 @@ def check_non_transferable(state: Any) -> tuple[str, str]:
 @_of_extension("mintCloseAuthority", "the mint cannot be closed")
 def check_close_authority(state: Any) -> tuple[str, str]:
     held = "can close the mint once no tokens exist and open a new one at the same address"
-    return _power(state.get("closeAuthority"), held, "the power to close the mint was given up")
+    return _power(state.get("closeAuthority"), held, "the authority to close the mint was given up")
 
 
 CHECKS = {

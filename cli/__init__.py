@@ -112,6 +112,6 @@ def check_version(applied: list[str], known: list[str]) -> None:
     missing = [name for name in known if name not in applied]
     if missing:
         raise Refused(
-            f"the database is of an older version (it lacks {missing[0]}): restart the server, or"
-            " run `app.py migrate`, which bring it up to date"
+            f"the database is of an older version (it lacks {missing[0]}): restart the server or"
+            " run `app.py migrate` to upgrade it"
         )

@@ -14,7 +14,10 @@ MAX_NUMBER = 2**63 - 1
 def add_commands(commands: Commands) -> None:
     admin = add_group(commands, "admin", "sign in to the operator's pages at /admin")
     add_command(
-        admin, "login", run_admin_login, "print a link that signs in one browser, for ten minutes"
+        admin,
+        "login",
+        run_admin_login,
+        "print a link that signs in one browser and expires after ten minutes",
     )
     logout = add_command(admin, "logout", run_admin_logout, "end operator sessions")
     which = logout.add_mutually_exclusive_group(required=True)
@@ -22,8 +25,10 @@ def add_commands(commands: Commands) -> None:
     which.add_argument(
         "--session", metavar="ID", help="one session, by its id in /admin or `admin audit`"
     )
-    audit = add_command(admin, "audit", run_admin_audit, "list what the operator did, newest first")
-    audit.add_argument("--limit", type=int, default=50, help="how many to list (50)")
+    audit = add_command(
+        admin, "audit", run_admin_audit, "list the operator's actions, newest first"
+    )
+    audit.add_argument("--limit", type=int, default=50, help="how many to list (default: 50)")
     audit.add_argument(
         "--before", type=int, metavar="NUMBER", help="only those older than this one"
     )

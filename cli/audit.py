@@ -24,7 +24,8 @@ def add_commands(commands: Commands) -> None:
         commands,
         "audit",
         run_audit,
-        "check an instance's claims against your own node; exit 0 same, 1 different, 3 cannot tell",
+        "check an instance's claims against your own node; exit 0 if they match, 1 if they "
+        "differ, 3 if undecided",
     )
     audit.add_argument("url", metavar="URL", help="the instance: https://HOST")
     which = audit.add_mutually_exclusive_group()
@@ -51,13 +52,13 @@ def run_audit(config: Config, args: Namespace) -> int:
             raise BadSetting(f"{name} must begin with http:// or https://")
     path = memory.find_path(args.url, args.rpc)
     kept = memory.open_memory(path)
-    where = f"kept in {path}" if kept.path else "kept for this run only"
+    where = f"kept in {path}" if kept.path else "discarded after this run"
     tell(f"your node's answers are {where}; an interrupted audit resumes from them")
     auditor = make_auditor(config, args, kept)
     try:
         reports, trouble = audit_bots(auditor, args.bot)
     except KeyboardInterrupt:
-        tell("stopped; run it again to continue")
+        tell("stopped; run the command again to continue")
         return 130
     finally:
         kept.close()
@@ -103,7 +104,7 @@ def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str 
         if bot is None:
             reports += auditor.audit_unlisted(one.bot for one in reports)
     except NodeTrouble as trouble:
-        return reports, f"{trouble}; run the audit again to go on"
+        return reports, f"{trouble}; run the audit again to continue"
     except Nonsense as trouble:
         return reports, str(trouble)
     return reports, None
@@ -152,7 +153,7 @@ def write_reports(reports: "list[Report]", trouble: str | None) -> str:
             for d in one.differences[:MAX_PRINTED]
         ]
         if one.count > MAX_PRINTED:
-            lines.append(f"  ... {one.count} differences in all; --json names more")
+            lines.append(f"  ... {one.count} differences in all; --json lists more")
         lines += [f"  cannot tell: {why}" for why in one.unknown]
         lines += [f"  note: {note}" for note in one.notes]
     if trouble:

@@ -36,8 +36,8 @@ def add_commands(commands: Commands) -> None:
         commands,
         "demo",
         run_demo,
-        "try everything on a recorded chain and a made-up market, in ./data-demo; each start begins"
-        " from scratch",
+        "try everything on a recorded chain and a made-up market, in ./data-demo; every start"
+        " resets it",
     )
     # How the child is started.
     demo.add_argument("--staged", action="store_true", help=SUPPRESS)
@@ -58,7 +58,7 @@ def run_demo(config: Config, args: Namespace) -> int:
     environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))
     config = settings.load(environ, dotenv=None)
     refuse_unusable_port(config)
-    print("Preparing a recorded chain, an invented market and some bots.", flush=True)
+    print("Preparing a recorded chain, a made-up market and some bots.", flush=True)
     stage.clear_folder(config.data_dir)
     past = [post for post in planned if post.at < 0]
     keys = stage.fill_database(config, recording, past, market)
@@ -68,10 +68,11 @@ def run_demo(config: Config, args: Namespace) -> int:
         url = f"http://127.0.0.1:{config.port}"
         if stage.wait_for_server(server, url):
             print(
-                f"The demo is at {config.base_url}: recorded, invented, and shifted to"
-                f" now. Each start begins from scratch.\nTo manage {cast.BOTS[0].name}, enter this"
-                f" recovery code at {config.base_url}/connect: {keys.recovery_code}\nAPI read key:"
-                f" {keys.read_key}\nThe server's log: {log} (Ctrl+C stops both)",
+                f"The demo is at {config.base_url}. The chain is recorded, the market is made"
+                " up, and all times are shifted to now. Each start resets it.\nTo manage"
+                f" {cast.BOTS[0].name}, enter this recovery code at {config.base_url}/connect:"
+                f" {keys.recovery_code}\nAPI read key: {keys.read_key}\nThe server's log: {log}"
+                " (Ctrl+C stops both)",
                 flush=True,
             )
             coming = [post for post in planned if post.at >= 0]
@@ -79,7 +80,7 @@ def run_demo(config: Config, args: Namespace) -> int:
     except KeyboardInterrupt:
         server.terminate()
     if server.wait() > 0:
-        print(f"the server ended with {server.returncode}: see {log}", file=sys.stderr)
+        print(f"the server exited with {server.returncode}: see {log}", file=sys.stderr)
     return max(0, server.returncode)
 
 
@@ -91,7 +92,7 @@ def serve_staged() -> None:
 
 
 def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
-    """Start the product as a child, which ends when this process is told to end."""
+    """Start the product as a child process that stops when this one is asked to."""
     from cli.processes import find_command
 
     with open(log, "w") as output:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     hook = add_group(
-        commands, "hook", "webhooks and chat channels that are notified of what bots do"
+        commands, "hook", "webhooks and chat channels that receive notifications about bots"
     )
     add = add_command(hook, "add", run_hook_add, "add a hook; a webhook's secret is shown once")
     add.add_argument("owner", metavar="OWNER")
@@ -29,9 +29,9 @@ def add_commands(commands: Commands) -> None:
     )
     for name, run, help in (
         ("remove", run_hook_remove, "remove a hook"),
-        ("test", run_hook_test, "send a ping; an answer ends a pause"),
-        ("off", run_hook_off, "switch a hook off; its owner cannot switch it on again"),
-        ("on", run_hook_on, "switch a hook on again; it must answer a ping first"),
+        ("test", run_hook_test, "send a ping; a successful one ends a pause"),
+        ("off", run_hook_off, "turn a hook off; its owner can't turn it back on"),
+        ("on", run_hook_on, "turn a hook back on; it must answer a ping first"),
     ):
         command = add_command(hook, name, run, help)
         command.add_argument("hook", metavar="HOOK_ID")
@@ -59,7 +59,7 @@ def run_hook_add(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"hookId": made.hook.uid, "secret": made.secret},
-        f"{made.hook.uid}\n{made.secret or 'no secret'}\nThe secret is shown this once only.",
+        f"{made.hook.uid}\n{made.secret or 'no secret'}\nThe secret won't be shown again.",
     )
 
 

@@ -16,8 +16,8 @@ def add_commands(commands: Commands) -> None:
         commands,
         "mcp",
         run_mcp,
-        "serve tools to an AI agent over stdin and stdout; set CANDOR_KEY (an agent without one can"
-        " only register itself), and CANDOR_URL if the instance is another one",
+        "serve tools to an AI agent over stdin and stdout; set CANDOR_KEY (without it, an agent"
+        " can only register), and CANDOR_URL for an instance other than this one",
     )
 
 

@@ -10,7 +10,7 @@ from config import Config
 
 if TYPE_CHECKING:
     from operate.backups import Holding
-    from operate.findings import Finding
+    from operate.doctor import Finding
 
 
 def add_commands(commands: Commands) -> None:
@@ -21,7 +21,7 @@ def add_commands(commands: Commands) -> None:
         "write a verified copy of the database to one file, while the server runs",
     ).add_argument("file", metavar="FILE", type=read_file_name)
     restore = add_command(
-        commands, "restore", run_restore, "put a backup in place; no server may be running"
+        commands, "restore", run_restore, "restore a backup; the server must be stopped"
     )
     restore.add_argument("file", metavar="FILE", type=read_file_name)
     restore.add_argument(
@@ -31,14 +31,14 @@ def add_commands(commands: Commands) -> None:
         commands,
         "copy",
         run_copy,
-        "move the instance to an empty PostgreSQL database, verified row by row; no server may be"
-        " running",
+        "move the instance to an empty PostgreSQL database, verified row by row; the server must"
+        " be stopped",
     )
     copy.add_argument(
         "--to",
         metavar="URL",
         required=True,
-        help="postgresql://USER@HOST/DATABASE; PGPASSWORD or ~/.pgpass may hold the password",
+        help="postgresql://USER@HOST/DATABASE; put the password in PGPASSWORD or ~/.pgpass",
     )
     add_doctor(commands)
 
@@ -48,20 +48,20 @@ def add_doctor(commands: Commands) -> None:
         commands,
         "doctor",
         run_doctor,
-        "report what is wrong with this instance and how to fix it; exit 1 if anything is",
+        "report problems with this instance and how to fix them; exit 1 if there are any",
     )
     doctor.add_argument(
         "--deep",
         action="store_true",
         help=(
-            "derive everything again from the stored receipts and compare it; minutes on a large"
+            "recompute everything from the stored receipts and compare; takes minutes on a large"
             " instance"
         ),
     )
     doctor.add_argument(
         "--online",
         action="store_true",
-        help="also ask the Solana endpoints and price providers",
+        help="also query the Solana endpoints and price providers",
     )
 
 
@@ -74,8 +74,8 @@ def run_backup(config: Config, args: Namespace) -> None:
     )
     for sentence in holding.foreign:
         print(
-            f"look: {sentence}, and `restore` will refuse this backup: `app.py doctor` says what"
-            " to do",
+            f"warning: {sentence}, and `restore` will refuse this backup; run `app.py doctor` to"
+            " see what to do",
             file=sys.stderr,
         )
 
@@ -105,8 +105,8 @@ def run_copy(config: Config, args: Namespace) -> None:
             [
                 *lines,
                 (
-                    f"{rows} rows copied and verified. Set DATABASE_URL to serve"
-                    f" from there; {config.database_path} is unchanged."
+                    f"{rows} rows copied and verified. To serve from it, set DATABASE_URL;"
+                    f" {config.database_path} is unchanged."
                 ),
             ]
         ),

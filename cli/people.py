@@ -35,23 +35,21 @@ def add_commands(commands: Commands) -> None:
     ).add_argument("owner", metavar="OWNER")
     add_command(
         owner, "registered", run_owner_registered, "list the bots that agents registered"
-    ).add_argument("--source", metavar="ID", help="from this source only")
+    ).add_argument("--source", metavar="ID", help="only from this source")
     ban = add_command(
-        owner, "ban", run_owner_ban, "ban owners, or all accounts that agents made from a source"
+        owner, "ban", run_owner_ban, "ban owners, or all accounts that agents created from a source"
     )
     ban.add_argument("owners", metavar="OWNER", nargs="*")
-    ban.add_argument("--source", metavar="ID", help="as `owner registered` shows it")
+    ban.add_argument("--source", metavar="ID", help="as listed by `owner registered`")
     add_reason(ban)
     post = add_group(commands, "post", "posts")
-    hide = add_command(
-        post, "hide", run_post_hide, "take a post's words out of the database; the record stays"
-    )
+    hide = add_command(post, "hide", run_post_hide, "delete a post's text; its record stays")
     hide.add_argument("post", metavar="POST")
     add_reason(hide)
 
 
 def add_reason(command: Parser) -> None:
-    command.add_argument("--reason", default="", help="why; `admin audit` shows it")
+    command.add_argument("--reason", default="", help="the reason; `admin audit` shows it")
 
 
 def add_bot_commands(bot: Commands) -> None:
@@ -65,7 +63,7 @@ def add_bot_commands(bot: Commands) -> None:
     create.add_argument("--owner", metavar="ID", help="existing owner (default: create a new one)")
     add_command(bot, "list", run_bot_list, "list all bots")
     wallet = add_command(
-        bot, "wallet", run_bot_wallet, "attach a wallet, or detach all it holds with `none`"
+        bot, "wallet", run_bot_wallet, "attach a wallet; `none` detaches all of the bot's wallets"
     )
     wallet.add_argument("bot", metavar="BOT")
     wallet.add_argument("address", metavar="ADDRESS|none")
@@ -77,7 +75,7 @@ def add_bot_commands(bot: Commands) -> None:
     )
     retire.add_argument("bot", metavar="BOT")
     add_reason(retire)
-    voice = add_command(bot, "voice", run_bot_voice, "change how a bot speaks")
+    voice = add_command(bot, "voice", run_bot_voice, "change a bot's writing style")
     voice.add_argument("bot", metavar="BOT")
     voice.add_argument("--tone", required=True)
 
@@ -92,7 +90,7 @@ def add_key_commands(key: Commands) -> None:
     add_command(key, "list", run_key_list, "list all keys, without their secrets").add_argument(
         "--owner", metavar="ID"
     )
-    revoke = add_command(key, "revoke", run_key_revoke, "revoke a key at once")
+    revoke = add_command(key, "revoke", run_key_revoke, "revoke a key immediately")
     revoke.add_argument("key", metavar="KEY_ID")
     add_reason(revoke)
 
@@ -123,8 +121,8 @@ def run_bot_create(config: Config, args: Namespace) -> None:
         args,
         shown,
         f"bot             {made.bot.uid}\nowner           {made.owner.uid}\npublishing key "
-        f" {made.publish_key.text}\nrecovery code   {made.recovery_code or 'as before'}\nKey and"
-        " code are shown this once only.",
+        f" {made.publish_key.text}\nrecovery code   {made.recovery_code or 'as before'}\nThe"
+        " key and the code won't be shown again.",
     )
 
 
@@ -152,7 +150,7 @@ def _list_addresses(bot: "Bot") -> list[str]:
 
 
 def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:
-    """Return a bot as JSON; `addresses`: the wallets it holds, the primary one first."""
+    """Return a bot as JSON; `addresses`: its wallets, the primary one first."""
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,
@@ -190,7 +188,7 @@ def run_bot_retire(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"botId": args.bot, "retired": True},
-        "retired: its keys are revoked and its wallet is free",
+        "retired: its keys are revoked and its wallet can be attached to another bot",
     )
 
 
@@ -203,7 +201,7 @@ def run_bot_voice(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"botId": bot.uid, "tone": args.tone},
-        "new posts use this voice; earlier posts keep their words",
+        "new posts use this voice; earlier posts stay as they are",
     )
 
 
@@ -223,13 +221,13 @@ def run_key_create(config: Config, args: Namespace) -> None:
     if owner is None:
         raise invalid(
             "--owner" if args.scope == "read" else "--bot",
-            f"say who the {args.scope} key is for",
+            f"say what the {args.scope} key is for",
         )
     made = api_keys.create_key(owner, args.scope, now, args.name, bot, expires_at)
     print_result(
         args,
         {"keyId": made.key.uid, "key": made.text},
-        f"{made.key.uid}\n{made.text}\nThe key is shown this once only.",
+        f"{made.key.uid}\n{made.text}\nThe key won't be shown again.",
     )
 
 
@@ -288,8 +286,7 @@ def run_owner_recovery(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"ownerId": args.owner, "recoveryCode": code},
-        f"recovery code   {code}\nIt is shown this once only; the code before it has stopped"
-        " working.",
+        f"recovery code   {code}\nIt won't be shown again. The previous code no longer works.",
     )
 
 
@@ -343,6 +340,5 @@ def run_post_hide(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"postId": args.post, "hidden": True},
-        "hidden: the words have left the database, the record stays; backups made before still hold"
-        " them",
+        "hidden: the text is deleted and the record stays; earlier backups still contain the text",
     )

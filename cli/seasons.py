@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Options and the fields they fill.
 FIELDS = {
-    "name": ("name", "NAME", "as readers see it"),
+    "name": ("name", "NAME", "as shown to readers"),
     "start": ("starts_at", "TIME", "a full hour in UTC, such as 2026-12-01T00:00Z"),
     "end": ("ends_at", "TIME", "a full hour, later"),
     "rule": ("rule", "RULE", "pnl (default), return or pnl_floor (worst case)"),
@@ -30,7 +30,10 @@ def add_commands(commands: Commands) -> None:
     add_fields(create, required=("name", "start", "end"))
     add_command(season, "list", run_list, "all seasons, newest first")
     change = add_command(
-        season, "change", run_change, "change a season that hasn't started; options left out stay"
+        season,
+        "change",
+        run_change,
+        "change a season that hasn't started; omitted options stay the same",
     )
     cancel = add_command(season, "cancel", run_cancel, "cancel a season that isn't final")
     for command in (change, cancel):

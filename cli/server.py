@@ -28,7 +28,7 @@ def add_commands(commands: Commands) -> None:
     observe.add_argument(
         "--once",
         action="store_true",
-        help="the default and only mode; the server itself observes continuously",
+        help="the only mode, and the default; a running server observes continuously",
     )
     rebuild = add_command(
         commands, "rebuild", run_rebuild, "recompute all trades and lots from stored receipts"
@@ -36,7 +36,7 @@ def add_commands(commands: Commands) -> None:
     one = rebuild.add_mutually_exclusive_group()
     one.add_argument("--bot", metavar="ID", help="only this bot's wallets")
     one.add_argument(
-        "--trader", metavar="ID", help="instead, replay a paper trader's stored decisions"
+        "--trader", metavar="ID", help="replay a paper trader's stored decisions instead"
     )
 
 
@@ -48,7 +48,7 @@ def run_migrate(config: Config, args: Namespace) -> None:
         args,
         {"applied": applied, "copy": copy and str(copy)},
         (
-            f"applied: {', '.join(applied)}{f'; as it was before: {copy}' if copy else ''}"
+            f"applied: {', '.join(applied)}{f'; previously: {copy}' if copy else ''}"
             if applied
             else "nothing to do"
         ),
@@ -61,7 +61,7 @@ def run_server(config: Config, args: Namespace) -> None:
     from chain.reading.programs import table
     from cli.processes import serve
     from operate import backups
-    from operate.filesystems import check_filesystem
+    from operate.doctor import check_filesystem
     from storage import counters
 
     refuse_demonstration(config)
@@ -92,18 +92,18 @@ def refuse_unusable_port(config: Config) -> None:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise BadSetting(
-                    f"port {config.port} of {config.host} is taken: stop the program that listens"
-                    f" there, or choose another port, as in PORT={config.port + 1}"
+                    f"port {config.port} on {config.host} is in use: stop the program that"
+                    f" listens there, or choose another port, such as PORT={config.port + 1}"
                 ) from None
             if error.errno in (errno.EACCES, errno.EPERM):
                 raise BadSetting(
-                    f"PORT must be one that this user may listen on: {config.port} is refused;"
-                    " from 1024 on most systems refuse none"
+                    "PORT must be one that this user may listen on: the system refused"
+                    f" {config.port}; most systems allow 1024 and above"
                 ) from None
             if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
                 raise BadSetting(
-                    "HOST must be an address of this machine or a name of one, such as 127.0.0.1;"
-                    f" {config.host} cannot be listened on"
+                    "HOST must be an address or host name of this machine, such as 127.0.0.1;"
+                    f" it can't listen on {config.host}"
                 ) from None
 
 
@@ -112,8 +112,8 @@ def refuse_demonstration(config: Config) -> None:
 
     if config.demonstration:
         raise instance.Refused(
-            f"{config.data_dir} belongs to a demonstration, which is never mixed with real data:"
-            " choose another DATA_DIR, or `app.py demo`"
+            f"{config.data_dir} belongs to a demo, which can't be mixed with real data; choose"
+            " another DATA_DIR, or run `app.py demo`"
         )
 
 
@@ -169,12 +169,14 @@ def run_rebuild(config: Config, args: Namespace) -> None:
     text = f"{len(rows)} wallets derived again: "
     text += f"{changed} rows changed" if changed else "nothing changed"
     if lost:
-        text += f"; {lost} stored receipts were gone or damaged, the observer fetches them again"
+        text += (
+            f"; {lost} stored receipts were missing or damaged; the observer will fetch them again"
+        )
     print_result(args, {"wallets": rows, "changed": bool(changed)}, text)
 
 
 def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]":
-    """Rebuild the records of all wallets, or of the wallets a bot holds or has proven."""
+    """Rebuild the records of all wallets, or of the wallets that a bot has or has proven."""
     import jobs
     import models
     import observer

@@ -28,14 +28,14 @@ REVIEW_ACTIONS = {
         "under review: its headline is withheld",
     ),
     "clear": ReviewAction(
-        "close it: nothing was wrong, the headline returns",
+        "clear it: nothing was wrong, so the headline is shown again",
         "cleared",
         "cleared: its headline is shown again",
     ),
     "uphold": ReviewAction(
-        "uphold it: the record does not count; it starts guarded again",
+        "uphold it: the record does not count, and the trader restarts guarded",
         "upheld",
-        "upheld: the record stays and does not count; it starts guarded again",
+        "upheld: the record stays but does not count, and the trader restarts guarded",
     ),
 }
 
@@ -48,7 +48,7 @@ def add_commands(commands: Commands) -> None:
         "--family",
         required=True,
         type=read_family,
-        help="momentum, mean_reversion, breakout, flow, copy, or own:NAME of a file of yours",
+        help="momentum, mean_reversion, breakout, flow, copy, or own:NAME for a file of yours",
     )
     create.add_argument(
         "--set", action="append", default=[], type=read_setting, metavar="NAME=N", help="a setting"
@@ -57,11 +57,11 @@ def add_commands(commands: Commands) -> None:
     create.add_argument("--adaptive", default="observe", choices=("off", "observe", "on"))
     create.add_argument("--owner", metavar="ID", help="existing owner (default: create a new one)")
     add_command(trader, "list", run_list, "all traders")
-    voice = add_command(trader, "voice", run_voice, "change how a trader speaks")
+    voice = add_command(trader, "voice", run_voice, "change a trader's writing style")
     voice.add_argument("trader", metavar="TRADER")
     voice.add_argument("--tone", required=True)
     reset = add_command(
-        trader, "reset", run_reset, "start a new account period; the old one stays readable"
+        trader, "reset", run_reset, "start a new account period; earlier ones stay readable"
     )
     reset.add_argument("trader", metavar="TRADER")
     reset.add_argument("--reason", required=True)
@@ -116,8 +116,8 @@ def run_create(config: Config, args: Namespace) -> None:
         args,
         shown,
         f"trader          {made.trader.uid}\nowner           {made.owner.uid}\nrecovery code  "
-        f" {made.recovery_code or 'as before'}\nIts funds are virtual and its trades simulated. The"
-        " code is shown this once only.",
+        f" {made.recovery_code or 'as before'}\nIts funds are virtual and its trades simulated."
+        " The code won't be shown again.",
     )
 
 
@@ -156,7 +156,7 @@ def run_voice(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"traderId": trader.uid, "tone": args.tone},
-        "new posts use this voice; earlier posts keep their words",
+        "new posts use this voice; earlier posts stay as they are",
     )
 
 
@@ -169,7 +169,7 @@ def run_reset(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"traderId": trader.uid, "period": period.number},
-        f"account period {period.number} begins; the earlier ones stay readable",
+        f"account period {period.number} begins; earlier ones stay readable",
     )
 
 
@@ -177,13 +177,11 @@ def run_reset(config: Config, args: Namespace) -> None:
 def run_review(config: Config, args: Namespace) -> None:
     from accounts import traders
 
-    decide = {
-        "open": traders.open_review,
-        "clear": traders.clear_review,
-        "uphold": traders.uphold_review,
-    }[args.action]
     trader, action = traders.find_trader(args.trader), REVIEW_ACTIONS[args.action]
-    decide(trader, args.reason, now_ms())
+    if args.action == "open":
+        traders.open_review(trader, args.reason, now_ms())
+    else:
+        traders.decide_review(trader, action.state, args.reason, now_ms())
     print_result(args, {"traderId": trader.uid, "review": action.state}, action.text)
 
 
@@ -193,22 +191,20 @@ NO_VALUE = "-"
 
 
 def add_backtest(commands: Commands) -> None:
-    command = add_command(
-        commands, "backtest", run_backtest, "play recorded prices through a strategy"
-    )
+    command = add_command(commands, "backtest", run_backtest, "run a strategy on recorded prices")
     command.add_argument("--family", required=True)
     command.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=N[,N...]",
-        help="a setting; several values are compared by walk-forward",
+        help="a setting; walk-forward compares several values",
     )
     command.add_argument("--from", dest="since", default="", metavar="TIME")
     command.add_argument("--to", dest="until", default="", metavar="TIME")
     command.add_argument("--start", default="standard", choices=("guarded", "standard"))
     command.add_argument(
-        "--csv", metavar="FILE", help="write the closes to a file, - for standard output"
+        "--csv", metavar="FILE", help="write the closes to a file, or - for standard output"
     )
     command.add_argument("--quiet", action="store_true", help="don't show progress")
 
@@ -307,8 +303,8 @@ def _format_venue(venue: dict[str, Any]) -> str:
     if venue["p90Bps"] is None:
         return f"fills at {venue['venue']}: not measured; {counts}"
     return (
-        f"fills at {venue['venue']}: off by {venue['medianBps']} basis points, nine in ten within"
-        f" {venue['p90Bps']}, of {venue['receipts']} ({venue['source']}); {counts}"
+        f"fills at {venue['venue']}: median error {venue['medianBps']} basis points, 90th"
+        f" percentile {venue['p90Bps']}, over {venue['receipts']} ({venue['source']}); {counts}"
     )
 
 
@@ -324,7 +320,7 @@ def _format_fold(fold: dict[str, Any]) -> str:
 
 def _format_check(check: dict[str, Any]) -> str:
     found = check["difference"]
-    return f"DIFFERENT decisions with everything after {found['cut']} cut off: it looks ahead"
+    return f"DIFFERENT decisions without the data after {found['cut']}: the strategy looks ahead"
 
 
 def _show(percentage: float | None) -> str:

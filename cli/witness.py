@@ -16,24 +16,24 @@ def add_commands(commands: Commands) -> None:
         commands,
         "witness",
         run_witness,
-        "check that another instance's log only grew since the last check, and cosign it; exit 0"
-        " consistent, 1 fork or rollback, 3 cannot tell",
+        "check that another instance's log has only grown since the last check, and cosign it;"
+        " exit 0 if consistent, 1 on a fork or rollback, 3 if undecided",
     )
     witness.add_argument("url", metavar="URL", help="the instance: https://HOST")
     witness.add_argument(
-        "--forget", action="store_true", help="forget what this witness saw of the log"
+        "--forget", action="store_true", help="forget everything this witness saw of the log"
     )
     log = add_command(commands, "log", run_log, "show this instance's append-only log and its key")
     log.add_argument(
         "--renew",
         action="store_true",
-        help="start a new log that names this one's last checkpoint: after a restore by another"
-        " program, or if the key was lost",
+        help="start a new log that names this one's last checkpoint, for use after another"
+        " program restored the data or if the key was lost",
     )
 
 
 def run_witness(config: Config, args: Namespace) -> int:
-    from evidence import witnessing
+    from evidence import witness
     from evidence.notes import Signer
     from operate import backups
 
@@ -42,10 +42,10 @@ def run_witness(config: Config, args: Namespace) -> int:
     with open_database(config):
         signer = Signer(log_key(config))
         if args.forget:
-            known = witnessing.forget(args.url)
+            known = witness.forget(args.url)
             print_result(args, {"forgotten": known}, "forgotten" if known else "nothing to forget")
             return 0
-        outcome = witnessing.observe_log(args.url, signer, now_ms())
+        outcome = witness.observe_log(args.url, signer, now_ms())
     print_result(args, outcome._asdict(), f"{outcome.verdict}: {outcome.url}: {outcome.text}")
     if outcome.verdict == "alarm":
         print(f"ALARM: {outcome.url}: {outcome.text}", file=sys.stderr)

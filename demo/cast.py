@@ -1,8 +1,8 @@
 """The demo's bots, and their posts about the recorded trades. Pure: the same recording gives the
 same posts.
 
-The wallet bots post like real ones: most posts are true, some boast, some are about nothing on the
-chain. The instance decides what is verified, not this module. Times are seconds of the demo.
+The wallet bots post like real ones: most posts are true, some boast, and some aren't about anything
+on chain. The instance decides what is verified, not this module. Times are seconds of the demo.
 """
 
 import hashlib
@@ -77,7 +77,7 @@ BOTS = (
     ),
     Member(
         "Quincy Reed",
-        "Was here before anybody was watching: some of what he holds has no known cost.",
+        "Traded before anyone was watching, so some of his tokens have no known cost.",
         3,
         0.4,
         {"tone": "dry"},
@@ -85,7 +85,7 @@ BOTS = (
     ),
     Member(
         "Lena Latecomer",
-        "Connected a moment ago, with thousands of trades behind her. They load while you look.",
+        "Connected a moment ago, with thousands of past trades. They're loading right now.",
         4,
         0,
         {"tone": "calm"},
@@ -101,7 +101,7 @@ BOTS = (
     ),
     Member(
         "Dora Dollar",
-        "Pays in USDC and is paid in USDC. What SOL does is somebody else's worry.",
+        "Buys and sells in USDC. The price of SOL is somebody else's problem.",
         6,
         0.5,
         {"tone": "dry", "topics": ["small change"]},
@@ -109,7 +109,7 @@ BOTS = (
     ),
     Member(
         ORLA,
-        "Talks about markets without a wallet: nothing she says can be verified.",
+        "Talks about markets without a wallet, so nothing she says can be verified.",
         None,
         0,
         {"tone": "calm"},
@@ -138,7 +138,7 @@ TRADERS = (
     ),
     Trader(
         "Rhea Verter",
-        "Buys what fell too far.",
+        "Buys tokens that fell too far.",
         "mean_reversion",
         "standard",
         {"tone": "calm"},
@@ -154,7 +154,7 @@ TRADERS = (
     ),
     Trader(
         "Max Toogood",
-        "Says that he never loses.",
+        "Says he never loses.",
         "momentum",
         "guarded",
         {"tone": "cheerful"},
@@ -406,7 +406,7 @@ REMARKS = (
         "{symbol} trades at {price} SOL, {change}% against this hour yesterday. I have no stake"
         " in it."
     ),
-    "If you ask me about {symbol}: {change}% in a day, and still people write essays.",
+    "Since people keep asking about {symbol}: {change}% in a day, and everyone has a theory.",
     "{symbol} {direction} again. {price} SOL. Make of it what you will.",
     "A question for the room: who really needs {symbol} at {price} SOL?",
     "{change}% for {symbol} since yesterday. Charts are weather, not climate.",

@@ -147,7 +147,7 @@ def clear_folder(data_dir: Path) -> None:
     with instance.alone(data_dir):
         if any(data_dir.glob("app.db*")) and not settings.is_demonstration(database):
             raise instance.Refused(
-                f"{data_dir} holds real data: a demonstration needs a DATA_DIR of its own"
+                f"{data_dir} contains real data; the demo needs its own DATA_DIR"
             )
         for name in DISPOSABLE:
             (data_dir / name).unlink(missing_ok=True)
@@ -297,7 +297,7 @@ def send_posts(
             return
         problem = _send(url, post, keys[post.bot])
         if problem:
-            print(f"a post of {cast.BOTS[post.bot].name} was refused: {problem}", file=sys.stderr)
+            print(f"a post by {cast.BOTS[post.bot].name} was refused: {problem}", file=sys.stderr)
     server.wait()
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from accounts.influencers import SAID
-from evidence.claims import ClaimedLeaf, ClaimedPost, ClaimedProfile, ClaimedWallet
+from evidence.claims import ClaimedLeaf, ClaimedProfile, ClaimedWallet
 from evidence.differences import Difference, compare
+from evidence.lines import ClaimedPost
 from evidence.log_memory import Said
 from storage.arrivals import hash_words
 
@@ -41,7 +42,7 @@ def compare_post(
     where = f"posts.{post.id}.logged"
     leaf = next((one.leaf for one in _list(said, "post") if one.place == place), None)
     if leaf is None:
-        missing = "no leaf of this post"
+        missing = "the log has no entry for this post"
         yield Difference(post.signature, f"{where}.logIndex", post.logIndex, missing)
         return
     verdict = {name: getattr(post, name) for name in VERDICT}
@@ -80,10 +81,11 @@ def _hash_post(post: ClaimedPost) -> str | None:
 
 # ---- bots ----------------------------------------------------------------------------------------
 def compare_bot(bot: ClaimedProfile, said: list[Said], before: int) -> Iterator[Difference]:
-    """Compare a bot's profile, owner, and times of creation and retirement."""
     profiles = _list(said, "profile")
     if not profiles:
-        yield Difference(None, "bot.logged", bot.said.get("name"), "no leaf of this bot")
+        yield Difference(
+            None, "bot.logged", bot.said.get("name"), "the log has no entry for this bot"
+        )
         return
     words = hash_words(bot.salt, *(bot.said.get(name) for name in SAID))
     shown = {"owner": bot.owner, "words": words}
@@ -114,7 +116,6 @@ def compare_published(wallet: ClaimedWallet, said: list[Said], before: int) -> I
 def compare_last_digest(
     claimed: ClaimedLeaf | None, place: int | None, said: list[Said], before: int
 ) -> Iterator[Difference]:
-    """Compare the claimed leaf of a wallet's last digest, at `place`, with the last such leaf."""
     shown = claimed and _show_digest(place, claimed.digest, claimed.loggedAtMs)
     logged = [
         (one.place, _show_digest(one.place, one.leaf.get("digest"), one.leaf.get("at")))

@@ -9,8 +9,9 @@ from functools import partial
 from typing import NamedTuple
 
 from evidence import witness
-from evidence.claims import Changed, ClaimedPost, Instance, Nonsense
+from evidence.claims import Changed, Instance, Nonsense
 from evidence.differences import Difference
+from evidence.lines import ClaimedPost
 from evidence.log import name_origin
 from evidence.log_memory import LogMemory, Part
 from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
@@ -65,17 +66,17 @@ class LogAudit:
         """
         try:
             if not before.size:
-                raise witness.CannotTell("it showed no checkpoint before its evidence was read")
+                raise witness.CannotTell("it served no checkpoint before its evidence was read")
             chain = self._read_chain()
         except witness.NewLog as error:
             self.unknown.append(f"its log: {error}")
             return False
         except (witness.Alarm, tree.BadProof) as error:
-            ours = "a log that begins with what was seen, and leads to its root"
+            ours = "a log that starts with the leaves already seen and matches its root"
             self.differences.append(Difference(None, "log", str(error), ours))
             return False
         except (witness.CannotTell, BadNote) as error:
-            self.unknown.append(f"its log cannot be read: {error}")
+            self.unknown.append(f"its log can't be read: {error}")
             return False
         strange = sorted(set(map(name_origin, named)) - {one.origin for one in chain})
         self._join([*self._read_strange(strange), *chain])
@@ -112,14 +113,13 @@ class LogAudit:
         return None if part is None or index is None else part.begins + index
 
     def excuse(self, post: ClaimedPost) -> str | None:
-        """Return why a post can't be compared, or None."""
         part = self._find_part(post.log)
         if post.log is None or post.logIndex is None:
             return None
         if part is None:
-            return f"are in {post.log}, which it does not show"
+            return f"are in {post.log}, which it doesn't serve"
         if part is self.parts[-1] and post.logIndex >= part.size:
-            return "are younger than its log's checkpoint"
+            return "are newer than its log's checkpoint"
         return None
 
     def _find_part(self, log: str | None) -> Part | None:
@@ -141,7 +141,7 @@ class LogAudit:
         try:
             uid, previous = opening["log"], witness.parse_previous(opening["previous"])
         except (ValueError, KeyError, TypeError):
-            raise witness.CannotTell("the first leaf of a log says nothing usable") from None
+            raise witness.CannotTell("the first leaf of a log is unusable") from None
         if name_origin(str(uid)) != one.origin:
             raise witness.Alarm(f"the first leaf of {one.origin} opens another log")
         return previous
@@ -172,7 +172,7 @@ class LogAudit:
         found = []
         for origin in list(origins)[:MAX_LOGS]:
             _, _, uid = origin.partition("/")
-            self.unknown.append(f"its log does not continue {uid}, which posts are in")
+            self.unknown.append(f"its log does not continue {uid}, which contains posts")
             try:
                 look = witness.read_log(partial(self._get_of, uid), None)
                 self._read_all(look.seen.checkpoint, f"{uid}/")
@@ -200,7 +200,7 @@ class LogAudit:
                 return
             # Stored leaves may be from an unsigned response.
             self.memory.forget(one.origin)
-        raise tree.BadProof("its leaves do not lead to the root that it signed")
+        raise tree.BadProof("its leaves don't match the root it signed")
 
     def _read_leaves(self, one: Checkpoint, prefix: str) -> bytes:
         """Fetch missing leaves; return the root of all leaves."""
@@ -208,7 +208,9 @@ class LogAudit:
         hashes, end = self.memory.list_bundles(one.origin, full), time.monotonic() + MAX_SECONDS
         for number in range(len(hashes), full):
             if time.monotonic() > end:
-                raise witness.CannotTell(f"{number} of {full} parts are read; run it again")
+                raise witness.CannotTell(
+                    f"{number} of {full} parts are done; run the command again"
+                )
             if number % TELL_EVERY == TELL_EVERY - 1:
                 self.tell(f"log: {number + 1} of {full} parts")
             leaves = self._fetch_bundle(prefix, number, tree.TILE_WIDTH)

@@ -76,7 +76,7 @@ class Verifier:
         try:
             VerifyKey(self.public).verify(message, signature)
         except (BadSignatureError, ValueError):
-            raise BadNote(f"the signature of {self.name} is wrong") from None
+            raise BadNote(f"the signature by {self.name} is invalid") from None
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,8 +128,6 @@ class Line(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A parsed note that isn't verified yet."""
-
     text: str
     lines: list[Line]
 
@@ -147,7 +145,7 @@ def parse_note(raw: bytes) -> Note:
     try:
         whole = raw.decode()
     except UnicodeDecodeError:
-        raise BadNote("the note is no UTF-8") from None
+        raise BadNote("the note is not UTF-8") from None
     text, blank, rest = whole.rpartition("\n\n")
     if not blank or not rest.endswith("\n") or re.search(r"[\0-\x09\x0b-\x1f]", whole):
         raise BadNote("not a signed note")
@@ -171,7 +169,7 @@ def _parse_line(line: str) -> Line:
 def check_note(note: Note, verifier: Verifier) -> None:
     signature = note.find(verifier)
     if signature is None:
-        raise BadNote(f"{verifier.name} did not sign it with the known key")
+        raise BadNote(f"{verifier.name} didn't sign it with the known key")
     verifier.check(note.text.encode(), signature)
 
 

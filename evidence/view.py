@@ -60,7 +60,7 @@ class Node:
             except Unavailable as error:
                 failures += 1
                 if failures >= MAX_FAILURES:
-                    raise NodeTrouble(f"your node does not answer ({error})") from None
+                    raise NodeTrouble(f"your node doesn't answer ({error})") from None
 
 
 class View:
@@ -234,7 +234,7 @@ class View:
 
     # ---- balances --------------------------------------------------------------------------------
     def ask_holdings(self) -> dict[str, Holding] | None:
-        """Return what the node says the wallet's accounts hold; None if it doesn't say."""
+        """Return the node's balances for the wallet's accounts; None if it doesn't report them."""
         options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}
         addresses, found = sorted(self.addresses), dict[str, Holding]()
         for start in range(0, len(addresses), ACCOUNTS_A_CALL):

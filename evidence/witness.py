@@ -1,30 +1,35 @@
-"""Watch another instance's log: does it continue what it showed before?
+"""Watch other instances' logs: does each continue what it showed before? The last consistent
+checkpoint of each is stored.
 
 An instance that can't be reached or responds with nonsense is not accused. One that signed a
 checkpoint that doesn't contain the previous one is, of a fork or a rollback.
 """
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
+from evidence import log
 from evidence.log import name_origin
 from evidence.notes import (
     MAX_SIZE,
     BadNote,
     Checkpoint,
     Note,
+    Signer,
     Verifier,
     check_note,
     decode,
     parse_checkpoint,
     parse_note,
 )
+from evidence.tables import Witnessed
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
-from storage import tree
+from storage import tree, write_rows, writing
 
 # For one URL of a log.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
@@ -99,7 +104,7 @@ def read_log(get: Fetch, seen: Seen | None) -> Look:
     except FetchError as error:
         raise CannotTell(f"it {error}") from None
     except BadNote as error:
-        raise CannotTell(f"it shows no checkpoint: {error}") from None
+        raise CannotTell(f"it serves no checkpoint: {error}") from None
     now = Seen(str(key), raw.decode())
     same = seen is not None and seen.checkpoint.origin == checkpoint.origin
     _check_signature(note, checkpoint, Verifier.parse(seen.key) if seen and same else key)
@@ -112,53 +117,44 @@ def read_log(get: Fetch, seen: Seen | None) -> Look:
         else:
             steps = _follow(get, seen.checkpoint, checkpoint, now)
     except FetchError as error:
-        raise CannotTell(f"of its tiles it {error}") from None
+        raise CannotTell(f"it failed to serve its tiles: it {error}") from None
     return Look(now, steps)
 
 
 def _check_signature(note: Note, checkpoint: Checkpoint, key: Verifier) -> None:
     try:
         if key.name != checkpoint.origin:
-            raise BadNote("the key is of another log")
+            raise BadNote("the key belongs to another log")
         check_note(note, key)
     except BadNote as error:
         raise Alarm(f"its checkpoint is not signed with the log's key: {error}") from None
 
 
 def _read_tiles(get: Fetch, prefix: str, size: int) -> tree.ReadHash:
-    tiles: dict[tuple[int, int], list[bytes]] = {}
+    def fetch_tile(level: int, number: int, width: int) -> list[bytes]:
+        return tree.cut_tile(get(prefix + tree.write_path(level, number, width)), width)
 
-    def read(level: int, index: int) -> bytes:
-        number, place = divmod(index, tree.TILE_WIDTH)
-        if (level, number) not in tiles:
-            width = tree.find_width(size, level, number)
-            tile = get(prefix + tree.write_path(level, number, width))
-            tiles[level, number] = tree.cut_tile(tile, width)
-        return tiles[level, number][place]
-
-    return read
+    return tree.read_tiles(size, fetch_tile)
 
 
 def _check_root(get: Fetch, prefix: str, checkpoint: Checkpoint) -> None:
     if _find_root(get, prefix, checkpoint.size) != checkpoint.root:
-        raise Alarm("its tiles do not lead to the root that it signed")
+        raise Alarm("its tiles don't match the root it signed")
 
 
 def _find_root(get: Fetch, prefix: str, size: int) -> bytes:
-    """Return the root of the tiles; Alarm if they don't match the size."""
     try:
         return tree.find_root(_read_tiles(get, prefix, size), size)
     except tree.BadProof as error:
-        raise Alarm(f"its tiles do not fit its checkpoint: {error}") from None
+        raise Alarm(f"its tiles don't match its checkpoint: {error}") from None
 
 
 def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> None:
-    """Alarm unless the new tree starts with the old one."""
     if new.size < old.size:
-        raise Alarm(f"ROLLBACK: it had {old.size} leaves and now shows {new.size}")
+        raise Alarm(f"ROLLBACK: it had {old.size} leaves and now has {new.size}")
     if new.size == old.size:
         if new.root != old.root:
-            raise Alarm(f"FORK: two different roots of {old.size} leaves, both signed")
+            raise Alarm(f"FORK: two different signed roots for {old.size} leaves")
         return
     try:
         path = tree.prove_consistency(_read_tiles(get, prefix, new.size), old.size, new.size)
@@ -196,7 +192,9 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
     while one.origin != old.origin:
         previous = _read_previous(get, prefix, one)
         if previous is None or len(steps) == MAX_STEPS:
-            raise NewLog("NEW LOG: it shows another log, which does not continue the one seen")
+            raise NewLog(
+                "NEW LOG: it serves another log, which doesn't continue the one seen before"
+            )
         steps.append(previous)
         prefix = f"{previous.log}/"
         if previous.origin == old.origin and previous.kept < old.size:
@@ -204,9 +202,11 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
         one = Checkpoint(previous.origin, previous.kept, _find_root(get, prefix, previous.kept))
         is_last = previous.origin == old.origin and previous.size == old.size
         if is_last and previous.root != old.root:
-            raise Alarm("FORK: the new log names another root of the old one than was seen", now)
+            raise Alarm(
+                "FORK: the new log names a root of the old one that differs from the one seen", now
+            )
         if previous.kept == previous.size and one.root != previous.root:
-            raise Alarm("FORK: the leaves of an earlier log do not lead to the root that is named")
+            raise Alarm("FORK: the leaves of an earlier log don't match its named root")
     # The kept part of the old log still starts with what was seen.
     _check_growth(get, prefix, old, one)
     return steps
@@ -214,8 +214,8 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
 
 def _describe_loss(old: Checkpoint, previous: Previous) -> str:
     return (
-        f"NEW LOG ({previous.why}): of the {old.size} leaves that were seen of the old log it kept"
-        f" {previous.kept}; it says that the old one had {previous.size}"
+        f"NEW LOG ({previous.why}): of the {old.size} leaves that were seen of the old log it"
+        f" kept {previous.kept}; it says that the old one had {previous.size}"
     )
 
 
@@ -231,7 +231,7 @@ def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
             raise tree.BadProof("the first leaf is not in the tree")
         return parse_previous(orjson.loads(leaf)["previous"])
     except (ValueError, KeyError, TypeError, IndexError):
-        raise NewLog("NEW LOG: what its first leaf says cannot be read") from None
+        raise NewLog("NEW LOG: its first leaf can't be read") from None
 
 
 def parse_previous(said: dict[str, Any] | None) -> Previous | None:
@@ -243,7 +243,129 @@ def parse_previous(said: dict[str, Any] | None) -> Previous | None:
     told = Previous(said["log"], said["size"], decode(said["root"]), said["kept"], said["why"])
     sizes = (told.size, told.kept)
     if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in sizes):
-        raise ValueError("no number of leaves")
+        raise ValueError("not a number of leaves")
     if not isinstance(told.log, str) or told.why not in REASONS:
-        raise ValueError("no log, or no reason of ours")
+        raise ValueError("not a log, or not one of the documented reasons")
     return told
+
+
+# ---- what was seen -------------------------------------------------------------------------------
+logger = logging.getLogger("candor.log")
+
+
+class Outcome(NamedTuple):
+    """The result of observing another instance's log: `verdict` is consistent | alarm |
+    cannot_tell.
+    """
+
+    url: str
+    verdict: str
+    text: str
+
+
+def observe_log(url: str, signer: Signer, now: int, get: Fetch | None = None) -> Outcome:
+    """Observe the log of the instance at `url`. If it continues the last checkpoint, store and
+    cosign the new one. `now` in ms.
+    """
+    url = url.rstrip("/")
+    row = Witnessed.get_or_none(Witnessed.url == url)
+    seen = Seen(row.key, row.note) if row else None
+    try:
+        found = read_log(get or make_fetch(url), seen)
+    except Alarm as alarm:
+        _note_trouble(url, str(alarm), now)
+        if alarm.seen is not None:
+            _keep(url, seen, alarm.seen, signer, now)
+        return Outcome(url, "alarm", str(alarm))
+    except CannotTell as reason:
+        return Outcome(url, "cannot_tell", str(reason))
+    _keep(url, seen, found.seen, signer, now)
+    return Outcome(url, "consistent", describe(seen, found))
+
+
+def describe(seen: Seen | None, found: Look) -> str:
+    told = f"{found.seen.checkpoint.size} leaves, consistent with "
+    if seen is None:
+        return f"{told}themselves; seen for the first time"
+    before = f"the {seen.checkpoint.size} seen before"
+    if not found.steps:
+        return told + before
+    why = ", ".join(step.why for step in reversed(found.steps))
+    return (
+        f"a NEW LOG ({why}) of {told}{before}: it names the old log, which still begins with them"
+    )
+
+
+def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
+    """Observe each of these instances, and what each saw of our log; return problems in a sentence,
+    or None.
+    """
+    wrong = []
+    for url in urls:
+        get = make_fetch(url)
+        outcomes = (observe_log(url, signer, now, get), ask_about_us(url, signer, get))
+        wrong += [f"{one.url}: {one.text}" for one in outcomes if one.verdict == "alarm"]
+    for one in wrong:
+        logger.error("log witness: %s", one)
+    return "; ".join(wrong) or None
+
+
+def ask_about_us(url: str, signer: Signer, get: Fetch) -> Outcome:
+    """Compare another instance's view of our log with the log. A checkpoint that we signed and no
+    longer have means that this database isn't the one it saw.
+    """
+    one = log.find_log()
+    try:
+        blocks = get("witness").decode().split("\n\n")[1:]
+    except (FetchError, UnicodeDecodeError):
+        return Outcome(url, "cannot_tell", "it doesn't say what it has seen of this log")
+    for text, lines in zip(blocks[::2], blocks[1::2], strict=False):
+        if one and text.split("\n")[0] == one.origin:
+            try:
+                note = parse_note(f"{text}\n\n{lines.rstrip()}\n".encode())
+                check_note(note, signer.verifier(one.origin))
+                return _compare(url, one, parse_checkpoint(note.text))
+            except BadNote as error:
+                return Outcome(url, "cannot_tell", f"its record of this log can't be read: {error}")
+    return Outcome(url, "cannot_tell", "it hasn't seen this log")
+
+
+def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:
+    if theirs.size > one.size:
+        text = f"it has seen {theirs.size} leaves of this log, which has {one.size}: ROLLBACK here"
+        return Outcome(url, "alarm", text)
+    root = tree.find_root(log.make_reader(one, theirs.size), theirs.size)
+    if root != theirs.root:
+        text = f"it has seen another root of {theirs.size} leaves of this log: FORK here"
+        return Outcome(url, "alarm", text)
+    return Outcome(url, "consistent", f"it has seen {theirs.size} leaves of this log")
+
+
+def _keep(url: str, before: Seen | None, found: Seen, signer: Signer, now: int) -> None:
+    """Replace the checkpoint it was compared with, adding our cosignature; do nothing if another
+    process replaced it first.
+    """
+    text = parse_note(found.note.encode()).text
+    # Only the log's own line; other witnesses publish their cosignatures themselves.
+    lines = found.note[len(text) + 1 :].splitlines(keepends=True)
+    own = [line for line in lines if line.split(" ")[1] == found.checkpoint.origin][:2]
+    note = f"{text}\n{''.join(own)}{signer.cosign(signer.witness_name, text, now // 1000)}"
+    with writing():
+        row = Witnessed.get_or_none(Witnessed.url == url)
+        if (row and row.note) != (before and before.note):
+            return
+        values = {"url": url, "key": found.key, "note": note, "checked_at": now}
+        write_rows(Witnessed, [values], ("url",))
+
+
+def _note_trouble(url: str, text: str, now: int) -> None:
+    """Store a problem; it stays until the operator forgets the instance."""
+    with writing():
+        Witnessed.update(trouble=text, trouble_at=now).where(
+            Witnessed.url == url, Witnessed.trouble.is_null() | (Witnessed.trouble != text)
+        ).execute()
+
+
+def forget(url: str) -> bool:
+    with writing():
+        return bool(Witnessed.delete().where(Witnessed.url == url.rstrip("/")).execute())

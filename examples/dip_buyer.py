@@ -24,7 +24,7 @@ class DipBuyer(Strategy):
         if last.price * ONE > before.price * (ONE - self.fall_bps):
             return None
         if last.liquidity is None:
-            return Refusal("liquidity_unknown", "whether liquidity holds is not known")
+            return Refusal("liquidity_unknown", "it's unknown whether liquidity holds")
         if before.liquidity and last.liquidity * 10 < before.liquidity * 9:
             return Refusal("liquidity_falling", "liquidity is falling with the price")
         return Enter("dip", f"fell over {self.lookback} snapshots while liquidity holds")

@@ -95,7 +95,7 @@ def fetch(
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
         raise FetchError("did not answer in time") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
-        raise FetchError("could not be reached, or the connection broke") from None
+        raise FetchError("could not be reached, or the connection was lost") from None
 
 
 def fetch_json(
@@ -110,7 +110,7 @@ def fetch_json(
         return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant)
     # ArithmeticError: an exponent that doesn't fit a Decimal.
     except (ValueError, ArithmeticError, RecursionError):
-        raise FetchError("sent something that is not JSON") from None
+        raise FetchError("sent an answer that is not JSON") from None
 
 
 def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:

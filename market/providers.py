@@ -93,7 +93,7 @@ def parse_amount(value: Unread) -> str | None:
         raise ValueError("no number")
     number = Decimal(text)
     if number and abs(number.adjusted()) > 60:
-        raise ValueError("no price is that large or small")
+        raise ValueError("the price is implausibly large or small")
     return format(number, "f")
 
 
@@ -294,7 +294,7 @@ def _past(ms: Unread) -> int | None:
 
 # ---- daily requests ------------------------------------------------------------------------------
 MINUTES_OF_DAY = 1_440
-USED_UP = "the requests it allows in a day are used up, and it is asked again from 00:00 UTC on"
+USED_UP = "the daily limit on requests is used up; requests resume at 00:00 UTC"
 
 
 @dataclass

@@ -24,7 +24,7 @@ ANSWER_SECONDS = 30.0
 IDLE_SECONDS = 60.0
 # How long to wait for unfinished messages when the process ends.
 END_SECONDS = 1.0
-MISSING = "needs Apprise, which is not installed here"
+MISSING = "needs Apprise, which is not installed"
 TOO_LATE = "did not answer in time"
 BROKEN = "could not be sent"
 # Apprise uses about 50 MB; each message has a deadline.
@@ -32,7 +32,7 @@ LIMITS = Limits(memory_bytes=2**30)
 # The words a child replies with.
 ERRORS = {
     b"ok": None,
-    b"refused": "did not take it, or could not be reached",
+    b"refused": "refused it or could not be reached",
     b"unknown": "isn't an address that Apprise understands",
 }
 # The part of the environment that a child receives: none of our secrets.

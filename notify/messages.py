@@ -63,7 +63,7 @@ def write_message(to: Receiver, event: Event | None, now: int, base_url: str) ->
     if to.kind == "webhook":
         return _write_webhook(to, event, now)
     quote = QUOTES.get(to.kind, str)
-    text = write_text(event, base_url, quote) if event else "Candor can reach you: this is a test."
+    text = write_text(event, base_url, quote) if event else "This is a test: Candor can reach you."
     return WRITERS[to.kind](to.url, text)
 
 
@@ -112,7 +112,7 @@ def write_text(event: Event, base_url: str, quote: Callable[[str], str] = str) -
 def _write_post(
     post: Mapping[str, Any], fact: str, base_url: str, quote: Callable[[str], str]
 ) -> str:
-    words = quote(post["body"] or "(these words were taken down)")
+    words = quote(post["body"] or "(text removed)")
     label = LABELS[_find_label(post)]
     head, link = f"{quote(post['botName'])}: ", f"{base_url}/posts/{post['id']}"
     tail = "\n".join(filter(None, (label, fact, link)))

@@ -47,7 +47,7 @@ class Notice(NamedTuple):
 def read_message(message: Any) -> Reply | Notice | None:
     """Parse a message; None if it is irrelevant. Raises ValueError if it is malformed."""
     if not isinstance(message, dict):
-        raise ValueError("a message that is not an object")
+        raise ValueError("a message is not an object")
     if "method" not in message:
         return _read_reply(message)
     if message["method"] not in NOTICES:
@@ -55,7 +55,7 @@ def read_message(message: Any) -> Reply | Notice | None:
     params = message.get("params")
     number = params.get("subscription") if isinstance(params, dict) else None
     if not is_number(number):
-        raise ValueError("a notice of no subscription")
+        raise ValueError("a notice of an unknown subscription")
     return Notice(number)
 
 

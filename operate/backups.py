@@ -24,7 +24,7 @@ from evidence.notes import Signer
 from operate import foreign_schema, instance
 from operate.instance import SIDE_FILES, Refused
 from storage import key_files, trouble
-from storage.files import sync
+from storage.files import is_locked, sync
 from storage.sqlite import SQLite
 
 BUSY_MS = 5000
@@ -67,14 +67,13 @@ def _refusing() -> Iterator[None]:
     except OSError as error:
         raise Refused(f"{error.filename}: {error.strerror}") from None
     except apsw.Error as error:
-        raise Refused(f"the database cannot be copied: {error}") from None
+        raise Refused(f"the database can't be copied: {error}") from None
 
 
 def need_file(config: Config, instead: str) -> None:
-    """Refuse if the data is on a PostgreSQL server; `instead` says what to use there."""
     if config.database_url:
         raise Refused(
-            f"DATABASE_URL is set and a PostgreSQL server keeps the data: use its own {instead}"
+            f"DATABASE_URL is set, so the data is in PostgreSQL: use its own {instead}"
             " (docs/scale.md)"
         )
 
@@ -88,13 +87,13 @@ def store_backup(config: Config, target: Path) -> Holding:
     """
     need_file(config, PG_DUMP)
     if not config.database_path.exists():
-        raise Refused(f"there is no database in {config.data_dir}: nothing to back up")
+        raise Refused(f"there is no database in {config.data_dir}, so there is nothing to back up")
     if not target.parent.is_dir():
         raise Refused(f"there is no folder {target.parent}")
     if target.exists() and (not _is_ours(target) or target.samefile(config.database_path)):
-        raise Refused(f"{target} is not a Candor backup: choose a name that is not in use")
+        raise Refused(f"{target} exists and is not a Candor backup: choose another name")
     if any(target.with_name(target.name + side).exists() for side in SIDE_FILES[1:]):
-        raise Refused(f"{target} is open in some program: choose another name")
+        raise Refused(f"{target} is open in another program: choose another name")
     return store_copy(config.database_path, target)
 
 
@@ -119,7 +118,9 @@ def store_copy(source: Path, target: Path) -> Holding:
         # Check the disk before removing the partial copy; SQLite calls some of these errors
         # "not an error".
         if trouble.name_trouble(error, target.parent) == "disk_full":
-            raise Refused(f"the disk of {target.parent} is full: nothing was kept there") from None
+            raise Refused(
+                f"the disk with {target.parent} is full, so no backup was stored there"
+            ) from None
         raise
     finally:
         os.close(held)
@@ -127,8 +128,7 @@ def store_copy(source: Path, target: Path) -> Holding:
 
 
 def list_partials(folder: Path, name: str = "*") -> list[Path]:
-    """List unfinished copies of the file `name` whose process was killed."""
-    return [path for path in sorted(folder.glob(f".{name}.*.partial")) if not _is_held(path)]
+    return [path for path in sorted(folder.glob(f".{name}.*.partial")) if not is_locked(path)]
 
 
 def remove_partials(folder: Path, name: str = "*") -> None:
@@ -140,14 +140,6 @@ def remove_partials(folder: Path, name: str = "*") -> None:
 def _remove(path: Path) -> None:
     for side in SIDE_FILES:
         path.with_name(path.name + side).unlink(missing_ok=True)
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        with open(path) as file:
-            return not lock_descriptor(file.fileno(), blocking=False)
-    except FileNotFoundError:
-        return True
 
 
 def _copy_pages(source: Path, target: Path) -> None:
@@ -202,7 +194,7 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
             return _hold(db, path, foreign)
     except UnicodeDecodeError:
         raise Refused(
-            f"{path} contains text that is not UTF-8: it is damaged, or not from Candor"
+            f"{path} contains text that is not UTF-8: the file is damaged or not from Candor"
         ) from None
     except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError, apsw.IOError) as error:
         raise Refused(f"{path} is damaged or not a database: {error}") from None
@@ -271,8 +263,8 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
         )
         if held and not replace:
             raise Refused(
-                f"{config.data_dir} holds data: with --replace it is kept aside there, and the"
-                " backup takes its place"
+                f"{config.data_dir} already has data; --replace restores the backup and keeps"
+                " the current data aside in that folder"
             )
         restored = config.data_dir / "app.db.restored"
         # SQLite would apply a journal or WAL of an interrupted restore to the new file.
@@ -293,8 +285,8 @@ def _check_source(config: Config, source: Path) -> None:
         raise Refused(f"there is no file {source}")
     if settings.is_demonstration(source) or config.demonstration:
         raise Refused(
-            f"{source if not config.demonstration else config.data_dir} belongs to a"
-            " demonstration, which is never mixed with real data"
+            f"{source if not config.demonstration else config.data_dir} belongs to a demo, which"
+            " can't be mixed with real data"
         )
     check_database(source, foreign_ok=False)
 
@@ -376,7 +368,7 @@ def _empty_wal(path: Path) -> None:
         # Damaged or missing: perhaps the reason for restoring.
         return
     if mode != "delete":
-        raise Refused(f"another program has {path} open: close it first")
+        raise Refused(f"{path} is open in another program: close it first")
 
 
 # ---- migrating -----------------------------------------------------------------------------------
@@ -386,7 +378,7 @@ def migrate(config: Config) -> Migrated:
     database = storage.connect(config)
     remove_partials(config.data_dir)
     _remove_links(config)
-    with instance.refusing_trouble(config.data_dir, "the database was not brought up to date"):
+    with instance.refusing_trouble(config.data_dir, "the database was not upgraded"):
         if config.database_url:
             migrated = Migrated(_migrate_server(database), None)
         else:
@@ -430,7 +422,7 @@ def _migrate_server(database: Any) -> list[str]:
         # A mistake in a migration is a bug: show its stack trace.
         if not (isinstance(error, OperationalError) or database.is_forbidden(error)):
             raise
-        raise Refused(f"the database of DATABASE_URL cannot be used: {error}".strip()) from None
+        raise Refused(f"the database in DATABASE_URL can't be used: {error}".strip()) from None
 
 
 def _list_pending(path: Path) -> list[str]:

@@ -35,20 +35,17 @@ def move(config: Config, url: str) -> list[CopiedTable]:
     If it raises Refused, nothing was stored there.
     """
     if config.database_url:
-        raise Refused("DATABASE_URL is set: this instance is in PostgreSQL already")
+        raise Refused("DATABASE_URL is set: this instance already uses PostgreSQL")
     if config.demonstration:
-        raise Refused(
-            f"{config.data_dir} belongs to a demonstration, which is never mixed with real data"
-        )
+        raise Refused(f"{config.data_dir} belongs to a demo, which can't be mixed with real data")
     if not config.database_path.exists():
-        raise Refused(f"there is no database in {config.data_dir}: nothing to copy")
+        raise Refused(f"there is no database in {config.data_dir}, so there is nothing to copy")
     target = storage.open_postgresql(url)
     with instance.alone(config.data_dir):
         holding = backups.check_database(config.database_path, foreign_ok=False)
         if holding.schema != storage.list_migrations()[-1]:
             raise Refused(
-                "the database is of an older version: bring it up to date with `app.py migrate`"
-                " first"
+                "the database is of an older version: upgrade it with `app.py migrate` first"
             )
         try:
             with (
@@ -59,7 +56,7 @@ def move(config: Config, url: str) -> list[CopiedTable]:
                 return _move(source, target)
         except PeeweeException as error:
             raise Refused(
-                f"the database could not be copied, and nothing was stored: {str(error).strip()}"
+                f"the database could not be copied, so nothing was stored: {str(error).strip()}"
             ) from None
         finally:
             target.close_all()
@@ -67,7 +64,7 @@ def move(config: Config, url: str) -> list[CopiedTable]:
 
 def _move(source: apsw.Connection, target: Any) -> list[CopiedTable]:
     if target.get_tables():
-        raise Refused("the target holds tables already: name an empty database")
+        raise Refused("the target already has tables: name an empty database")
     # The transaction is idle while the file is read.
     target.execute_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
     storage.migrate(target)
@@ -116,7 +113,7 @@ def _compare(source: apsw.Connection, target: Any, table: Any) -> CopiedTable:
     for given, found in zip_longest(_list_rows(source, table), copied):
         if given != found:
             key, *_ = given or found
-            raise Refused(f"row {key} of {name} came back different: nothing was stored")
+            raise Refused(f"row {key} of {name} differs in the copy, so nothing was stored")
         count += 1
         digest.update(repr(found).encode())
     return CopiedTable(name, count, digest.hexdigest())

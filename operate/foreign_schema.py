@@ -39,7 +39,7 @@ def list_foreign(db: apsw.Connection) -> list[str]:
     """
     applied, known = list_applied(db), storage.list_migrations()
     if not set(applied) - set(known) and applied != known[: len(applied)]:
-        return ["its list of migrations is one that no version of Candor leaves"]
+        return ["its list of migrations doesn't match any version of Candor"]
     if applied != known:
         return []
     due = {_name_object(row): row for row in storage.read_fresh_schema()}
@@ -52,7 +52,7 @@ def list_foreign(db: apsw.Connection) -> list[str]:
     for name in sorted(due.keys() & found.keys()):
         one, other = due[name], found[name]
         if (one.table, _sort_columns(one.sql)) != (other.table, _sort_columns(other.sql)):
-            told.append(f"{name} is defined in another way")
+            told.append(f"{name} has a different definition")
     if db.pragma("application_id") not in (0, int.from_bytes(settings.DEMONSTRATION_ID)):
         told.append("its header names another program (application_id)")
     return told

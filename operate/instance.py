@@ -32,7 +32,7 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
             raise
         path = data_dir / "app.db"
         if path.exists() and not os.access(path, os.R_OK):
-            cause = f"this user may not read {path}, `app.py doctor` says whose it is"
+            cause = f"this user can't read {path}; run `app.py doctor` to see who owns it"
         else:
             cause = trouble.TROUBLES[known]
         raise Refused(f"{cause}: {effect}") from None
@@ -52,8 +52,4 @@ def alone(data_dir: Path) -> Iterator[None]:
 
 
 def is_in_use(data_dir: Path) -> bool:
-    try:
-        with open(data_dir / files.DATA_DIR_LOCK) as file:
-            return not lock_descriptor(file.fileno(), blocking=False)
-    except FileNotFoundError:
-        return False
+    return files.is_locked(data_dir / files.DATA_DIR_LOCK)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.amounts import sol
+from paper import results
 from paper.account import Close, cluster
 from paper.market import percent
-from paper.results import compare_ratios, count_excluded, describe_rates, find_ratio, find_return
+from paper.results import count_excluded, describe_rates, find_ratio, find_return
 from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, is_first_within
 
 # ---- the diary -----------------------------------------------------------------------------------
@@ -42,7 +43,7 @@ TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
 EVERY_TRADE = "every trade"
 
 # Positions opened while the pause would have been in force, and closed by now.
-NOT_PREVENTED = "{n} positions opened during that time have closed, together {resultSol} SOL."
+NOT_PREVENTED = "{n} positions opened during that time have closed, for a total of {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
     "decision sell": "Decided to sell {amount} {symbol}: {detail}.",
@@ -51,22 +52,22 @@ LINES = {
     ),
     "fill reduced": "Sold {amount} {symbol} for {sol} SOL, fees {feesSol}, slippage {slippageSol}.",
     "fill closed": "Closed {symbol} for {sol} SOL ({reason}): {resultSol} SOL net, {returnPct}%.",
-    "fill failed": "An attempt in {symbol} failed and cost {feesSol} SOL.",
+    "fill failed": "An attempt to trade {symbol} failed and cost {feesSol} SOL.",
     "fill slipped": (
-        "An attempt in {symbol} would have filled far worse than quoted: it failed and cost"
-        " {feesSol} SOL."
+        "An attempt to trade {symbol} would have filled far worse than quoted: it failed and"
+        " cost {feesSol} SOL."
     ),
     "fill not_filled": "The order in {symbol} was not filled: {why}.",
     "refusal": "Refused {symbol}: {detail}.",
     "pause begun": "Paused ({rule}, {effect}): {numbers}; {n} closes counted.",
-    "pause begun half_size": "Entries at half the size ({rule}): {numbers}; {n} closes counted.",
+    "pause begun half_size": "Halved the size of entries ({rule}): {numbers}; {n} closes counted.",
     "pause begun long_cooldown": (
-        "Four times the cool-down after a close ({rule}): {numbers}; {n} closes counted."
+        "Quadrupled the cooldown after a close ({rule}): {numbers}; {n} closes counted."
     ),
     "pause observed": "Would have paused ({rule}, {effect}): {numbers}; {n} closes counted.",
     "pause ended": (
-        "The pause ({rule}, {effect}) is over; {n} positions opened in it were closed, together"
-        " {resultSol} SOL."
+        "The pause ({rule}, {effect}) is over; {n} positions opened during it have closed, for a"
+        " total of {resultSol} SOL."
     ),
     "pause would_have pause_family": (
         "The pause that was not applied ({rule}) would have stopped all entries; " + NOT_PREVENTED
@@ -80,8 +81,8 @@ LINES = {
         " at full size, " + NOT_PREVENTED
     ),
     "pause would_have long_cooldown": (
-        "The pause that was not applied ({rule}) would have made the cool-down after a close four"
-        " times as long; " + NOT_PREVENTED
+        "The pause that was not applied ({rule}) would have quadrupled the cooldown after a"
+        " close; " + NOT_PREVENTED
     ),
     "lesson lesson": "{text}",
     "review under_review": "Under review: {detail}.",
@@ -89,7 +90,7 @@ LINES = {
     "review upheld": "The review was upheld: {detail}.",
     "phase guarded": "Back to Guarded Start: {why}.",
     "phase standard": "Guarded Start is over: {why}.",
-    "unreadable": "A line whose details cannot be read.",
+    "unreadable": "An entry whose details can't be read.",
     "phase reset": "A new account period begins: {why}.",
 }
 
@@ -111,7 +112,7 @@ def format_line(kind: str, facts: Mapping[str, Any]) -> str:
             **{name: _plain(name, value) for name, value in facts.items()}
         )
     except (KeyError, IndexError):
-        return f"A {kind} whose details cannot be read."
+        return f"A {kind} whose details can't be read."
 
 
 def _line_of(kind: str, facts: Mapping[str, Any]) -> str:
@@ -210,7 +211,7 @@ def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
     random entries of the same kind; None for too few days or clusters on either side.
     """
     ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
-    return compare_ratios(ours, theirs).chance if ours and theirs else None
+    return results.find_chance(ours, theirs) if ours and theirs else None
 
 
 def _describe(
@@ -219,14 +220,14 @@ def _describe(
     net, spent = sum(close.net for close in group), sum(close.spent for close in group)
     won = sum(close.net > 0 for close in group)
     text = (
-        f"Of {len(group)} {_name(key, group)} in {LOOK_BACK_MS // DAY_MS} days, {won} won; together"
-        f" {sol(net)} SOL, {percent(net, spent)}% of what was spent."
+        f"Of {len(group)} {_name(key, group)} in {LOOK_BACK_MS // DAY_MS} days, {won} won; the"
+        f" total was {sol(net)} SOL, {percent(net, spent)}% of the amount spent."
     )
     evidence = describe_rates(group) | {"randomEntry": describe_rates(random)}
     is_pattern = chance > MAX_CHANCE
     if not is_pattern:
         ours, theirs = evidence["meanReturnPct"], evidence["randomEntry"]["meanReturnPct"]
-        text += f" A close made {ours}% on average, one entered at random {theirs}%."
+        text += f" The mean close made {ours}%, and the mean random entry {theirs}%."
     ids = tuple(close.id for close in group)
     return Lesson(
         key, text, len(group), LOOK_BACK_MS, ids, now, now + LESSON_LIFE_MS, evidence, is_pattern
@@ -246,7 +247,6 @@ def _name(key: str, group: Sequence[Close]) -> str:
 def find_new_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return the lessons of a week's look, without patterns; see find_lessons."""
     if not is_first_within(closes, LOOK_MS):
         return []
     return [one for one in find_lessons(closes, now, control) if not one.is_pattern]

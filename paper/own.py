@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 
 from market.providers import parse_text
 from paper.account import Position
+from paper.fills import ONE
 from paper.market import Flow, Snapshot, View
 from paper.strategies import (
-    ONE,
     BadSetting,
     Enter,
     Exit,
@@ -54,7 +54,6 @@ class OwnFile:
         self._bounds: dict[str, list[int]] | None = None
 
     def begin(self) -> None:
-        """Start a tick: forget a failure, and stop the process of a changed file."""
         self._failed = None
         if self._child and self._changed_at != self._find_change():
             self.stop()
@@ -71,7 +70,7 @@ class OwnFile:
             found = self.ask({"ask": "describe"})
             shared = {public_name(one.name) for one in fields(Strategy)}
             if not isinstance(found, dict) or not shared <= set(found):
-                self.fail("it has other settings than a strategy has")
+                self.fail("its settings don't match those of a strategy")
             self._bounds = found
         return self._bounds
 
@@ -96,7 +95,7 @@ class OwnFile:
 
     def _read(self, line: bytes) -> Any:
         if not line.endswith(b"\n"):
-            self.fail(f"no answer within {MAX_SECONDS:g} s, or its process ended")
+            self.fail(f"no answer within {MAX_SECONDS:g} s, or its process exited")
         match _parse(line):
             case {"error": str(error)}:
                 self.fail(error)
@@ -112,7 +111,7 @@ class OwnFile:
 
     def _start(self) -> Child:
         if getattr(sys, "frozen", False):
-            self.fail("the single file has no Python to run it with: use candor.pyz or pip")
+            self.fail("the single file has no Python to run it with; use candor.pyz or pip")
         self._check_file()
         self._changed_at = self._find_change()
         # Without the environment of the service, which holds secrets.
@@ -133,7 +132,7 @@ class OwnFile:
             except OSError:
                 self.fail("there is no such file")
             if known.st_uid != os.geteuid() or known.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                self.fail("users other than this service may write to it")
+                self.fail("users other than this service can write to it")
         if not stat.S_ISREG(self.path.lstat().st_mode):
             self.fail("it isn't a regular file")
 
@@ -152,7 +151,6 @@ def _parse(line: bytes) -> Any:
 
 
 def _clean(text: str) -> str:
-    """Return a file's text for the diary: plain, on one line."""
     return parse_text(text, MAX_DETAIL) or ""
 
 
@@ -171,7 +169,7 @@ class OwnStrategy(Strategy):
         shown = [show_view(view) for view in views]
         found = self._ask("enter", views=shown)
         if not isinstance(found, list) or len(found) != len(views):
-            self.file.fail("its answer isn't what was requested")
+            self.file.fail("its answer doesn't match the request")
         self.answers.clear()
         self.answers.update(zip((view.token.mint for view in views), found, strict=True))
 
@@ -213,7 +211,6 @@ FLOW = [one.name for one in fields(Flow)]
 
 
 def show_view(view: View) -> dict[str, Any]:
-    """Return a view as JSON; paper.own_child reads it."""
     return {
         "token": asdict(view.token),
         "window": [[getattr(one, name) for name in SNAPSHOT] for one in view.window],
@@ -229,7 +226,6 @@ class OwnFiles:
         self.files: dict[str, OwnFile] = {}
 
     def begin(self) -> None:
-        """Start a tick: retry failed files and reread changed ones."""
         for file in self.files.values():
             file.begin()
 
@@ -245,13 +241,12 @@ class OwnFiles:
         if not found:
             return parse_settings(family, given)
         if self.folder is None:
-            raise OwnFault("strategies of the operator's own are off (OWN_STRATEGIES)")
+            raise OwnFault("the operator's own strategies are turned off (OWN_STRATEGIES)")
         file = self.files.setdefault(family, OwnFile(self.folder / f"{found[1]}.py"))
         return make_strategy(family, file, given)
 
 
 def make_strategy(family: str, file: OwnFile, given: Mapping[str, Any]) -> OwnStrategy:
-    """Return a file's strategy, with settings checked against its own bounds."""
     bounds = file.bounds
     for name, value in given.items():
         if name not in bounds:

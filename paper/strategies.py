@@ -1,9 +1,9 @@
-"""The strategy families. A strategy is a frozen set of settings with two methods: when to
-enter, when to leave. Pure.
+"""The strategy families. A strategy is a frozen set of settings with two methods: when to enter and
+when to exit. Pure.
 
-Returns are basis points (1% = 100). Spans count snapshots, so that nothing depends on how punctual
-the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing; COPY
-is listed apart from them.
+Returns are basis points (1% = 100). Periods are counted in snapshots, so that nothing depends on
+how punctual the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and
+implies no ranking; COPY is listed separately.
 """
 
 import re
@@ -13,17 +13,16 @@ from typing import Any, ClassVar, NamedTuple
 
 from chain.amounts import exact
 from paper.account import Position
-from paper.market import Check, Flow, KnownSum, Snapshot, Token, View, WindowSums
+from paper.fills import ONE
+from paper.market import Check, Flow, Snapshot, Token, View
 
-# Basis points in a whole.
-ONE = 10_000
-# Exits that accept any price: a stop with a limit could fail in a fall.
+# Exits that accept any price: a stop with a limit could fail in a crash.
 STOPS = ("stop", "trailing_stop")
 # Its authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
 # A bot's public id.
 BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
-# Rounding aside, a smaller share of a position isn't sold.
+# Apart from rounding, a smaller share of a position isn't sold.
 LEAST_SHARE_BPS = 100
 # The proceeds of a sale can't be estimated.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
@@ -59,7 +58,7 @@ Decision = Enter | Exit | Refusal | None
 
 
 class BadSetting(ValueError):
-    """A strategy setting that does not exist or is out of bounds; `field` is its public name."""
+    """A strategy setting that doesn't exist or is out of bounds; `field` is its public name."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -78,9 +77,9 @@ class Strategy:
     # Share of the equity for one position.
     size_bps: int = setting(1_000, 10, 2_500)
     max_positions: int = setting(4, 1, 10)
-    # Before the same token is entered again.
+    # Time before the same token is entered again.
     cooldown_seconds: int = setting(300, 0, 86_400)
-    # From the deciding snapshot to the earliest fill.
+    # Time from the deciding snapshot to the earliest fill.
     latency_ms: int = setting(6_000, 1_000, 60_000)
     # A snapshot older than this is not traded on.
     latency_budget_ms: int = setting(90_000, 10_000, 600_000)
@@ -95,7 +94,7 @@ class Strategy:
     family: ClassVar[str] = ""
 
     def prepare(self, views: Sequence[View]) -> None:
-        """Prepare to be asked about these tokens; strategies in a process of their own do."""
+        """Prepare to be asked about these tokens; strategies in their own process use this."""
 
     def enter(self, view: View) -> Enter | Refusal | None:
         raise NotImplementedError
@@ -108,22 +107,22 @@ class Strategy:
         if age > self.latency_budget_ms:
             return Refusal(
                 "stale_snapshot",
-                f"the last snapshot is {age // 1000} s old, over the budget of"
+                f"the last snapshot is {age // 1000} s old, over the limit of"
                 f" {self.latency_budget_ms // 1000} s",
             )
         if liquidity is not None and liquidity < self.liquidity_floor_usd * 100:
             return Refusal(
                 "low_liquidity",
-                f"{liquidity // 100} USD of liquidity, under the floor of"
+                f"{liquidity // 100} USD of liquidity, below the minimum of"
                 f" {self.liquidity_floor_usd} USD",
             )
         if view.token.has_check("fail"):
             failed = ", ".join(key for key, status in view.token.checks if status == "fail")
             return Refusal("failed_check", f"structural check failed: {failed}")
         if FREEZABLE in view.token.checks and not self.allow_freezable:
-            return Refusal("freezable", "its freeze authority could freeze what is bought")
+            return Refusal("freezable", "its freeze authority could freeze purchased tokens")
         if FEE_UNKNOWN in view.token.checks:
-            return Refusal("fee_unknown", "what the token keeps of a transfer is not known")
+            return Refusal("fee_unknown", "its transfer fee is unknown")
         return None
 
     def stop(self, view: View, position: Position) -> Exit | None:
@@ -137,7 +136,7 @@ class Strategy:
 
 @dataclass(frozen=True, kw_only=True)
 class Momentum(Strategy):
-    """Follow a rise that volume confirms, until a part of it is lost again."""
+    """Follow a rise confirmed by volume, until part of it is lost again."""
 
     lookback: int = setting(5, 2, 13)
     rise_bps: int = setting(600, 50, 50_000)
@@ -153,12 +152,11 @@ class Momentum(Strategy):
         past, price = window[-1 - self.lookback], last.known_price
         if price * ONE < past.known_price * (ONE + self.rise_bps):
             return None
-        mean = view.sums(self.mean_over - 1).price_sum + price
-        if price * self.mean_over <= mean:
+        if price * self.mean_over <= sum(list_prices(window[-self.mean_over :])):
             return None
-        louder = _is_louder(past, last)
-        if not louder:
-            return UNKNOWN_VOLUME if louder is None else None
+        volume = compare_volume([past], last)
+        if volume is None or volume.now <= volume.total:
+            return UNKNOWN_VOLUME if volume is None else None
         rise = exact(_moved(past.known_price, price), 2)
         return Enter(
             "momentum",
@@ -173,12 +171,13 @@ class Momentum(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanReversion(Strategy):
-    """Buy a fall that the pool's liquidity does not share; sell back at the mean."""
+    """Buy a fall without a matching drop in the pool's liquidity; sell when the price is back at
+    the mean."""
 
     mean_over: int = setting(12, 4, 13)
     # Tenths of a standard deviation.
     deviations_tenths: int = setting(20, 5, 60)
-    # Minimum distance to the mean: the noise of a calm token doesn't pay the costs.
+    # Minimum distance to the mean: the noise of a calm token doesn't cover the costs.
     gap_bps: int = setting(300, 0, 9_000)
     # Minimum liquidity as a share of the window's mean.
     holds_bps: int = setting(9_500, 5_000, ONE)
@@ -187,33 +186,34 @@ class MeanReversion(Strategy):
     family: ClassVar[str] = "mean_reversion"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        past, last = view.sums(self.mean_over), view.window[-1]
-        # The distance under the mean, times the count.
-        below = past.price_sum - last.known_price * past.count
-        if past.count < self.mean_over or below * ONE < past.price_sum * self.gap_bps:
+        past, last = view.list_before(self.mean_over), view.last
+        prices = list_prices(past)
+        count, total = len(prices), sum(prices)
+        # The distance below the mean, times the count.
+        below = total - last.known_price * count
+        if count < self.mean_over or below * ONE < total * self.gap_bps:
             return None
         # The variance, times count**2.
-        spread = past.count * past.price_square_sum - past.price_sum * past.price_sum
+        spread = count * sum(price * price for price in prices) - total * total
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
-        fall = exact(below * ONE // past.price_sum, 2)
-        detail = f"{fall}% under its mean over {past.count} snapshots while liquidity holds"
+        fall = exact(below * ONE // total, 2)
+        detail = f"{fall}% below its mean over {count} snapshots while liquidity holds"
         return self._refuse_falling(past, last) or Enter("mean_reversion", detail)
 
-    def _refuse_falling(self, past: WindowSums, last: Snapshot) -> Refusal | None:
+    def _refuse_falling(self, past: Sequence[Snapshot], last: Snapshot) -> Refusal | None:
         if last.liquidity is None:
-            return Refusal("liquidity_unknown", "whether liquidity holds is not known")
-        if (
-            not past.liquidity_count
-            or last.liquidity * past.liquidity_count * ONE < past.liquidity_sum * self.holds_bps
-        ):
+            return Refusal("liquidity_unknown", "it's unknown whether liquidity holds")
+        known = [one.liquidity for one in past if one.liquidity is not None]
+        if not known or last.liquidity * len(known) * ONE < sum(known) * self.holds_bps:
             return Refusal("liquidity_falling", "liquidity is falling with the price")
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        past = view.sums(self.mean_over)
-        if past.count and view.last.known_price * past.count >= past.price_sum:
-            # In a fall the mean drops to the price, so the stop (which has no limit) comes first.
+        prices = list_prices(view.list_before(self.mean_over))
+        if prices and view.last.known_price * len(prices) >= sum(prices):
+            # In a crash the mean drops to the price, so the stop (which has no limit) is checked
+            # first.
             return self.stop(view, position) or Exit("mean_reached")
         return self.leave_late(view, position)
 
@@ -227,14 +227,14 @@ class Breakout(Strategy):
     lookback: int = setting(12, 3, 13)
     # Above the old high.
     margin_bps: int = setting(200, 0, 50_000)
-    # Of the window's mean volume.
+    # Multiple of the window's mean volume.
     volume_bps: int = setting(20_000, 11_000, 1_000_000)
-    # How long a pair is new,
+    # How long a pair counts as new,
     new_seconds: int = setting(86_400, 0, 86_400)
-    # ... and how many snapshots of it are needed.
+    # ... and how many snapshots of it are required.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
-    # Tokens that rise fast fill only at a higher price.
+    # Orders for tokens that rise fast only fill at a higher price.
     slippage_limit_bps: int = setting(2_000, 10, 5_000)
     profit_bps: int = setting(2_000, 100, 100_000)
     profit_share_bps: int = setting(5_000, 1_000, 9_000)
@@ -243,24 +243,24 @@ class Breakout(Strategy):
     family: ClassVar[str] = "breakout"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        past, last = view.sums(self.lookback), view.window[-1]
+        past, last = view.list_before(self.lookback), view.last
+        prices, price = list_prices(past), last.known_price
         created_at = view.token.pair_created_at
         new = (
             created_at is not None
             and last.at - created_at <= self.new_seconds * 1000
-            and past.count >= self.new_snapshots - 1
+            and len(past) >= self.new_snapshots - 1
         )
-        price = last.known_price
-        is_high = price * ONE > (past.top_price or 0) * (ONE + self.margin_bps)
-        is_rising = new and price > (past.last_price or 0)
-        if (not new and past.count < self.lookback) or not (is_high or is_rising):
+        is_high = price * ONE > max(prices, default=0) * (ONE + self.margin_bps)
+        is_rising = new and price > (prices[-1] if prices else 0)
+        if (not new and len(past) < self.lookback) or not (is_high or is_rising):
             return None
-        volume = _compare_volume(past, last)
+        volume = compare_volume(past, last)
         if volume is None:
             return UNKNOWN_VOLUME
         if not volume.is_over(self.volume_bps):
             return None
-        kind = f"a new high of {past.count} snapshots" if is_high else "a new pair and rising"
+        kind = f"a new high of {len(past)} snapshots" if is_high else "a new pair and rising"
         return self._refuse_young(view.token, last.at) or Enter(
             "breakout" if is_high else "new_pair", f"{kind} with {volume.times} its volume"
         )
@@ -273,7 +273,7 @@ class Breakout(Strategy):
                 f" {self.min_age_seconds // 60}",
             )
         if not token.checks or token.has_check("unknown"):
-            return Refusal("checks_unknown", "its mint checks are not all known")
+            return Refusal("checks_unknown", "some of its mint checks are unknown")
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
@@ -287,7 +287,7 @@ class Breakout(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowFollower(Strategy):
-    """Enter what observed wallets of several owners bought; leave when they sell."""
+    """Enter what observed wallets of several owners bought; exit when they sell."""
 
     owners: int = setting(2, 2, 20)
     window_minutes: int = setting(30, 1, 1_440)
@@ -316,10 +316,10 @@ class FlowFollower(Strategy):
                 f"bought by wallets of {len(owners)} owners within {self.window_minutes} minutes",
             )
         if len({flow.wallet for flow in bought}) == 1:
-            return Refusal("one_wallet", "a single observed wallet bought it")
+            return Refusal("one_wallet", "only one observed wallet bought it")
         return Refusal(
             "too_few_owners",
-            f"bought by wallets of {len(owners)} of the {self.owners} owners it takes",
+            f"bought by wallets of {len(owners)} of the {self.owners} required owners",
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
@@ -342,7 +342,7 @@ class Copy(Strategy):
     bot: str = field(default="", metadata={"form": BOT_ID})
     # From the snapshot on which the bot's purchase is seen to the earliest fill.
     latency_ms: int = setting(6_000, 0, 60_000)
-    # A purchase older than this isn't copied; a shorter time than the cool-down, or a stop would be
+    # A purchase older than this isn't copied; shorter than the cool-down, or a stop would be
     # followed by the same purchase again.
     fresh_seconds: int = setting(180, 10, 300)
     cooldown_seconds: int = setting(300, 300, 86_400)
@@ -352,7 +352,6 @@ class Copy(Strategy):
     family: ClassVar[str] = "copy"
 
     def list_flows(self, flows: Sequence[Flow], side: str, since: int, until: int) -> list[Flow]:
-        """List the bot's purchases or sales between two times (ms), both included."""
         return [
             one
             for one in flows
@@ -360,7 +359,6 @@ class Copy(Strategy):
         ]
 
     def is_fresh(self, flows: Sequence[Flow], at: int) -> bool:
-        """Return whether the bot bought recently and hasn't sold since."""
         bought = self.list_flows(flows, "buy", at - self.fresh_seconds * 1000, at)
         return bool(bought) and not self.list_flows(flows, "sell", bought[-1].at, at)
 
@@ -393,7 +391,7 @@ ALL_FAMILIES: dict[str, type[Strategy]] = {**FAMILIES, COPY: Copy}
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
-    """Decide about one token from what is known at `now`; None if there is nothing to do."""
+    """Decide about one token using only what is known at `now`; None to do nothing."""
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)
@@ -410,7 +408,7 @@ def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
         raise BadSetting("family", f"must be one of: {', '.join(ALL_FAMILIES)}")
     known = {public_name(one.name): one for one in fields(ALL_FAMILIES[family])}
     if family == COPY and "bot" not in given:
-        raise BadSetting("bot", "is required: the id of the bot to copy, such as bot_4f1c")
+        raise BadSetting("bot", "is required: the ID of the bot to copy, such as bot_4f1c")
     chosen: dict[str, Any] = {
         _known(known, name).name: _check(known[name], name, value) for name, value in given.items()
     }
@@ -427,7 +425,7 @@ def _check(one: Field[Any], name: str, value: Any) -> int | str:
     form = one.metadata.get("form")
     if form:
         if not isinstance(value, str) or not form.fullmatch(value):
-            raise BadSetting(name, "must be the id of a bot, such as bot_4f1c")
+            raise BadSetting(name, "must be the ID of a bot, such as bot_4f1c")
         return value
     low, high = one.metadata["low"], one.metadata["high"]
     if type(value) is not int or not low <= value <= high:
@@ -441,7 +439,6 @@ def show_settings(strategy: Strategy) -> dict[str, int | str]:
 
 
 def public_name(name: str) -> str:
-    """Return a setting's name in camel case."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
@@ -453,40 +450,38 @@ def _moved(before: int, now: int) -> int:
 # ---- volume --------------------------------------------------------------------------------------
 # Daily volume says nothing about now: it changes with what happened a day ago.
 UNKNOWN_VOLUME = Refusal(
-    "volume_unknown", "its volume of five minutes or an hour is not known, now and before"
+    "volume_unknown", "its volume over five minutes or an hour is unknown, now or before"
 )
 
 
 class Volume(NamedTuple):
-    """The volume of a window now, and that of the snapshots before it, in USD cents."""
+    """The volume of a window now, and the sum of `windows` before it, in USD cents."""
 
     now: int
-    before: KnownSum
+    total: int
+    windows: int
 
     def is_over(self, bps: int) -> bool:
-        """Return whether it is at least this share (basis points) of a positive mean before it."""
-        return self.now * self.before.known * ONE >= self.before.total * bps > 0
+        """Return whether it is at least this share (basis points) of a positive preceding mean."""
+        return self.now * self.windows * ONE >= self.total * bps > 0
 
     @property
     def times(self) -> str:
-        """Format the multiple of the mean before it, such as `2.4 times`."""
-        return f"{exact(self.now * self.before.known * 10 // self.before.total, 1)} times"
+        """Format the multiple of the preceding mean, such as `2.4 times`."""
+        return f"{exact(self.now * self.windows * 10 // self.total, 1)} times"
 
 
-def _compare_volume(past: WindowSums, last: Snapshot) -> Volume | None:
+def compare_volume(past: Sequence[Snapshot], last: Snapshot) -> Volume | None:
     """Return the volume of five minutes, or else of an hour, with that of earlier snapshots; None
     if neither is known for both. Windows of different lengths are never compared.
     """
-    if last.volume5m is not None and past.volume5m.known:
-        return Volume(last.volume5m, past.volume5m)
-    if last.volume1h is not None and past.volume1h.known:
-        return Volume(last.volume1h, past.volume1h)
+    for length in ("volume5m", "volume1h"):
+        now, *before = (getattr(one, length) for one in (last, *past))
+        known = [one for one in before if one is not None]
+        if now is not None and known:
+            return Volume(now, sum(known), len(known))
     return None
 
 
-def _is_louder(before: Snapshot, now: Snapshot) -> bool | None:
-    if before.volume5m is not None and now.volume5m is not None:
-        return now.volume5m > before.volume5m
-    if before.volume1h is not None and now.volume1h is not None:
-        return now.volume1h > before.volume1h
-    return None
+def list_prices(snapshots: Sequence[Snapshot]) -> list[int]:
+    return [one.known_price for one in snapshots]

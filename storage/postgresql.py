@@ -39,7 +39,6 @@ from storage.trouble import (
     Writes,
     find_left,
     hold_snapshot,
-    is_patient,
     name_trouble,
 )
 
@@ -195,7 +194,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             )
         if beside == begun or after != begun:
             raise OperationalError(
-                "PgBouncer or another pooler pools by transaction, but locks belong to"
+                "PgBouncer or another pooler uses transaction pooling, but locks belong to"
                 " sessions; set pool_mode = session there"
             )
 
@@ -234,15 +233,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             except BaseException as error:
                 # Don't leave a transaction open.
                 if isinstance(error, psycopg.OperationalError):
-                    self._note(name_trouble(error, Path()))
+                    self.writes.fail(name_trouble(error, Path()))
                 with contextlib.suppress(psycopg.Error):
                     cursor.execute("ROLLBACK")
                 raise
-
-    def _note(self, trouble: str) -> None:
-        # For a caller that doesn't wait, a lock isn't a failure.
-        if trouble != "locked" or is_patient():
-            self.writes.fail(trouble)
 
     def commit(self) -> None:
         super().commit()

@@ -161,7 +161,6 @@ def select_one(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) ->
 
 
 def select_value(sql: str, values: Sequence[Any] = ()) -> Any:
-    """Return the only column of the first row, or None if there is no row."""
     found = database.execute_sql(sql, values).fetchone()
     return None if found is None else found[0]
 
@@ -189,7 +188,6 @@ def is_damaged(row: tuple[Any, ...]) -> bool:
 
 @functools.cache
 def find_places(row: Callable[..., Any]) -> list[Place]:
-    """List the JSON fields of a row type."""
     hints = get_type_hints(row, include_extras=True) if hasattr(row, "_fields") else {}
     key = [*hints].index("id") if "id" in hints else 0
     return [

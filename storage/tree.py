@@ -95,7 +95,7 @@ def follow_inclusion(leaf: bytes, index: int, size: int, path: Iterable[bytes]) 
     wrong length. RFC 9162, section 2.1.3.2.
     """
     if not 0 <= index < size:
-        raise BadProof("the leaf is outside of the tree")
+        raise BadProof("the leaf is outside the tree")
     place, last, found = index, size - 1, leaf
     for one in path:
         if not last:
@@ -119,7 +119,7 @@ def check_consistency(
     `old` leaves. RFC 9162, section 2.1.4.2.
     """
     if old > size:
-        raise BadProof("the tree became smaller")
+        raise BadProof("the tree shrank")
     if old in (0, size):
         if path or old_root != (root if old == size else EMPTY_ROOT):
             raise BadProof("the roots differ")
@@ -145,9 +145,9 @@ def check_consistency(
     if last:
         raise BadProof("the path is too short")
     if was != old_root:
-        raise BadProof("the tree does not begin with the old one")
+        raise BadProof("the tree doesn't begin with the old one")
     if found != root:
-        raise BadProof("the path leads to another root")
+        raise BadProof("the path leads to a different root")
 
 
 # ---- tiles ---------------------------------------------------------------------------------------
@@ -178,8 +178,22 @@ def write_path(level: int | str, number: int, width: int) -> str:
     return f"tile/{level}/{write_index(number)}{partial}"
 
 
+def read_tiles(size: int, fetch: Callable[[int, int, int], list[bytes]]) -> ReadHash:
+    """Return a reader of a tree of `size` leaves. `fetch(level, number, width)` returns a tile's
+    hashes; it is called once for each.
+    """
+    tiles: dict[tuple[int, int], list[bytes]] = {}
+
+    def read(level: int, index: int) -> bytes:
+        number, place = divmod(index, TILE_WIDTH)
+        if (level, number) not in tiles:
+            tiles[level, number] = fetch(level, number, find_width(size, level, number))
+        return tiles[level, number][place]
+
+    return read
+
+
 def cut_tile(tile: bytes, width: int) -> list[bytes]:
-    """Split a tile into hashes. Raises BadProof if there aren't `width`."""
     if len(tile) != width * HASH_BYTES:
         raise BadProof(f"a tile of {width} hashes has {len(tile)} bytes")
     return [tile[at : at + HASH_BYTES] for at in range(0, len(tile), HASH_BYTES)]
@@ -199,5 +213,5 @@ def cut_bundle(bundle: bytes, width: int) -> list[bytes]:
         leaves.append(bundle[at + 2 : end])
         at = end
     if at != len(bundle) or len(leaves) != width:
-        raise BadProof(f"a bundle of {width} leaves is cut wrong")
+        raise BadProof(f"a bundle of {width} leaves is malformed")
     return leaves

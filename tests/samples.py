@@ -19,7 +19,7 @@ from solders.keypair import Keypair
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "samples.md"
 INTRODUCTION = """# Sample answers
 
-One answer to every request, recorded from `make demo`: chain, market and bots are made up. Lists
+One response to every request, recorded from `make demo`: chain, market and bots are made up. Lists
 are cut to one row. `/docs/fields` on your instance explains each field, [verified.md](verified.md)
 the labels, [results.md](results.md) the results. `tests/samples.py` writes this page.
 """

@@ -257,7 +257,7 @@ def test_the_books_of_the_example_close():
         "closing less opening": books.closing - books.opening,
     }
     assert sum(told.values()) == 2 * told["closing less opening"]
-    worst = whole(re.search(r"=\n\*\*(−[\d,]+) lamports\*\*", text)[1])
+    worst = whole(re.search(r"=\s\*\*(−[\d,]+) lamports\*\*", text)[1])
     assert worst == books.realized - books.cost_left - books.open_cost
     assert worst == ledger.accounts[WHOLE].sums.worst_case
 
@@ -294,5 +294,5 @@ def test_the_gift_of_the_example_is_no_profit():
         )
         booked = ledger.apply(entry)[WHOLE]
         held, lamports = held + tokens[0][1], lamports + sol
-    assert booked.result == whole(re.search(r"\*\*(−[\d,]+) lamports\*\*", text)[1])
+    assert booked.result == whole(re.search(r"\*\*(−[\d,]+)\slamports\*\*", text)[1])
     assert ledger.reconcile().received == gift

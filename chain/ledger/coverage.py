@@ -51,7 +51,7 @@ class Seen(NamedTuple):
 class BalanceChain:
     """The own accounts of a wallet.
 
-    `expected`, `gap_starts`: what an earlier pass found too late: opening inventory by address; by
+    `expected`, `gap_starts`: found too late by an earlier pass: opening inventory by address; by
     mint (None: the whole wallet) the slot after which there is a gap. If `stale`, apply the entries
     again to `restart()`. `untouched`: Opening by address, void once a transaction touches the
     account.
@@ -60,7 +60,7 @@ class BalanceChain:
     untouched: dict[str, Opening] = field(default_factory=dict)
     expected: dict[str, Opening] = field(default_factory=dict)
     gap_starts: dict[str | None, int] = field(default_factory=dict)
-    # the same two, as these entries show them
+    # the same two, derived from these entries
     found: dict[str, Opening] = field(default_factory=dict)
     found_gap_starts: dict[str | None, int] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
@@ -201,7 +201,8 @@ def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = No
     """Sort entries by slot, then transactionIndex; without one, in the only order in which balances
     match.
 
-    An unresolved order is by signature, flagged `order_unresolved`. `seen`: what was booked before.
+    If the order can't be resolved, sort by signature and flag `order_unresolved`. `seen`: entries
+    already booked.
     """
     listed = list(entries)
     # Usual case of a rebuild: avoids copying all accounts for each transaction.
@@ -278,11 +279,11 @@ def is_explained(seen: Seen | None, held: Holding) -> bool | None:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far observing has come.
+    """Progress of observing a wallet.
 
-    `listed`: every address was scanned to its end once. `confirmed`: and again, with nothing new.
-    `closed`: the node's balances were the ledger's at the last poll. `unexplained`: [(address, last
-    slot known, slot of the poll), ...] balances that scanning did not explain.
+    `listed`: every address was scanned to its end once. `confirmed`: a second scan found nothing
+    new. `closed`: the node's balances matched the ledger at the last poll. `unexplained`:
+    [(address, last slot known, slot of the poll), ...] balances that scanning did not explain.
     """
 
     polled: bool = False
@@ -328,7 +329,7 @@ def add_trouble(note: str | None, trouble: str | None) -> str | None:
     return _join_notes(note, f"Observing this wallet is failing and will be retried: {trouble}.")
 
 
-IS_PROGRAM = "This address is a program, not a wallet: it is not observed."
+IS_PROGRAM = "This address is a program, not a wallet, so it is not observed."
 NOT_POLLED = "This wallet hasn't been checked yet."
 FETCHING = (
     "This wallet's activity is still being fetched. Results may be incomplete until it is done."
@@ -337,20 +338,20 @@ FETCHING = (
 NEAR_LIMIT_PERCENT = 80
 # Part of all notes about limits.
 OF_LIMITS = "this service's limit"
-NEAR_LIMIT = f"This wallet is at {{}}% of {OF_LIMITS} for one wallet."
-CAPPED = f"This wallet has more transactions than {OF_LIMITS} for one; the oldest aren't loaded."
+NEAR_LIMIT = f"This wallet has used {{}}% of {OF_LIMITS}."
+CAPPED = f"This wallet has more transactions than {OF_LIMITS}; the oldest aren't loaded."
 ACCOUNTS_CAPPED = (
-    f"This wallet has more token accounts than {OF_LIMITS} for one wallet; those it never traded"
-    " are left out first."
+    f"This wallet has more token accounts than {OF_LIMITS}; accounts it never"
+    " traded are left out first."
 )
 HAS_GAPS = (
-    "Some of this wallet's activity could not be found. Sales after that point show no result"
-    " until it is found."
+    "Some of this wallet's activity is missing. Sales after that point show no result until the"
+    " missing activity is found."
 )
 STUCK = "Some transactions exist but couldn't be fetched yet. They will be retried."
 GIVEN_UP = (
-    "This wallet was disconnected before all its earlier activity was seen. It is checked for up"
-    " to a day after that."
+    "This wallet was disconnected before all its earlier activity was fetched. The observer"
+    " keeps checking it for up to a day."
 )
 UNCONFIRMED = (
     "Everything found so far has been fetched. A second scan of the whole history will confirm"

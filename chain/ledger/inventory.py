@@ -1,7 +1,7 @@
 """A wallet's holdings with their cost in one currency: lots by mint, and escrows. Pure.
 
-A lot says what was bought when, at which cost, and what is left; a slice is a part of one. Results
-by average cost are for comparison with tools that use it.
+A lot records a purchase: when, at what cost, and how much is left; a slice is part of a lot.
+Results by average cost are for comparison with tools that use it.
 """
 
 from bisect import insort
@@ -19,8 +19,9 @@ UNSEEN_SLOT = 2**63
 
 @dataclass(slots=True)
 class Lot:
-    """Inventory that arrived at once. `cost`: raw units of the money of its queue, None if unknown.
-    `origin`: signature of the transaction that brought it, None if none was observed.
+    """Inventory that arrived in one transaction. `cost`: raw units of its inventory's currency,
+    None if unknown. `origin`: signature of the transaction that brought it, None if none was
+    observed.
 
     `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
     (1, n) the n-th that was booked. `since`: when its cost began, UTC ms: the earliest purchase in
@@ -393,8 +394,8 @@ class Inventory:
             known.take(mint, slices, sign)
 
     def cut(self, mint: str, amount: int) -> Cut:
-        """Take the oldest lots. If a broken chain asks for more than there is, the rest is of
-        unknown origin.
+        """Take the oldest lots. If a broken chain needs more than there is, the rest is of unknown
+        origin.
         """
         if mint == self.money:
             return NOTHING

@@ -2,8 +2,8 @@
 the entries again gives the same ledger.
 
 There is an inventory for each money that the wallet holds: SOL, and each stablecoin. An entry moves
-the same units in all of them (first in, first out, in integers); then each view of each money
-decides what that made (chain.ledger.sales).
+the same units in all of them (first in, first out, in integers); then each view of each currency
+prices the move (chain.ledger.sales).
 """
 
 from collections import Counter, defaultdict
@@ -323,8 +323,8 @@ class Ledger:
                 doubted.add(moved.got)
 
     def _adopt(self, entry: Entry) -> None:
-        """Start an inventory for each stablecoin that this entry is the first to hold, at unknown
-        cost.
+        """Start an inventory, at unknown cost, for each stablecoin that this entry is the first to
+        hold.
         """
         for balance in entry.balances:
             money = balance.mint
@@ -532,5 +532,5 @@ def count_money(money: str, mint: str | None, amount: int, lamports: int) -> int
 
 
 def date(entry: Entry) -> int:
-    """UTC ms, as attachments count it."""
+    """UTC ms, as in attachments."""
     return UNDATED if entry.happened_at is None else entry.happened_at

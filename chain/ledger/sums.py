@@ -22,7 +22,7 @@ TRANSFERS = frozenset(
 
 
 class Reconciliation(NamedTuple):
-    """What became of a wallet's SOL, in lamports, except `cost_left_receipts`, a count.
+    """Where a wallet's SOL went, in lamports, except `cost_left_receipts`, a count.
 
     `opening`, `closing`: own accounts before their first and after the last transaction;
     `open_cost`, `cost_left`: known cost of lots held, and of lots that left without a sale;
@@ -61,9 +61,9 @@ class Reconciliation(NamedTuple):
 
 @dataclass
 class Totals:
-    """Running sums over the transactions of a wallet, in raw units of a money, and counts. Some
-    are the columns of `running_total` (ledger.sums); `gaps`: money by which balances moved between
-    two transactions that do not join; the rest as in a Reconciliation.
+    """Running sums over the transactions of a wallet, in raw units of a money, and counts. Some are
+    the columns of `running_total` (ledger.sums); `gaps`: money by which balances moved between two
+    transactions that aren't continuous; the rest as in a Reconciliation.
     """
 
     realized: int = 0

@@ -258,7 +258,7 @@ Count = Callable[[int], int]
 
 @dataclass
 class Spans:
-    """Attachments in order. They follow the latest time; older entries count for none."""
+    """Attachments in order. They follow the latest time; older entries count in none."""
 
     spans: tuple[Span, ...] = ()
     now_ms: int = 0

@@ -38,19 +38,19 @@ def _check_mint(rows: AddedRows, mint: str, added: dict[str, Currency]) -> None:
     if not is_base58(mint, 32):
         raise rows.refuse("mint", "must be a token's address, base58 of 32 bytes")
     if mint in BUILT_IN:
-        raise rows.refuse("mint", f"{BUILT_IN[mint]} is built in: leave it out")
+        raise rows.refuse("mint", f"{BUILT_IN[mint]} is built in, so leave it out")
     if mint in added:
         raise rows.refuse("mint", "must be listed once")
 
 
 def _check_symbol(rows: AddedRows, mint: str, symbol: str, added: dict[str, Currency]) -> None:
-    """Refuse a symbol that belongs to another token: readers know currencies by it."""
+    """Refuse another token's symbol, because readers identify currencies by symbol."""
     if not SYMBOL.fullmatch(symbol):
-        raise rows.refuse("symbol", "must be 2 to 12 letters and digits, first a letter")
+        raise rows.refuse("symbol", "must be 2 to 12 letters and digits, starting with a letter")
     own = SYMBOLS.get(mint)
     if own and own != symbol:
         raise rows.refuse("symbol", f"must be {own}, this token's well-known symbol")
     if not own and (known := OWNED.get(find_bare(symbol))):
-        raise rows.refuse("symbol", f"must not read as {known}, another token's symbol")
+        raise rows.refuse("symbol", f"must not resemble {known}, another token's symbol")
     if find_bare(symbol) in [find_bare(one.symbol) for one in added.values()]:
         raise rows.refuse("symbol", "must be listed once")

@@ -46,7 +46,7 @@ class Holding:
 def check_page(result: Any) -> list[ListedSignature]:
     """Check getSignaturesForAddress. Return unique signatures, sorted newest first."""
     if not isinstance(result, list):
-        raise ValueError("no list of signatures")
+        raise ValueError("not a list of signatures")
     rows = {row.signature: row for row in map(_check_listed, result)}
     return sorted(rows.values(), key=lambda row: (-row.slot, -(row.tx_index or 0)))
 
@@ -94,7 +94,7 @@ def check_transactions(
                 if _is_where_listed(receipt, wanted[signature]):
                     found[signature] = raw, receipt
     if 2 * len(found) < len(wanted):
-        raise ValueError("few of the requested transactions")
+        raise ValueError("most of the requested transactions are missing")
     return found
 
 
@@ -108,7 +108,7 @@ def check_accounts(result: Any) -> list[str]:
     try:
         addresses = [row["pubkey"] for row in result["value"]]
     except (TypeError, KeyError) as error:
-        raise ValueError("no list of token accounts") from error
+        raise ValueError("not a list of token accounts") from error
     if not all(map(is_address, addresses)):
         raise ValueError("a malformed address")
     return addresses
@@ -119,13 +119,13 @@ def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, 
     try:
         slot, accounts = result["context"]["slot"], result["value"]
         if not is_number(slot) or len(accounts) != len(owned):
-            raise ValueError("not one answer for each account")
+            raise ValueError("the number of answers doesn't match the number of accounts")
         return slot, [
             _read_holding(account, *pair, slot)
             for pair, account in zip(owned, accounts, strict=False)
         ]
     except (TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ValueError("no list of accounts") from error
+        raise ValueError("not a list of accounts") from error
 
 
 def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding:
@@ -150,10 +150,10 @@ def check_decimals(result: Any, mints: list[str]) -> dict[str, int]:
     """
     try:
         if len(result["value"]) != len(mints):
-            raise ValueError("not one answer for each account")
+            raise ValueError("the number of answers doesn't match the number of accounts")
         read = [_read_decimals(account) for account in result["value"]]
     except (TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ValueError("no list of accounts") from error
+        raise ValueError("not a list of accounts") from error
     return {
         mint: decimals for mint, decimals in zip(mints, read, strict=False) if decimals is not None
     }
@@ -171,7 +171,7 @@ def check_block(result: Any) -> dict[str, int]:
     try:
         return {signature: place for place, signature in enumerate(result["signatures"])}
     except (TypeError, KeyError) as error:
-        raise ValueError("no list of signatures") from error
+        raise ValueError("not a list of signatures") from error
 
 
 def check_time(result: Any) -> int | None:

@@ -501,8 +501,8 @@ class Flows:
 
 
 def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
-    """Return token accounts opened and closed here that are in no token balance; none that was
-    handed over.
+    """Return token accounts opened and closed here that are in no token balance, excluding any that
+    was handed over.
     """
     operations = receipt.operations
     handed = {one.source for one in operations if one.name == "assign"}

@@ -259,7 +259,7 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
 def _deciding_families(
     receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
 ) -> set[str]:
-    """Of several families, keep those that move value; an order's may move anyone's."""
+    """Of several families, keep those that move value; an order program may move anyone's."""
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
         one.program

@@ -33,7 +33,7 @@ PRODUCT_FEES = {
     "SPL Token Swap": (30,),
     "Saros": (30,),
 }
-# Of pump.fun's events without fee fields.
+# For pump.fun events without fee fields.
 OLD_CURVE_FEE_BPS = 100
 # The first 8 bytes of a self-call that records an event; 8 bytes of the event's name follow.
 EVENT = bytes.fromhex("e445a52e51cb9a1d")
@@ -74,8 +74,8 @@ class PoolReading(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Return whether a pool can have such sides and such a fee. Events of a lying node can say
-        anything.
+        """Return whether a pool can have such sides and such a fee. A lying node can put anything
+        in an event.
         """
         return 0 <= self.fee_bps <= ONE and all(
             min(one) >= 0 and max(one.sol, one.payable) < MAX_LAMPORTS and max(one) < U64
@@ -293,7 +293,7 @@ def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
     paid, got = (lamports, -raw) if is_buy else (-lamports, raw)
     before = State(after.sol - paid, after.raw - got, after.payable - paid, after.buyable - got)
     reading = PoolReading(venue, mint, _find_curve_fee(data), "on_top", True, before, after)
-    # A buyer names the tokens and pays a lamport more than the product.
+    # A buyer specifies the token amount and pays one lamport more than the formula gives.
     return _Fill(reading, is_buy, lamports - is_buy, raw, data[169:201])
 
 

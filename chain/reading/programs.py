@@ -107,7 +107,7 @@ def _check_row(rows: AddedRows, one: Program) -> None:
     if not is_base58(one.id, 32):
         raise rows.refuse("id", "must be a program's address, base58 of 32 bytes")
     if one.family and one.family not in FAMILIES:
-        allowed = f"must be one of {', '.join(FAMILIES)}, or empty (named only)"
+        allowed = f"must be one of {', '.join(FAMILIES)}, or empty (only names the program)"
         raise rows.refuse("family", allowed)
     for field, value, most in (("name", one.name, MAX_NAME), ("source", one.source, MAX_SOURCE)):
         if not value or len(value) > most or not value.isprintable():
@@ -116,8 +116,8 @@ def _check_row(rows: AddedRows, one: Program) -> None:
 
 def _check_family(rows: AddedRows, one: Program, before: Program | None) -> None:
     if before and before.family != one.family:
-        known = f"{one.id} is {before.name} of family {before.family or '(named only)'} already"
-        raise rows.refuse("family", f"{known}: the file adds programs and changes none")
+        known = f"{one.id} is already {before.name} in the family {before.family or '(named only)'}"
+        raise rows.refuse("family", f"{known}: the file can only add programs, not change them")
 
 
 def _read(name: str) -> list[dict[str, str]]:

@@ -24,7 +24,7 @@ from chain.reading.instructions import WRAPPED_SOL, Operation, read_batch, read_
 
 U64 = 2**64
 
-# Limits that no real receipt exceeds, to stop what a lying node makes up.
+# Limits that no real receipt exceeds, as protection from lying nodes.
 SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 # about four times the total supply; sums still fit a signed 64-bit column
@@ -219,7 +219,7 @@ def _integer(value: Any) -> int:
 def _within(value: Any, limit: int, what: str) -> int:
     number = _integer(value)
     if number >= limit:
-        raise BadReceipt(f"{what} is larger than any there is")
+        raise BadReceipt(f"{what} is too large")
     return number
 
 
@@ -367,7 +367,8 @@ def _show_side(side: TokenBalance | None) -> list[str | int | None] | None:
 
 # ---- the stored form -----------------------------------------------------------------------------
 DICTIONARY = Path(__file__).resolve().parent / "zstd.dictionary"
-# 10% smaller than at 3, for 30 us a transaction. Higher levels need many times that for another 2%.
+# 10% smaller than at level 3, for 30 us per transaction. Higher levels need many times that for
+# another 2%.
 LEVEL = 9
 # Characters kept of a signature, enough to match it with its row: saves 60 bytes.
 KEPT = 8

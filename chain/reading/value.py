@@ -371,7 +371,7 @@ def add_market(split: Split, flows: Flows) -> Split:
 
 
 def split_unpriced(flows: Flows) -> Split:
-    """Return the split of a trade with several readings: nothing of it is explained."""
+    """Return the split of a trade with several readings: none of it is explained."""
     beside = flows.beside
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 

@@ -81,7 +81,7 @@ PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = 
 UNATTACHED, UNATTACHED_UNSEEN = 6, 7
 ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
 ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
-# The tier of no list: a retired bot without activity in the window.
+# The tier of bots in no list: a retired bot without activity in the window.
 HIDDEN = 8
 # The `ends` of a standing that doesn't expire: a Unix second.
 NEVER = 2**40

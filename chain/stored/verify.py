@@ -7,7 +7,7 @@ from chain.reading.value import list_venue_changes
 
 # (status, reason) for a transaction of a wallet that wasn't the bot's at the time.
 OTHER_WALLET = ("mismatch", "other_wallet")
-# (status, reason, ...) of a post by one of the trades it may cite.
+# (status, reason, ...) of a post, judged by one of the trades it may cite.
 Judgment = TypeVar("Judgment", bound=tuple[Any, ...])
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
@@ -19,10 +19,10 @@ def judge(
     post_mint: str | None,
     explained_percent: int | None,
 ) -> tuple[str, str | None]:
-    """(status, reason): `verified`, None; `mismatch` with failed | not_a_trade |
-    mint_not_in_trade; or `none`, which neither verifies nor contradicts, with ambiguous |
-    value_unexplained. An order's fill counts only if it brought the wallet something. `mints`:
-    tokens the trade moved; `explained_percent`: as in an Entry.
+    """(status, reason): `verified`, None; `mismatch` with failed | not_a_trade | mint_not_in_trade;
+    or `none`, which neither verifies nor contradicts, with ambiguous | value_unexplained. An
+    order's fill counts only if the wallet received something. `mints`: tokens the trade moved;
+    `explained_percent`: as in an Entry.
     """
     if kind == "failed":
         return "mismatch", "failed"

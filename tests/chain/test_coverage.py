@@ -313,9 +313,7 @@ def test_the_state_that_is_said(chain, progress, state, gaps):
 def test_a_wallet_near_a_limit_is_told_from_80_percent_on(filled, is_told):
     state, _, note = decide_state(BalanceChain(), Progress(**DONE, filled=filled))
     assert state == "complete"
-    assert note == (
-        f"This wallet is at {filled}% of this service's limit for one wallet." if is_told else None
-    )
+    assert note == (f"This wallet has used {filled}% of this service's limit." if is_told else None)
 
 
 def test_notes_can_be_read_by_anybody():

@@ -86,7 +86,7 @@ def test_rows_are_currencies():
 
 
 NO_MINT = "must be a token's address, base58 of 32 bytes"
-NO_SYMBOL = "must be 2 to 12 letters and digits, first a letter"
+NO_SYMBOL = "must be 2 to 12 letters and digits, starting with a letter"
 NO_DECIMALS = "must be a whole number from 0 to 9"
 
 
@@ -96,15 +96,15 @@ NO_DECIMALS = "must be a whole number from 0 to 9"
         (f"{DAI},XDAI", 2, "columns", "must be 3 (mint,symbol,decimals), not 2"),
         (f"{USDS},USDS,6\nx,XDAI,6", 3, "mint", NO_MINT),
         (f"{DAI[:-6]},XDAI,6", 2, "mint", NO_MINT),
-        (f"{SOL_MINT},WSOL,9", 2, "mint", "SOL is built in: leave it out"),
-        (f"{STABLECOINS[3].mint},USD1,6", 2, "mint", "USD1 is built in: leave it out"),
+        (f"{SOL_MINT},WSOL,9", 2, "mint", "SOL is built in, so leave it out"),
+        (f"{STABLECOINS[3].mint},USD1,6", 2, "mint", "USD1 is built in, so leave it out"),
         (f"{DAI},XDAI,6\n{DAI},YDAI,6", 3, "mint", "must be listed once"),
         (f"{DAI},,6", 2, "symbol", NO_SYMBOL),
         (f"{DAI},X,6", 2, "symbol", NO_SYMBOL),
         (f"{DAI},=X1,6", 2, "symbol", NO_SYMBOL),
         (f"{DAI},{'X' * 13},6", 2, "symbol", NO_SYMBOL),
-        (f"{DAI},usdc,6", 2, "symbol", "must not read as USDC, another token's symbol"),
-        (f"{DAI},SOL,6", 2, "symbol", "must not read as SOL, another token's symbol"),
+        (f"{DAI},usdc,6", 2, "symbol", "must not resemble USDC, another token's symbol"),
+        (f"{DAI},SOL,6", 2, "symbol", "must not resemble SOL, another token's symbol"),
         (f"{USDS},XDAI,6", 2, "symbol", "must be USDS, this token's well-known symbol"),
         (f"{DAI},XDAI,6\n{address('o')},xdai,6", 3, "symbol", "must be listed once"),
         (f"{DAI},XDAI,", 2, "decimals", NO_DECIMALS),

@@ -184,7 +184,7 @@ NO_POWERS = {
     "transfer_fee": ("pass", "the token charges no transfer fee"),
     "permanent_delegate": ("pass", "nobody can move a holder's tokens"),
     "transfer_hook": ("pass", "no program runs on transfers"),
-    "default_account_state": ("pass", "new accounts can be used at once"),
+    "default_account_state": ("pass", "new accounts can be used immediately"),
     "pausable": ("pass", "transfers cannot be paused"),
     "non_transferable": ("pass", "it can be transferred"),
     "close_authority": ("pass", "the mint cannot be closed"),
@@ -272,7 +272,7 @@ def test_how_far_a_token_is_divided_is_told(decimals, told):
         ),
         (
             *("permanentDelegate", {"delegate": None}, "permanent_delegate"),
-            ("pass", "there is no delegate anymore"),
+            ("pass", "there is no delegate"),
         ),
         (
             *("transferHook", {"programId": OTHER_ONE, "authority": WHO}, "transfer_hook"),
@@ -288,7 +288,7 @@ def test_how_far_a_token_is_divided_is_told(decimals, told):
         ),
         (
             *("defaultAccountState", {"accountState": "initialized"}, "default_account_state"),
-            ("pass", "new accounts can be used at once"),
+            ("pass", "new accounts can be used immediately"),
         ),
         (
             *("defaultAccountState", {"accountState": "frozen"}, "default_account_state"),
@@ -307,7 +307,7 @@ def test_how_far_a_token_is_divided_is_told(decimals, told):
             *("pausableConfig", {"paused": False, "authority": WHO}, "pausable"),
             ("warn", f"{WHO} can pause all transfers"),
         ),
-        ("pausableConfig", {}, "pausable", ("pass", "the power to pause was given up")),
+        ("pausableConfig", {}, "pausable", ("pass", "the authority to pause was given up")),
         (
             *("nonTransferable", {}, "non_transferable"),
             ("fail", "it cannot be transferred or sold"),
@@ -318,7 +318,7 @@ def test_how_far_a_token_is_divided_is_told(decimals, told):
         ),
         (
             *("mintCloseAuthority", {}, "close_authority"),
-            ("pass", "the power to close the mint was given up"),
+            ("pass", "the authority to close the mint was given up"),
         ),
     ],
 )

@@ -75,10 +75,11 @@ def test_a_row_that_is_known_alike_adds_nothing():
 COLUMNS = "must be 4 (id,name,family,source), not {}; put a cell that contains a comma in quotes"
 NO_PROGRAM = "must be a program's address, base58 of 32 bytes"
 NO_FAMILY = (
-    "must be one of swap, order, lending, liquidity, stake, bridge, nft, or empty (named only)"
+    "must be one of swap, order, lending, liquidity, stake, bridge, nft, or empty (only names the"
+    " program)"
 )
 NO_NAME, NO_SOURCE = (f"must be 1 to {most} printable characters" for most in (60, 300))
-KNOWN = "{} already: the file adds programs and changes none"
+KNOWN = "{}: the file can only add programs, not change them"
 
 
 @pytest.mark.parametrize(
@@ -97,15 +98,19 @@ KNOWN = "{} already: the file adds programs and changes none"
         (f"{NEW},A,swap,{'s' * 301}", 2, "source", NO_SOURCE),
         (
             f"{RAYDIUM},Raydium v4,lending,x",
-            *(2, "family", KNOWN.format(f"{RAYDIUM} is Raydium v4 of family swap")),
+            *(2, "family", KNOWN.format(f"{RAYDIUM} is already Raydium v4 in the family swap")),
         ),
         (
             f"{TOKEN},Token,swap,x",
-            *(2, "family", KNOWN.format(f"{TOKEN} is SPL Token of family (named only)")),
+            *(
+                2,
+                "family",
+                KNOWN.format(f"{TOKEN} is already SPL Token in the family (named only)"),
+            ),
         ),
         (
             f"{NEW},A,swap,x\n{NEW},A,nft,x",
-            *(3, "family", KNOWN.format(f"{NEW} is A of family swap")),
+            *(3, "family", KNOWN.format(f"{NEW} is already A in the family swap")),
         ),
         (f'{NEW},"A,swap,x', 2, "quotes", "a quoted cell must be closed"),
     ],
@@ -281,5 +286,5 @@ def test_a_command_refuses_a_wrong_row_in_a_sentence(run, tmp_path, command):
     assert code == 1
     assert err == (
         "DATA_DIR/programs.csv, line 2, family: must be one of swap, order, lending, liquidity,"
-        " stake, bridge, nft, or empty (named only)\n"
+        " stake, bridge, nft, or empty (only names the program)\n"
     )

@@ -509,14 +509,14 @@ def test_run_and_observe_refuse_a_demonstrations_folder(tmp_path):
     stage.clear_folder(folder)
     for command in ("run", "observe"):
         done = run(command, {**os.environ, "DATA_DIR": str(folder)})
-        assert done.returncode == 1 and "belongs to a demonstration" in done.stderr
+        assert done.returncode == 1 and "belongs to a demo" in done.stderr
 
 
 def test_no_backup_replaces_a_demonstration(tmp_path, service):
     backups.store_backup(service.config, tmp_path / "backup.db")
     folder = tmp_path / "shown"
     stage.clear_folder(folder)
-    with pytest.raises(instance.Refused, match="belongs to a demonstration"):
+    with pytest.raises(instance.Refused, match="belongs to a demo"):
         backups.restore_backup(
             config.load({"DATA_DIR": str(folder)}, dotenv=None),
             tmp_path / "backup.db",

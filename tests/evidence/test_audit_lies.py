@@ -297,7 +297,7 @@ CHECK = Path(__file__).resolve().parents[2] / "docs/check.md"
 # Columns and whole tables that no audit sees, by the row of docs/check.md that says so.
 UNSEEN = {
     "prices, and names of tokens": ("token", "snapshot"),
-    "what a copy of a bot would have made": ("copy_total", "copied_trade"),
+    "what a copy of a bot would have earned": ("copy_total", "copied_trade"),
     "anything in paper mode": (
         *("trader", "period", "paper_order", "paper_fill", "position", "diary_entry", "paper_post"),
         *("seen_flow", "backtest", "engine_state", "equity_mark", "real_fill", "network_cost"),
@@ -355,7 +355,7 @@ def test_no_table_is_forgotten(told):
     # An audited table without rows would be tested in vain.
     empty = [name for name in AUDITED if not database.execute_sql(COUNT.format(name)).fetchone()[0]]
     assert not empty
-    rows = CHECK.read_text().partition("## What the audit can't notice")[2]
+    rows = CHECK.read_text().partition("## What the audit can't detect")[2]
     assert not [reason for reason in UNSEEN if f"\n| {reason}" not in rows]
 
 

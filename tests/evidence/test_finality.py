@@ -70,7 +70,7 @@ def test_finality_stands_still_for_ten_minutes_and_jumps(look):
     [
         ({"slot": 5, "bitmap": "AA=="}, "its chain runs Alpenglow"),
         (None, "its chain does not run Alpenglow yet"),
-        (-32601, "does not tell whether its chain runs Alpenglow"),
+        (-32601, "doesn't say whether its chain runs Alpenglow"),
     ],
 )
 def test_doctor_tells_whether_a_chain_runs_alpenglow(answer, told):

@@ -9,7 +9,7 @@ from accounts import influencers, posts, wallets
 from evidence import log
 from evidence.digests import append_digest
 from models import Post, Wallet
-from operate import log_checks, readers
+from operate import inspection
 from storage import arrivals, database, writing
 
 NOW = 1_800_000_000_000
@@ -32,10 +32,10 @@ def grown(settings, db):
 
 def find(settings):
     """(table, field or what) of every difference, in the order in which they are told."""
-    reader = readers.open_reader(settings)
+    reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
-            return [(one.table, one.field or one.what) for one in log_checks.check_log(reader)]
+            return [(one.table, one.field or one.what) for one in inspection.check_log(reader)]
     finally:
         reader.close()
 
@@ -82,7 +82,7 @@ def test_a_post_that_was_taken_away_is_named(grown):
     database.execute_sql("DELETE FROM arrival")
     uid = Post.get(Post.event_id == "e9").uid
     edit("DELETE FROM post WHERE event_id = 'e9'")
-    assert find(grown) == [("post", f"{uid}: the log has it, and it is not there")]
+    assert find(grown) == [("post", f"{uid} is in the log but not in the database")]
 
 
 def test_a_post_beside_the_log_is_named(grown):
@@ -117,7 +117,7 @@ def test_a_verification_that_was_moved_by_hand_is_named_and_one_that_was_logged_
 def test_a_changed_attachment_is_named(grown, sql):
     edit(sql)
     ((table, what),) = find(grown)
-    assert table == "attachment" and "is not as the log has it" in what
+    assert table == "attachment" and "doesn't match the log" in what
 
 
 def test_attaching_detaching_and_attaching_again_agree(grown):
@@ -186,7 +186,7 @@ def test_an_edited_leaf_of_the_last_tile_is_named_by_its_post(grown):
 def test_a_leaf_that_is_no_json_is_named(grown):
     edit("UPDATE log_leaf SET data = '{' WHERE id = 260")
     told = find(grown)
-    assert ("log_leaf", "leaf 260 cannot be read") in told
+    assert ("log_leaf", "leaf 260 can't be read") in told
     assert any(table == "post" for table, _ in told)
 
 
@@ -224,7 +224,7 @@ def test_a_log_whose_row_is_gone_is_named(settings, db, count):
         posts.publish(made.bot.id, posts.PostBody(eventId=f"e{n}", body="word"), NOW, "api")
     uid = log.find_log().uid
     edit("DELETE FROM log")
-    assert ("log", f"leaf 0 opens {uid}, which is not there") in find(settings)
+    assert ("log", f"leaf 0 opens {uid}, which is missing") in find(settings)
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -233,17 +233,17 @@ def test_of_two_logs_the_one_whose_row_is_gone_is_named(grown, which):
         arrivals.open_log(NOW)
     one = log.list_logs()[which]
     edit("DELETE FROM log WHERE uid = ?", one.uid)
-    assert ("log", f"leaf {one.first_leaf} opens {one.uid}, which is not there") in find(grown)
+    assert ("log", f"leaf {one.first_leaf} opens {one.uid}, which is missing") in find(grown)
 
 
 def test_a_log_without_leaves_is_named(grown):
     with writing():
         uid = arrivals.open_log(NOW)
         database.execute_sql("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
-    assert ("log", f"{uid}: its first leaf is not there") in find(grown)
+    assert ("log", f"{uid}: its first leaf is missing") in find(grown)
     with writing():
         database.execute_sql("DELETE FROM log_leaf")
-    assert ("log", f"{uid}: its first leaf is not there") in find(grown)
+    assert ("log", f"{uid}: its first leaf is missing") in find(grown)
 
 
 def test_the_leaf_noted_as_the_last_of_a_wallet_is_compared_with_the_log(grown):
@@ -253,4 +253,6 @@ def test_the_leaf_noted_as_the_last_of_a_wallet_is_compared_with_the_log(grown):
     assert find(grown) == []
     last = database.execute_sql("SELECT leaf_id FROM logged_wallet").fetchone()[0]
     edit("UPDATE logged_wallet SET leaf_id = leaf_id - 1")
-    assert find(grown) == [("logged_wallet", f"is leaf {last - 1}, the last of the log is {last}")]
+    assert find(grown) == [
+        ("logged_wallet", (f"is leaf {last - 1}, but the last leaf of the log is {last}"))
+    ]

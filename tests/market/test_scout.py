@@ -33,7 +33,7 @@ from market.rules import (
 )
 from market.tables import Snapshot, Token
 from models import Job, Trade
-from operate.database_checks import check_budgets
+from operate.doctor import check_budgets
 from scout import Scout, fetch_accounts
 from web.api import market as shown
 from web.api.serialize import show_time
@@ -324,7 +324,7 @@ def test_checks_say_what_the_accounts_allow_and_when_they_were_read(world):
 def test_an_account_that_is_not_in_base64_as_asked_is_no_answer(data):
     """Of what a node decoded by itself any part may be anything."""
     node = FakeNode({TWO: {"owner": KEY, "data": data}})
-    with pytest.raises(ValueError, match="^an answer of an unexpected shape$"):
+    with pytest.raises(ValueError, match="^returned an answer of an unexpected shape$"):
         fetch_accounts(node, [ONE, TWO])
 
 
@@ -918,8 +918,8 @@ def test_a_day_that_is_used_up_is_said_and_ends_at_midnight(world):
     told = health(world)
     assert told["budgets"]["geckoterminal"]["requestsToday"] == 43_200
     assert told["discovery"]["lastError"] == (
-        "GeckoTerminal new pools: the requests it allows in a day are used up, and it is asked"
-        " again from 00:00 UTC on"
+        "GeckoTerminal new pools: the daily limit on requests is used up; requests resume at"
+        " 00:00 UTC"
     )
     # The other service goes on; a restart forgets nothing.
     assert told["discovery"]["feeds"]["dexscreenerPrices"]["lastError"] is None
@@ -945,7 +945,9 @@ def test_the_doctor_tells_of_budgets(world):
     assert tell(world.now) == [("fine", used)]
     world.scout.budgets["dexscreener"].hold_back(world.now)
     ((level, text),) = tell(world.now)
-    assert level == "look" and text.startswith(f"{used}; its limits made others wait (today: 1,")
+    assert level == "look" and text.startswith(
+        f"{used}; its limits delayed other requests (today: 1,"
+    )
     # What was asked yesterday says nothing.
     assert tell(world.now + DAY_MS) == []
 

@@ -75,7 +75,7 @@ def test_the_operator_is_told_of_every_bot_in_order_and_nothing_twice(
     # The test button.
     with storage.database.connection_context():
         hooks.ask_for_ping(row.uid, 0)
-    until(lambda: read(good)[3:] == ["Candor can reach you: this is a test."])
+    until(lambda: read(good)[3:] == ["This is a test: Candor can reach you."])
 
 
 def test_what_was_refused_is_tried_again_and_is_not_overtaken(
@@ -95,7 +95,7 @@ def test_what_was_refused_is_tried_again_and_is_not_overtaken(
     until(lambda: len(good.got) == 2)
     until(lambda: any(row.last_error for row in rows()))
     told = {row.last_error for row in rows()}
-    assert told == {None, "did not take it, or could not be reached"}
+    assert told == {None, "refused it or could not be reached"}
     bad.behave(answer(204))
     until(lambda: any("two" in text for text in read(bad)))
     assert "one" in read(bad)[-2] and "two" in read(bad)[-1]
@@ -122,7 +122,7 @@ def test_an_address_that_apprise_does_not_know_is_named_so_and_a_child_is_ended_
     speakers.end()
     assert child.returncode is not None and speaker._child is None
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert speakers.send(unknown) == Answer(None, "needs Apprise, which is not installed here")
+    assert speakers.send(unknown) == Answer(None, "needs Apprise, which is not installed")
 
 
 def test_a_child_is_told_no_secret_of_ours(monkeypatch):

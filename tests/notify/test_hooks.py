@@ -760,7 +760,7 @@ def test_one_private_address_of_several_refuses_the_name(monkeypatch):
     both = [(2, 1, 6, "", (one, 443)) for one in ("93.184.216.34", "10.0.0.1")]
     monkeypatch.setattr(client.socket, "getaddrinfo", lambda *_, **__: both)
     answered = client.post(Message("https://two.example/", {}, b"x"))
-    assert answered == client.Answer(None, "leads to a private address, or to none")
+    assert answered == client.Answer(None, "has no public address")
 
 
 def test_a_trickle_ends_at_the_deadline(receivers, monkeypatch):

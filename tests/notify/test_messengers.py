@@ -75,7 +75,7 @@ def test_a_service_is_told(private, delivering, hook, kind):  # noqa: F811
     delivering()
     until(lambda: len(service.got) == 2)
     texts = [read_text(kind, body) for _, body in service.got]
-    assert texts[0] == "Candor can reach you: this is a test." and texts[1].startswith(TEXT)
+    assert texts[0] == "This is a test: Candor can reach you." and texts[1].startswith(TEXT)
     until(lambda: row(made).delivered_at)
     assert (row(made).state, row(made).last_error) == ("active", None)
     for headers, body in service.got:

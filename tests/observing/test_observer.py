@@ -18,7 +18,7 @@ from accounts.wallets import detach_wallet
 from models import Address, Arrival, Bot, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import entries, listing
 from observing.fetching import Fetching
-from operate.database_checks import check_limits
+from operate.doctor import check_limits
 from web.api.health import check_health
 from web.site import words
 
@@ -585,7 +585,7 @@ def test_a_wallet_near_the_limit_is_named_everywhere(look, chain, share, told):
     found = [one.text for one in check_limits(execute, seen.config)]
     assert len(found) == told and all(f"{percent}%" in text for text in found)
     said = words.describe_coverage(seen.coverage(), seen.now)
-    assert (f"at {percent}% of this service's limit" in said) == told
+    assert (f"used {percent}% of this service's limit" in said) == told
 
 
 def test_the_page_of_a_wallet_beyond_the_limit_says_so(look, chain):

@@ -161,7 +161,10 @@ def test_a_file_that_its_own_user_cannot_read_is_no_damage(instance, name):
 def test_a_log_key_that_is_none_is_named(instance, text):
     (instance.data_dir / "log_key").write_bytes(text.encode("latin-1"))
     (told,) = complain(instance)
-    assert "log_key does not hold 64 hexadecimal digits" in told and "put the copy" in told
+    assert (
+        "log_key doesn't contain 64 hexadecimal digits" in told
+        and "restore your saved copy" in told
+    )
 
 
 def test_a_database_that_another_program_keeps_locked_is_not_called_damaged(instance, monkeypatch):

@@ -22,7 +22,7 @@ import models
 import storage
 from accounts import admin, posts
 from cli.operate import run_backup
-from operate import backups, database_checks, doctor, foreign_schema
+from operate import backups, doctor, foreign_schema
 from operate.instance import Refused
 from storage import files
 
@@ -134,7 +134,7 @@ def test_an_older_backup_is_replaced_and_nothing_else_is(service, tmp_path):
     assert backups.store_backup(service.config, target).posts == 1
     (tmp_path / "letter.txt").write_text("dear friend")
     for path in (tmp_path / "letter.txt", tmp_path, service.config.database_path):
-        with pytest.raises(Refused, match="choose a name that is not in use"):
+        with pytest.raises(Refused, match="choose another name"):
             backups.store_backup(service.config, path)
     assert (tmp_path / "letter.txt").read_text() == "dear friend"
     with pytest.raises(Refused, match="no folder"):
@@ -392,9 +392,7 @@ def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(
     assert not given.database_path.exists()
     given.database_path.write_bytes(backup.read_bytes())
     found = list(
-        database_checks.check_foreign(
-            backups.open_reading(given.database_path), given.database_path
-        )
+        doctor.check_foreign(backups.open_reading(given.database_path), given.database_path)
     )
     assert found and all(finding.level == "wrong" for finding in found)
 
@@ -658,9 +656,9 @@ def test_the_doctor_notices_rows_from_the_future(service, change):
     assert complain(service.config) == ""
     storage.database.execute_sql(change, (NOW + 86_400_000,))
     told = complain(service.config)
-    assert "1 d behind the newest time" in told and "timedatectl set-ntp true" in told
+    assert "1 d behind the newest stored time" in told and "timedatectl set-ntp true" in told
     assert "If it is right, it ran ahead" in told
-    assert "before this program was" in complain(service.config, 1_000)
+    assert "this program is newer" in complain(service.config, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -692,7 +690,7 @@ def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
     with open(busy, "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
-        assert any("left by an interrupted copy" in text for text in looked)
+        assert any("an interrupted copy left" in text for text in looked)
         backups.store_backup(service.config, tmp_path / "backup.db")
         assert busy.exists() and not (tmp_path / ".backup.db.77.partial").exists()
     leave()
@@ -737,7 +735,7 @@ def test_a_running_server_is_backed_up_and_not_restored_into(tmp_path):
         assert command("backup", str(tmp_path / "backup.db")).returncode == 0
         refused = command("restore", str(tmp_path / "backup.db"), "--replace")
         assert refused.returncode == 1 and "stop it first" in refused.stderr
-        assert "a server is running here" in command("doctor").stdout
+        assert "the server is running" in command("doctor").stdout
     finally:
         server.terminate()
         server.wait(60)

@@ -207,7 +207,7 @@ def test_an_older_backup_is_restored_and_brought_up_to_date(backup, plant, tmp_p
     "foreign, named",
     [
         ("CREATE TABLE mine (id INTEGER)", "'mine' isn't Candor's"),
-        ("ALTER TABLE owner ADD COLUMN mine TEXT", "'owner' is defined in another way"),
+        ("ALTER TABLE owner ADD COLUMN mine TEXT", "'owner' has a different definition"),
     ],
 )
 def test_an_older_backup_with_another_schema_is_refused(backup, plant, tmp_path, foreign, named):

@@ -175,7 +175,7 @@ def test_the_end_of_a_pause_says_no_more_than_was_counted():
         for effect in ("half_size", "long_cooldown", "pause_mint", "pause_family")
     }
     assert all(
-        "2 positions opened during that time have closed, together -0.03 SOL." in line
+        "2 positions opened during that time have closed, for a total of -0.03 SOL." in line
         for line in said.values()
     )
     assert "kept out" not in "".join(said.values())
@@ -220,8 +220,8 @@ def test_codes_are_said_as_words_and_names_as_they_are(kind, facts, line):
 )
 def test_a_line_with_odd_facts_is_still_a_line(kind, facts):
     assert brain.format_line(kind, facts) in (
-        f"A {kind} whose details cannot be read.",
-        "A line whose details cannot be read.",
+        f"A {kind} whose details can't be read.",
+        "An entry whose details can't be read.",
     )
 
 
@@ -341,8 +341,8 @@ def test_a_pattern_counts_the_closes_it_names():
     history = closes(SOL // 10, -SOL // 5, *[SOL // 100] * 6)
     (found,) = (one for one in brain.find_lessons(history, START) if one.key == "all")
     # 0.1 - 0.2 + 0.06 of 8 SOL.
-    assert (
-        found.text == "Of 8 closes in 7 days, 7 won; together -0.04 SOL, -0.5% of what was spent."
+    assert found.text == (
+        "Of 8 closes in 7 days, 7 won; the total was -0.04 SOL, -0.5% of the amount spent."
     )
     assert replace(found, text="", evidence={}) == brain.Lesson(
         "all",
@@ -388,7 +388,7 @@ def test_a_lesson_about_a_token_calls_it_as_it_is_called_now():
     found = brain.find_lessons([*earlier, replace(last, symbol="NEW")], START)
     # 0.08 of 8 SOL.
     assert {one.key: one.text for one in found}["token A"] == (
-        "Of 8 closes in NEW in 7 days, 0 won; together -0.08 SOL, -1% of what was spent."
+        "Of 8 closes in NEW in 7 days, 0 won; the total was -0.08 SOL, -1% of the amount spent."
     )
 
 
@@ -398,7 +398,7 @@ def test_nothing_is_learned_that_random_entries_show_too():
     told = {one.key: one for one in brain.find_lessons(good, START, bad)}
     assert not told["all"].is_pattern
     assert told["all"].evidence["randomEntry"]["meanReturnPct"] < -1
-    assert "one entered at random -1" in told["all"].text
+    assert "the mean random entry -1" in told["all"].text
     for control in (good, [], bad[:9]):
         assert all(one.is_pattern for one in brain.find_lessons(good, START, control))
         assert all("random" not in one.text for one in brain.find_lessons(good, START, control))

@@ -331,7 +331,7 @@ def test_they_are_off_by_default_and_no_form_offers_them(db, settings, service):
     assert settings.own_strategies == "off"
     with pytest.raises(Problem, match="must be one of"):
         traders.create_trader("Dora", "own:mine", START)
-    off = re.escape("strategies of the operator's own are off (OWN_STRATEGIES)")
+    off = re.escape("the operator's own strategies are turned off (OWN_STRATEGIES)")
     with pytest.raises(Problem, match=off):
         traders.create_trader("Dora", "own:mine", START, own=traders.list_own(settings))
     assert "own:" not in service.get("/traders/new").text
@@ -440,8 +440,8 @@ def test_a_file_that_is_gone_or_changed_ends_its_process(tmp_path):
         (None, "its process ended"),
         (b"cut", "no answer within"),
         (b'{"error": "ValueError in line 3"}\n', "ValueError in line 3"),
-        (b'{"answer": {"mine": [1, 0, 9]}}\n', "other settings than a strategy has"),
-        (b'{"answer": []}\n', "other settings than a strategy has"),
+        (b'{"answer": {"mine": [1, 0, 9]}}\n', "settings don't match"),
+        (b'{"answer": []}\n', "settings don't match"),
     ],
 )
 def test_a_process_that_answers_no_settings_is_ended_with_a_reason(tmp_path, line, why):
@@ -472,10 +472,10 @@ def test_as_many_answers_are_taken_as_tokens_were_asked_about(tmp_path):
     strategy = own.OwnStrategy(name="own:mine", file=with_child(tmp_path / "mine.py", answer))
     # It was not prepared for this token.
     assert strategy.enter(seen) == Enter("dip", "deep")
-    with pytest.raises(OwnFault, match="isn't what was requested"):
+    with pytest.raises(OwnFault, match="doesn't match the request"):
         strategy.prepare([seen, seen])
     strategy.file._failed, strategy.file._child = None, Child(b'{"answer": 7}\n')
-    with pytest.raises(OwnFault, match="isn't what was requested"):
+    with pytest.raises(OwnFault, match="doesn't match the request"):
         strategy.prepare([seen])
 
 

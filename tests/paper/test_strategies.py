@@ -12,6 +12,7 @@ from paper.market import (
     Check,
     Flow,
     Snapshot,
+    SnapshotRow,
     View,
     find_flaw,
     parse_snapshot,
@@ -564,14 +565,14 @@ HIGH = [1000] * 12 + [1021]
             view(FALL),
             0,
             Enter(
-                "mean_reversion", "10.44% under its mean over 12 snapshots while liquidity holds"
+                "mean_reversion", "10.44% below its mean over 12 snapshots while liquidity holds"
             ),
         ),
         (
             MeanReversion(),
             view(FALL, liquidity=None),
             0,
-            Refusal("liquidity_unknown", "whether liquidity holds is not known"),
+            Refusal("liquidity_unknown", "it's unknown whether liquidity holds"),
         ),
         (
             MeanReversion(),
@@ -602,7 +603,7 @@ HIGH = [1000] * 12 + [1021]
             Breakout(),
             view(HIGH, LOUD, checks=()),
             0,
-            Refusal("checks_unknown", "its mint checks are not all known"),
+            Refusal("checks_unknown", "some of its mint checks are unknown"),
         ),
         (
             FlowFollower(),
@@ -614,25 +615,25 @@ HIGH = [1000] * 12 + [1021]
             FlowFollower(owners=4, window_minutes=1),
             view([1000], flows=bought(1, 2, 2, 3)),
             0,
-            Refusal("too_few_owners", "bought by wallets of 3 of the 4 owners it takes"),
+            Refusal("too_few_owners", "bought by wallets of 3 of the 4 required owners"),
         ),
         (
             FlowFollower(),
             view([1000], flows=bought(1)),
             0,
-            Refusal("one_wallet", "a single observed wallet bought it"),
+            Refusal("one_wallet", "only one observed wallet bought it"),
         ),
         (
             Momentum(latency_budget_ms=10_999),
             view(RISING),
             12_999,
-            Refusal("stale_snapshot", "the last snapshot is 12 s old, over the budget of 10 s"),
+            Refusal("stale_snapshot", "the last snapshot is 12 s old, over the limit of 10 s"),
         ),
         (
             Momentum(),
             view(RISING, liquidity=[300_000] * 12 + [4_999]),
             0,
-            Refusal("low_liquidity", "4999 USD of liquidity, under the floor of 5000 USD"),
+            Refusal("low_liquidity", "4999 USD of liquidity, below the minimum of 5000 USD"),
         ),
         (
             Momentum(),
@@ -644,7 +645,7 @@ HIGH = [1000] * 12 + [1021]
             Momentum(),
             view(RISING, checks=(Check("decimals", "unknown"), Check("transfer_fee", "unknown"))),
             0,
-            Refusal("fee_unknown", "what the token keeps of a transfer is not known"),
+            Refusal("fee_unknown", "its transfer fee is unknown"),
         ),
     ],
 )
@@ -681,22 +682,24 @@ def test_a_snapshot_is_read_to_the_lamport_and_the_cent():
     are cut.
     """
     told = ("0.001", "1000", "300000.129", "50000", "2.5", "3.5", "raydium", "P")
-    seen = parse_snapshot(7, "A", START, *told, "1000000", "0.2", "0.03", "0.0009")
+    fall = '{"before": "0.03", "price_sol": "0.0009"}'
+    seen = parse_snapshot(SnapshotRow(7, "A", START, *told, "1000000", "0.2", fall))
     assert seen == Snapshot(
         *(7, "A", START, SCALE // 1_000, 10**12, 300_000_12, 50_000_00, 250, 350, "raydium", "P"),
         *(5_000 * 10**9, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000),
     )
-    bare = parse_snapshot(7, "A", START, None, "-1", "NaN", "x", None, "Infinity")
+    bare = parse_snapshot(SnapshotRow(7, "A", START, None, "-1", "NaN", "x", None, "Infinity"))
     assert bare == Snapshot(7, "A", START, None)
     # 0.2 / 0.0007 is 285.714... USD; nothing left of a pool is known, too.
-    thin = parse_snapshot(7, "A", START, "0.0007", "0", "0", "0", price_usd="0.2")
+    thin = parse_snapshot(SnapshotRow(7, "A", START, "0.0007", "0", "0", "0", price_usd="0.2"))
     assert (thin.sol_cents, thin.reserve, thin.liquidity, thin.volume) == (285_71, 0, 0, 0)
     # Without a price of a SOL nobody knows what a market capitalization in USD is in SOL.
-    assert parse_snapshot(7, "A", START, *told, "1000000").market_cap is None
-    assert parse_snapshot(7, "A", START, *told, None, "0.2").market_cap is None
+    assert parse_snapshot(SnapshotRow(7, "A", START, *told, "1000000")).market_cap is None
+    assert parse_snapshot(SnapshotRow(7, "A", START, *told, None, "0.2")).market_cap is None
     # A SOL of 200 dollars: 1,000,000.01 are 5,000 SOL and 50,000 lamports. One of 3: a third, cut.
-    assert parse_snapshot(7, "A", START, *told, "1000000.01", "0.2").market_cap == 5_000_000_050_000
-    assert parse_snapshot(7, "A", START, *told, "1", "0.003").market_cap == 333_333_333
+    whole = parse_snapshot(SnapshotRow(7, "A", START, *told, "1000000.01", "0.2"))
+    assert whole.market_cap == 5_000_000_050_000
+    assert parse_snapshot(SnapshotRow(7, "A", START, *told, "1", "0.003")).market_cap == 333_333_333
 
 
 def test_shares_are_cut_toward_zero():
@@ -708,6 +711,6 @@ def test_shares_are_cut_toward_zero():
 def test_a_token_that_somebody_could_freeze_is_refused_by_default():
     freezable = view(HIGH, LOUD, checks=(Check("freeze_authority", "warn"),))
     assert ask(Breakout(), freezable) == Refusal(
-        "freezable", "its freeze authority could freeze what is bought"
+        "freezable", "its freeze authority could freeze purchased tokens"
     )
     assert isinstance(ask(Breakout(allow_freezable=1), freezable), Enter)

@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 
 from voice import builtin, language_model
+from voice.builtin import SPEECH
 from voice.facts import (
     find_false_direction,
     find_foreign_numbers,
     find_promise,
     round_number,
 )
-from voice.words import SPEECH
 
 WALLET = [
     {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "paid": "0.25", "currency": "SOL"},
@@ -101,7 +101,8 @@ PAPER = [
         "kind": "lesson",
         "what": "lesson",
         "text": (
-            "Of 8 closes by stop in 7 days, 2 won; together -0.04 SOL, -0.5% of what was spent."
+            "Of 8 closes by stop in 7 days, 2 won; the total was -0.04 SOL, -0.5% of the amount"
+            " spent."
         ),
     },
     {"kind": "phase", "what": "guarded", "why": "a review was upheld"},
@@ -114,7 +115,7 @@ PAPER = [
         "kind": "review",
         "what": "under_review",
         "symbol": "RISE",
-        "detail": "the price moved beyond the bound between neighbouring snapshots",
+        "detail": "the price moved more than the limit between adjacent snapshots",
     },
 ]
 BARE = {
@@ -177,7 +178,7 @@ BEGINNINGS = [
     (
         PAPER[10],
         r"(Counted on paper|From my paper trades): of 8 closes by stop in 7 days, 2 won;"
-        r" together −0\.04 SOL, −0\.5% of what was spent\.",
+        r" the total was −0\.04 SOL, −0\.5% of the amount spent\.",
     ),
     (PAPER[11], r"(Back to Guarded Start|Guarded Start again) on paper: a review was upheld\."),
     (PAPER[12], r"[A-Za-z ]+ on paper: 20 eligible closes on 14 days: evidence of volume, not of"),

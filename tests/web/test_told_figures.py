@@ -19,45 +19,45 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 NUMBERS = {3: "three", 5: "five", 10: "ten", 12: "twelve", 20: "twenty"}
 MB, GB, KB = 1_000_000, 1_000_000_000, 1024
 TOLD = {
-    "results.md": (f"lists the {NUMBERS[results.MAX_LISTED]} that moved them most;",),
+    "results.md": (f"lists the {NUMBERS[results.MAX_LISTED]} with the largest effect;",),
     "check.md": (
         f"A page has {evidence_lines.PAGE_SIZE:,} lines.",
         f"up to {witness.LIMITS.max_bytes // MB} MB; a run takes {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
-        f"An owner may have {stream.MAX_STREAMS_EACH} streams open, and so may an address",
+        f"An owner can have {stream.MAX_STREAMS_EACH} open streams, and so can an IP address",
         f"One process serves {stream.MAX_STREAMS} streams;",
-        f"A comment comes every {stream.COMMENT_SECONDS} seconds",
+        f"a comment is sent every {stream.COMMENT_SECONDS} seconds",
         f"An answer has at most {answers.MAX_ANSWER_BYTES:,} bytes;",
     ),
-    "interface.md": (f"since the cursor of the page; {stream.MAX_STREAMS_EACH} for an",),
+    "interface.md": (f"from the page's cursor on; {stream.MAX_STREAMS_EACH} per IP",),
     "hooks.md": (
         f"Any 2xx response within {client.ANSWER_SECONDS:.0f} seconds",
         f"after {', '.join(str(wait) for wait in plan.WAITS_SECONDS[:-1])} seconds, then",
     ),
     "leaving.md": (
-        f"at most {NUMBERS[gate.EXPORTS_PER_MINUTE]} a minute from an address",
-        f"which were `cut` at {departures.MAX_ROWS:,}",
+        f"one IP address can request {NUMBERS[gate.EXPORTS_PER_MINUTE]} a minute",
+        f"which were cut (`cut`) at {departures.MAX_ROWS:,}",
     ),
     "operate.md": (
         f"once and within {NUMBERS[admin.LOGIN_MS // 60_000]} minutes",
         f"The session lasts {NUMBERS[admin.SESSION_MS // 3_600_000]} hours",
         f"{NUMBERS[gate.REPORTS_PER_MINUTE]} times a minute from one address",
-        f"it reads {', '.join(f'`{name}`' for name in demo.KEPT_SETTINGS[:-1])} and"
-        f" `{demo.KEPT_SETTINGS[-1]}` from the environment, and no other setting".replace(
+        f"reads only {', '.join(f'`{name}`' for name in demo.KEPT_SETTINGS[:-1])} and"
+        f" `{demo.KEPT_SETTINGS[-1]}` from the environment".replace(
             "`PORT`", f"`PORT` ({demo.PORT})"
         ),
-        f"A post takes {conduct.MAX_OPEN_OF_POST} open reports, an instance {conduct.MAX_OPEN:,}.",
+        f"post can have {conduct.MAX_OPEN_OF_POST} open reports, an instance {conduct.MAX_OPEN:,}.",
         f"(text of up to {pages.MAX_ABOUT_BYTES:,} bytes",
     ),
     "paper.md": (
-        f"{backtests.MAX_CANDIDATES} combinations at most",
-        f"{NUMBERS[backtests.MAX_AN_HOUR]} an hour for an"
-        f" owner at most, the last {NUMBERS[backtests.MAX_KEPT]} are kept",
+        f"up to {backtests.MAX_CANDIDATES} combinations",
+        f"up to {NUMBERS[backtests.MAX_AN_HOUR]} an hour per owner",
+        f"The last {NUMBERS[backtests.MAX_KEPT]} are kept",
         f"each within {NUMBERS[backtests.MAX_SECONDS // 60]} minutes and 1 GB",
     ),
     "programs.md": (f"At most {config.MAX_TABLE_BYTES:,} bytes",),
-    "settings.md": (f"their words and {posts.POST_OVERHEAD_BYTES} bytes each",),
+    "settings.md": (f"their text and {posts.POST_OVERHEAD_BYTES} bytes each",),
 }
 
 

@@ -91,7 +91,7 @@ class Pace(TypedDict):
     """
 
     tradesPosted: Annotated[int, described("trades with a verified post")]
-    withinMinute: Annotated[int, described("of them, posted within 60 seconds")]
+    withinMinute: Annotated[int, described("of these, the number posted within 60 seconds")]
     postedWithinMinuteShare: Share | None
     postDelaySecondsMedian: Annotated[int | None, described("to two significant digits")]
 
@@ -102,12 +102,12 @@ class Owner(TypedDict):
     influencers: Annotated[int, described("bots that were created")]
     retired: int
     walletsTried: Annotated[int, described("wallets ever connected to them")]
-    walletsDetached: Annotated[int, described("of these, now disconnected")]
+    walletsDetached: Annotated[int, described("of these, the number now disconnected")]
     realizedLamportsOfAll: Annotated[
         Whole | None,
         described(
-            "by all its bots since they connected, to two significant digits; null if that would be"
-            " the result of one wallet"
+            "of all bots since they connected, to two significant digits; null if that would"
+            " reveal one wallet's result"
         ),
     ]
 
@@ -145,20 +145,20 @@ class Bot(TypedDict):
     resultsReason: Annotated[
         Literal["held_by_another", "damaged"] | None,
         described(
-            "held_by_another: another bot held the wallet first, so only what came after is shown;"
+            "held_by_another: another bot had the wallet first, so only later trades are shown;"
             " damaged: stored data is unreadable until the next poll"
         ),
     ]
     record: Annotated[
         Results | None,
         described(
-            "since it connected its wallets; what they held before has unknown cost, and what one"
-            " still held when it was disconnected is cost left"
+            "since the bot connected its wallets; earlier holdings have unknown cost, and tokens"
+            " still held when a wallet was disconnected count as cost left"
         ),
     ]
     copying: Annotated[
         CopySize | None,
-        described("a follower with 1 SOL per purchase (getCopying); null if not worked out"),
+        described("for a follower with 1 SOL per purchase (getCopying); null if not calculated"),
     ]
     coverage: Coverage
     createdAt: Time
@@ -194,13 +194,15 @@ class BotDetail(Bot):
     signs: Annotated[
         list[Sign],
         described(
-            "one_token: more than 80% of a gain is one token's; flat_round_trips: at least 10 pairs"
-            " of a purchase and a sale of a token within a minute that net no more than their fees;"
-            " they don't affect the rank"
+            "one_token: one token accounts for more than 80% of a gain; flat_round_trips: at"
+            " least 10 times a token was bought and sold within a minute for no more than the"
+            " fees; flags don't affect the rank"
         ),
     ]
     formerWallets: list[Address]
-    autoPost: Annotated[bool, described("this instance automatically posts about its later trades")]
+    autoPost: Annotated[
+        bool, described("whether this instance automatically posts about its new trades")
+    ]
     provable: Annotated[
         bool | None,
         described("false: the address belongs to a program, so no key can sign; null without one"),

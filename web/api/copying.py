@@ -33,22 +33,25 @@ class CopySize(TypedDict):
     sizeLamports: Annotated[Whole, described("spent on each purchase")]
     returnBps: Annotated[
         int | None,
-        described("best case: its SOL stays in the pool until it sells; rounded down"),
+        described("best case: the follower's SOL stays in the pool until the sale; rounded down"),
     ]
     worstReturnBps: Annotated[
-        int | None, described("worst case: others take its SOL out of the pool before it sells")
+        int | None,
+        described("worst case: others take the follower's SOL out of the pool before the sale"),
     ]
     evenBotReturnBps: Annotated[
         int | None, described("the bot's return with each purchase counted as the same size")
     ]
     keptPct: Annotated[
         int | None,
-        described("best-case share of the bot's gain; null also if the bot gained nothing"),
+        described(
+            "best-case return as a share of the bot's gain; null also if the bot gained nothing"
+        ),
     ]
-    spentLamports: Annotated[Whole, described("on tokens sold again, including network costs")]
+    spentLamports: Annotated[Whole, described("on tokens bought and sold, including network costs")]
     receivedLamports: Whole
     salesUsed: int
-    coveredPct: Annotated[int, described("of the known cost of the bot's sales")]
+    coveredPct: Annotated[int, described("share of the known cost of the bot's sales")]
     reason: Annotated[
         Literal["too_few_sales", "too_few_tokens", "not_representative", "not_worked_out"] | None,
         described(
@@ -66,10 +69,10 @@ class Copying(TypedDict):
     model: str
     sizes: list[CopySize]
     sales: Annotated[int, described("the bot's sales for SOL with a known cost")]
-    tokens: Annotated[int, described("in the sales used; this and the following: with 1 SOL")]
+    tokens: Annotated[int, described("in the sales used; this and the fields below assume 1 SOL")]
     topTokenPct: Annotated[
         int | None,
-        described("the largest gain of one token, in percent of all gains; null without one"),
+        described("the largest gain in one token, in percent of all gains; null without a gain"),
     ]
     excluded: Annotated[
         dict[Excluded, int], described("number of excluded parts of sales, by reason")

@@ -62,7 +62,7 @@ class WalletNote(TypedDict):
 
     wallet: Address
     lagSeconds: NotRequired[
-        Annotated[int | None, described("since its last poll; null before the first")]
+        Annotated[int | None, described("since its last poll; null before the first one")]
     ]
     pending: NotRequired[Annotated[int, described("transactions not fetched yet")]]
     signature: NotRequired[Signature]
@@ -74,7 +74,7 @@ class WalletNote(TypedDict):
     ]
     percent: NotRequired[int]
     differenceLamports: NotRequired[Whole]
-    byCurrency: NotRequired[Annotated[dict[str, Exact], described("the same in stablecoins")]]
+    byCurrency: NotRequired[Annotated[dict[str, Exact], described("the same for stablecoins")]]
 
 
 class BellHealth(TypedDict):
@@ -83,8 +83,8 @@ class BellHealth(TypedDict):
     """
 
     state: Literal["listening", "silent", "off", "unknown"]
-    heard: Annotated[int, described("wallets that are fully covered by a subscription")]
-    refused: Annotated[int, described("subscriptions that nodes refused on their last connections")]
+    heard: Annotated[int, described("wallets fully covered by a subscription")]
+    refused: Annotated[int, described("subscriptions that nodes refused when last connecting")]
     subscriptions: int
     lastNoticeAt: Annotated[Time | None, described("when the last notice arrived")]
     endpoints: dict[str, Literal["connecting", "listening", "resting"]]
@@ -94,7 +94,7 @@ class ObserverHealth(JobHealth):
     """The job that observes wallets, and its backlog."""
 
     wallets: int
-    lagSeconds: Annotated[int | None, described("of the least recently polled wallet")]
+    lagSeconds: Annotated[int | None, described("lag of the least recently polled wallet")]
     pending: int
     byWallet: Annotated[
         list[WalletNote], described("the least recently polled: lagSeconds, pending")
@@ -110,8 +110,9 @@ class ObserverHealth(JobHealth):
     nearLimit: Annotated[
         list[WalletNote],
         described(
-            "wallets that used 80% of MAX_RECEIPTS_PER_WALLET or of the limit on token accounts:"
-            " percent. At 100% the oldest transactions, or accounts never traded, may be left out"
+            "wallets at 80% or more of MAX_RECEIPTS_PER_WALLET or of the limit on token"
+            " accounts: percent. At 100%, the oldest transactions or untraded accounts may be"
+            " left out"
         ),
     ]
     troubled: Annotated[
@@ -132,7 +133,7 @@ class ObserverHealth(JobHealth):
     ]
     endpoints: int | None
     resting: Annotated[
-        dict[str, float] | None, described("seconds until each paused node is used again, by node")
+        dict[str, float] | None, described("seconds until each paused node is used again")
     ]
     waitingFor: str | None
     bell: BellHealth
@@ -152,13 +153,16 @@ class DatabaseHealth(TypedDict):
     """The database: its version and journal mode."""
 
     ok: bool
-    sqlite: NotRequired[Annotated[str, described("the version, if it's SQLite")]]
-    postgresql: NotRequired[Annotated[str | None, described("the version, if it's PostgreSQL")]]
+    sqlite: NotRequired[Annotated[str, described("the version, if the database is SQLite")]]
+    postgresql: NotRequired[
+        Annotated[str | None, described("the version, if the database is PostgreSQL")]
+    ]
     journal: str | None
     writable: Annotated[
         bool,
         described(
-            "false if writes fail: the disk is full, or another process keeps the database locked"
+            "false if writes fail because the disk is full or another process keeps the database "
+            "locked"
         ),
     ]
     problem: Annotated[str | None, described("why it isn't writable")]
@@ -178,7 +182,8 @@ class Health(TypedDict):
     scout: NotRequired[Annotated[ScoutHealth, described("the job that checks the market")]]
     database: DatabaseHealth
     allowanceOk: Annotated[
-        bool, described("requests can be counted; if not, no keyed request is served")
+        bool,
+        described("whether requests can be counted; if not, every request with a key is refused"),
     ]
     allowanceStore: Literal["file", "redis"]
     version: str

@@ -177,22 +177,24 @@ class LeaderboardEntry(TypedDict):
         ]
         | None,
         described(
-            "too_few_sells: under three matched or partial sales; too_little_cost: by return,"
-            " under 1 SOL or 100 of a stablecoin of cost basis; trades_in: only in the currency"
-            " tradesIn; gap: history is missing; held_by_another: another bot held the wallet first"
-            " and keeps its past"
+            "too_few_sells: fewer than three matched or partial sales; too_little_cost: by"
+            " return, under 1 SOL or 100 of a stablecoin of cost basis; trades_in: only in the"
+            " currency tradesIn; gap: history is missing; held_by_another: another bot had the"
+            " wallet first and keeps its past"
         ),
     ]
-    tradesIn: Annotated[CurrencySymbol | None, described("the currency whose board lists it")]
+    tradesIn: Annotated[
+        CurrencySymbol | None, described("the currency of the board that lists the bot")
+    ]
     botId: str
     name: Untrusted
     handle: str
     wallet: Address | None
     ownership: Annotated[
-        Ownership | None, described("proven and claimed wallets are ranked apart, each from 1")
+        Ownership | None, described("proven and claimed wallets are ranked separately, each from 1")
     ]
     coverage: Coverage
-    retiredAt: Annotated[Time | None, described("retired bots stay on boards of their time")]
+    retiredAt: Annotated[Time | None, described("retired bots stay on the boards of their time")]
     record: Record
     currency: CurrencySymbol
     realizedLamports: Whole | None

@@ -59,8 +59,8 @@ class MarketEntry(TypedDict):
     change1hPct: Annotated[Exact | None, described("of the price, in percent")]
     change5mPct: Annotated[Exact | None, described("of the price, in percent")]
     marketCapUsd: Exact | None
-    poolSol: Annotated[Exact | None, described("the pool's side in SOL")]
-    poolTokens: Annotated[Exact | None, described("the pool's other side, in whole tokens")]
+    poolSol: Annotated[Exact | None, described("the pool's SOL reserve")]
+    poolTokens: Annotated[Exact | None, described("the pool's other reserve, in whole tokens")]
     venue: Annotated[str | None, described("the exchange, and the kind of its pool if known")]
     dexId: Annotated[str | None, described("the price provider's id of the exchange")]
     pairId: Annotated[str | None, described("address of the pool")]
@@ -68,9 +68,9 @@ class MarketEntry(TypedDict):
     pairUrl: Annotated[str | None, described("null in a demonstration")]
     checks: list[MarketCheck]
     notChecked: Annotated[list[str], described("risks that the checks don't cover")]
-    asOf: Annotated[Time, described("when the prices were taken")]
+    asOf: Annotated[Time, described("time of the prices")]
     stale: Annotated[bool, described("the prices are outdated")]
-    simulated: NotRequired[Annotated[bool, described("always true in paper mode, else left out")]]
+    simulated: NotRequired[Annotated[bool, described("true in paper mode, otherwise omitted")]]
 
 
 class MarketList(Page):
@@ -100,7 +100,7 @@ class ProviderBudget(TypedDict):
     allowedToday: int
     heldBackToday: Annotated[
         int,
-        described("how often its limits, or a Retry-After, postponed requests to a later pass"),
+        described("how many requests its limits, or a Retry-After, postponed to a later pass"),
     ]
     heldBackAt: Annotated[Time | None, described("when that last happened today")]
 

@@ -161,7 +161,7 @@ class Instance(Collector):
     def _collect_refusals(self) -> Iterator[Metric]:
         yield number(
             "allowance_ok",
-            "0 if requests can't be counted, so keyed requests are refused as busy",
+            "0 if requests can't be counted, in which case requests with a key are refused as busy",
             int(self.is_counting),
         )
         yield number(

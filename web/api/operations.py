@@ -103,7 +103,7 @@ CURRENCY = query(
     "currency",
     # This module is imported after the process knows the operator's currencies.
     {"type": "string", "enum": list(map_currencies()), "default": "SOL"},
-    "currency paid, never converted; the operator can add some",
+    "currency of the trades, never converted; the operator can add some",
 )
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
 BOT = query("botId", {"type": "string", "minLength": 1}, "only this bot")
@@ -198,7 +198,7 @@ OPERATIONS = [
         "/api/v1/bots/challenge",
         "getChallenge",
         "Influencers",
-        "Get the text that a wallet signs to register a bot",
+        "Get the text for a wallet to sign when registering a bot",
         registration.Challenge,
         refusals=("registration_closed", *OF_BODIES),
         description="For agents without a key, if SELF_REGISTRATION is on.",
@@ -218,8 +218,8 @@ OPERATIONS = [
             *("wallet_taken", "bot_retired"),
         ),
         description=(
-            "201, or 200 if this wallet already registered a bot that isn't claimed yet: the same"
-            " bot, with a new key that replaces the old one and a new link."
+            "201, or 200 if this wallet already registered an unclaimed bot: the same bot with a"
+            " new key, which replaces the old one, and a new link."
         ),
         body=RegistrationBody,
         keyed=False,
@@ -270,7 +270,7 @@ OPERATIONS = [
         (SINCE, LAST_EVENT_ID),
         description=(
             "The data of an event is a Post or Trade on one line. Comments keep an idle stream"
-            " open. A stream ends with its key."
+            " open. A stream ends when its key is revoked or expires."
         ),
     ),
     read_route("/api/v1/posts/{id}", "getPost", "Posts", "One post"),
@@ -289,8 +289,8 @@ OPERATIONS = [
             "quota_exceeded",
         ),
         description=(
-            "Needs a publishing key. After a timeout, send the same request again. Nothing in the"
-            " request can make a post verified."
+            "Needs a publishing key. After a timeout, send the same request again. Nothing in"
+            " the request can make a post verified."
         ),
         body=PostBody,
         method="post",
@@ -398,7 +398,7 @@ OPERATIONS = [
         )
         for name, operation, what, rows in (
             ("closes", "listTraderCloses", "closes of a trader", paper_closes.PaperClose),
-            ("diary", "listTraderDiary", "lines of a trader's diary", paper_brain.DiaryLine),
+            ("diary", "listTraderDiary", "entries of a trader's diary", paper_brain.DiaryLine),
             ("posts", "listTraderPosts", "posts of a trader", paper.PaperPost),
         )
     ),
@@ -418,7 +418,7 @@ OPERATIONS = [
         "Paper mode",
         "Scouted tokens, structural checks, health of the scout",
         paper.PaperMarket,
-        description="All tracked tokens at once, and how current their prices and checks are.",
+        description="All tracked tokens, and the age of their prices and checks.",
         keyed=False,
     ),
     Operation(

@@ -70,7 +70,7 @@ def read_cursor(secret: str, scope: Scope, text: str) -> Position:
     if rest[:MARK_BYTES] != _mark(scope[:1]):
         raise Problem("invalid_cursor", "this cursor is from another list")
     if rest[MARK_BYTES : 2 * MARK_BYTES] != _mark(scope):
-        raise Problem("invalid_cursor", "this cursor is from other filters of this list")
+        raise Problem("invalid_cursor", "this cursor was created with other filters")
     return position
 
 

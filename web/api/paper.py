@@ -111,7 +111,9 @@ class StrategyBase(TypedDict):
     """A trader's strategy. The other integers are settings of its family."""
 
     family: FamilyName | OwnFamily
-    own: Annotated[bool, described("code by this instance's operator, not one of the families")]
+    own: Annotated[
+        bool, described("true for a strategy by this instance's operator, not one of the families")
+    ]
     startMode: Literal["guarded", "standard"]
     phase: Phase
     adaptive: Literal["off", "observe", "on"]
@@ -122,7 +124,7 @@ class StrategyBase(TypedDict):
 def list_settings() -> dict[str, Any]:
     """Return {name: type} for all families; each trader has its family's settings."""
     names = dict.fromkeys(one.name for family in ALL_FAMILIES.values() for one in fields(family))
-    bot = NotRequired[Annotated[str, described("id of the copied bot")]]
+    bot = NotRequired[Annotated[str, described("ID of the copied bot")]]
     return {**{public_name(name): NotRequired[int] for name in names}, "bot": bot}
 
 
@@ -167,9 +169,7 @@ class Review(TypedDict):
 
     state: Annotated[
         Literal["clean", "under_review", "cleared", "upheld"],
-        described(
-            "figures are withheld while it is under_review, and permanently once it is upheld"
-        ),
+        described("figures are withheld while it is under_review, and permanently once upheld"),
     ]
     reasons: list[ReviewReason]
     openedAt: Time | None
@@ -228,7 +228,10 @@ class PaperPost(TypedDict):
     closeId: Annotated[str | None, described("the closed position it is about")]
     family: NotRequired[Annotated[FamilyName | OwnFamily, described("its trader's strategy")]]
     ownStrategy: NotRequired[
-        Annotated[bool, described("true: code by this instance's operator, not a built-in family")]
+        Annotated[
+            bool,
+            described("true for a strategy by this instance's operator, not a built-in family"),
+        ]
     ]
     source: NotRequired[Literal["paper"]]
     simulated: Simulation
@@ -252,11 +255,11 @@ class PaperMetrics(TypedDict):
     """Figures of an open account; null if there is too little data."""
 
     maxDrawdownPct: float | None
-    drawdownFrom: Annotated[Time | None, described("the peak before the largest drop")]
-    drawdownTo: Annotated[Time | None, described("the low of the largest drop")]
+    drawdownFrom: Annotated[Time | None, described("the peak before the largest drawdown")]
+    drawdownTo: Annotated[Time | None, described("the low of the largest drawdown")]
     days: int
     cagrPct: Annotated[float | None, described("yearly growth; null under 20 days")]
-    calmar: Annotated[float | None, described("yearly growth divided by the largest drop")]
+    calmar: Annotated[float | None, described("yearly growth divided by the largest drawdown")]
     solUsdChangePct: Annotated[
         float | None, described("change of the SOL price in USD over the same time")
     ]
@@ -305,13 +308,11 @@ class TraderDetail(Trader):
         Rates | None,
         described(
             "results of hidden accounts that enter at random, with the same sizes, exits and"
-            " costs: results no better than these show no skill. Null before their first round or"
-            " while withheld"
+            " costs: results no better than these show no skill. Null before their first round"
+            " or while withheld"
         ),
     ]
-    rulesFired: Annotated[
-        dict[str, int], described("how often each adaptive rule called for a pause")
-    ]
+    rulesFired: Annotated[dict[str, int], described("how often each adaptive rule would pause")]
     rulesFiredAtRandom: Annotated[
         dict[str, float], described("the same for a hidden account, on average")
     ]
@@ -331,15 +332,19 @@ class VenueError(TypedDict):
     receipts: int
     medianErrorBps: Annotated[
         int | None,
-        described("of the model, by the reserves in the transactions: basis points, absolute"),
+        described(
+            "error of the model against the reserves in the transactions: basis points, absolute"
+        ),
     ]
     p90ErrorBps: int | None
     p90DriftBps: Annotated[
-        int | None, described("of market snapshots; it doesn't disqualify a venue")
+        int | None, described("error against market snapshots; it doesn't disqualify a venue")
     ]
     source: Annotated[
         Literal["own", "recorded"] | None,
-        described("this instance's own receipts of 30 days, or those used to build the model"),
+        described(
+            "this instance's own receipts from 30 days, or the receipts used to build the model"
+        ),
     ]
     since: Time | None
     eligible: Annotated[bool, described("whether closes there count in comparisons")]
@@ -355,14 +360,14 @@ class NetworkCosts(TypedDict):
     receipts: int
     source: Literal["own", "recorded"]
     measuredAt: Time
-    since: Annotated[Time | None, described("block time of the oldest of its own receipts")]
+    since: Annotated[Time | None, described("block time of the oldest of these receipts")]
 
 
 class Family(Rates):
     """Closes of one strategy family; null if there are none."""
 
     family: FamilyName
-    excluded: Annotated[dict[str, int], described("how many, by reason")]
+    excluded: Annotated[dict[str, int], described("count by reason")]
     traders: int
     tradersUnderReview: int
     daysCovered: int
@@ -380,7 +385,7 @@ class Strategies(TypedDict):
     copy: Annotated[Family, described("traders that copy an observed bot; separate from the four")]
     ownTraders: Annotated[
         int,
-        described("traders with strategies by this instance's operator, which count in no family"),
+        described("traders with strategies by this instance's operator, which belong to no family"),
     ]
     model: Annotated[str, described("the fill model that `venues` compares with real swaps")]
     venues: list[VenueError]
@@ -447,7 +452,8 @@ WARNINGS = {
         " demonstrated performance."
     ),
     "upheld": (
-        "A review of this record was upheld: it does not count. Cash and records are simulated and"
+        "A review of this record was upheld, so it doesn't count. Cash and records are simulated "
+        "and"
         " are not demonstrated performance."
     ),
 }

@@ -50,11 +50,11 @@ class Rates(TypedDict):
     maxDrawdownPct: NotRequired[
         Annotated[
             float | None,
-            described("largest drop of the sum of realized results from its peak"),
+            described("largest drawdown of the sum of realized results"),
         ]
     ]
     atCosts: NotRequired[
-        Annotated[list[AtCosts], described("the same closes with 1, 2 and 3 times the costs")]
+        Annotated[list[AtCosts], described("the same closes at 1, 2 and 3 times the costs")]
     ]
     randomEntry: NotRequired[
         Annotated[
@@ -65,12 +65,12 @@ class Rates(TypedDict):
             ),
         ]
     ]
-    accounts: NotRequired[Annotated[int, described("hidden accounts of random entries")]]
+    accounts: NotRequired[Annotated[int, described("hidden accounts with random entries")]]
     returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
     closes: NotRequired[
         Annotated[int, described("of these accounts, including closes that don't count")]
     ]
-    simulated: NotRequired[Annotated[bool, described("always true; left out of lessons")]]
+    simulated: NotRequired[Annotated[bool, described("always true; omitted from lessons")]]
 
 
 class DiaryLine(TypedDict):
@@ -83,7 +83,7 @@ class DiaryLine(TypedDict):
     symbol: NotRequired[Annotated[str | None, described("untrusted")]]
     text: str
     facts: NotRequired[
-        Annotated[dict[str, object], described("the line's figures; they differ by kind")]
+        Annotated[dict[str, object], described("figures of the entry; they differ by kind")]
     ]
     period: NotRequired[int]
     closeId: Annotated[str | None, described("the closed position it is about")]
@@ -95,7 +95,7 @@ class Reviewed(TypedDict):
 
     closes: int
     eligibleCloses: int
-    excluded: Annotated[dict[str, int], described("how many, by reason")]
+    excluded: Annotated[dict[str, int], described("count by reason")]
     wins: int | None
     netLamports: Whole | None
     simulated: Simulation

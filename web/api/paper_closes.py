@@ -62,7 +62,9 @@ class PaperClose(TypedDict):
     openedAt: Time
     closedAt: Time
     reason: str
-    grossLamports: Annotated[Whole, described("the gain or loss by prices alone, before costs")]
+    grossLamports: Annotated[
+        Whole, described("the gain or loss from price changes only, before costs")
+    ]
     slippageLamports: Whole
     feesLamports: Whole
     rentLamports: Whole
@@ -71,9 +73,7 @@ class PaperClose(TypedDict):
     latencyMs: int
     model: str
     pipeline: NotRequired[str]
-    assumptions: Annotated[
-        list[str], described("the model, whose assumptions `models` lists, and marks")
-    ]
+    assumptions: Annotated[list[str], described("the fill model, described in `models`, and marks")]
     fills: list[PaperFill]
     eligible: Annotated[bool, described("whether it counts in comparisons")]
     excludedReason: Annotated[
@@ -100,9 +100,7 @@ class PaperPosition(TypedDict):
     markedAt: Time
     markAgeSeconds: int
     heldSnapshots: int
-    assumptions: Annotated[
-        list[str], described("the model, whose assumptions `models` lists, and marks")
-    ]
+    assumptions: Annotated[list[str], described("the fill model, described in `models`, and marks")]
     model: str
     pipeline: str
     simulated: Simulation

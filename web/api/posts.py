@@ -37,8 +37,8 @@ class Verification(TypedDict):
     status: Annotated[
         PostStatus,
         described(
-            "not_found: not among the wallet's transactions ten minutes later; for the others see"
-            " `reason`"
+            "not_found: not among the wallet's transactions ten minutes later; see `reason` for"
+            " the others"
         ),
     ]
     tradeId: Annotated[str | None, described("the observed trade that verifies it")]
@@ -59,7 +59,9 @@ class Provenance(TypedDict):
     channel: Literal["api", "studio", "discord", "observer", "paper"]
     keyId: Annotated[str | None, described("the API key it was sent with")]
     wallet: Annotated[Address | None, described("the wallet this post is checked against")]
-    ownership: Annotated[Ownership | None, described("of that wallet when the post was made")]
+    ownership: Annotated[
+        Ownership | None, described("ownership of that wallet when the post was made")
+    ]
     contentTrust: Annotated[
         Literal["untrusted", "generated"],
         described("generated: this instance wrote the text from facts"),
@@ -82,7 +84,7 @@ class Receipt(TypedDict):
     currency: CurrencySymbol | None
     moved: Annotated[
         dict[Address, Exact | None],
-        described("what the trade moved of each token as displayed; null if that is unknown"),
+        described("the trade's change of each token as displayed; null if unknown"),
     ]
     solChange: Annotated[Exact | None, described("null if the transaction isn't a trade")]
     realized: Annotated[str, described("status, as in Realized")]
@@ -90,7 +92,7 @@ class Receipt(TypedDict):
     resultSol: Annotated[Exact | None, described("null unless the currency is SOL")]
     resultPct: Annotated[Exact | None, described("the result in percent of its cost")]
     explainedShare: Share | None
-    wallet: Annotated[Address, described("the bot's wallet it happened in")]
+    wallet: Annotated[Address, described("the bot's wallet that made it")]
     slot: int
     eventAt: Time | None
     beforeConnecting: Annotated[bool, described("before the bot connected the wallet")]
@@ -110,8 +112,9 @@ class LogPromise(TypedDict):
     signature: Annotated[
         str,
         described(
-            "base64 Ed25519 by the key of /log/key over four lines: candor-log-promise/v1, the"
-            " first line of /log/checkpoint, the leaf, and an empty one"
+            "base64 Ed25519 signature by the key of /log/key over four lines:"
+            " candor-log-promise/v1, the first line of /log/checkpoint, the leaf, and an empty"
+            " line"
         ),
     ]
 
@@ -142,12 +145,12 @@ class Post(TypedDict):
     sanitized: Annotated[bool, described("invisible characters were removed")]
     hiddenAt: Annotated[Time | None, described("when its text was removed")]
     url: Annotated[str, described("its page")]
-    logId: Annotated[str | None, described("the log that holds its leaf")]
+    logId: Annotated[str | None, described("the log that contains its leaf")]
     logIndex: Annotated[int | None, described("its leaf's index there")]
     receipt: Annotated[Receipt | None, described("null until the transaction was observed")]
     provenance: Provenance
     logPromise: NotRequired[
-        Annotated[LogPromise, described("only in the response to its publication")]
+        Annotated[LogPromise, described("only in the response to publishing it")]
     ]
 
 

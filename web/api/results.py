@@ -45,7 +45,7 @@ class CurrencyResults(TypedDict):
     """Results of purchases and sales in one currency, in its raw units; as in Results."""
 
     currency: CurrencySymbol
-    mint: Annotated[Address, described("of SOL: that of wrapped SOL")]
+    mint: Annotated[Address, described("of SOL: the mint of wrapped SOL")]
     decimals: int
     realizedRaw: Whole
     realized: Exact
@@ -74,20 +74,28 @@ class Results(TypedDict):
     provisional: Annotated[bool, described("history is still loading, or has gaps")]
     realizedLamports: Whole
     realizedSol: Exact
-    returnPct: Annotated[Exact | None, described("of the cost basis of sales, in percent")]
+    returnPct: Annotated[Exact | None, described("share of the cost basis of sales, in percent")]
     winRate: Annotated[Exact | None, described("share of positions with a sale that won, 0 to 1")]
     positions: Annotated[
-        int, described("with a sale: from the purchase until less than 1% of the peak is left")
+        int,
+        described(
+            "for positions with a sale: from the purchase until less than 1% of the peak is left"
+        ),
     ]
-    positionsWon: Annotated[int, described("whose proceeds so far exceed their whole known cost")]
-    positionsOpen: Annotated[int, described("with a sale or not")]
-    matchedSells: Annotated[int, described("sales whose whole cost is known")]
+    positionsWon: Annotated[
+        int, described("positions whose proceeds so far exceed their fully known cost")
+    ]
+    positionsOpen: Annotated[int, described("with or without a sale")]
+    matchedSells: Annotated[int, described("sales with a fully known cost")]
     partialSells: Annotated[int, described("sales with a partly known cost")]
     unmatchedSells: Annotated[int, described("sales of unknown cost, which are left out")]
     winningSells: int
     worstCaseLamports: Annotated[
         Whole,
-        described("if nothing unsold is worth anything: less cost left and known cost still held"),
+        described(
+            "the worst case, if all unsold tokens are worthless: PnL minus cost moved out "
+            "and known cost still held"
+        ),
     ]
     worstCaseSol: Exact
     volumeLamports: Annotated[Whole, described("moved by buys and sells")]
@@ -242,7 +250,7 @@ class Risk(TypedDict):
     maxDrawdownLamports: Whole
     medianHoldingSeconds: Annotated[
         int | None,
-        described("of positions, from the first purchase to the end; to two significant digits"),
+        described("of positions, from the first purchase to the end, to two significant digits"),
     ]
     bestLamports: Annotated[Whole | None, described("the best position with a sale")]
     worstLamports: Whole | None

@@ -53,11 +53,11 @@ class SearchHit(TypedDict):
     """A bot, paper trader, token, trade or post that a query found."""
 
     kind: Literal["bot", "trader", "token", "trade", "post"]
-    id: Annotated[str, described("of that kind; a token's is its mint address")]
+    id: Annotated[str, described("ID of that kind; a token's is its mint address")]
     title: Annotated[
         str | None, described("name, ticker, kind of trade, or name of the bot; untrusted")
     ]
-    text: Annotated[str | None, described("the words of a post, the name of a token; untrusted")]
+    text: Annotated[str | None, described("the text of a post, or the name of a token; untrusted")]
     status: Annotated[str | None, described("of a post, as in Verification")]
     url: Annotated[str, described("its page")]
     createdAt: Time | None

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 import orjson
 from flask import g
 
-from accounts import season_standings, seasons
+from accounts import seasons
 from accounts.influencers import find_bot
 from accounts.problem import Problem
-from accounts.season_standings import SeasonRow, Terms, find_place
+from accounts.seasons import SeasonRow, Terms, find_place
 from accounts.tables import Season as StoredSeason
 from chain.amounts import exact, show_fixed
 from storage.rows import read, write_marks
@@ -50,7 +50,7 @@ class Season(TypedDict):
     ]
     entrants: int
     frozenAt: Time | None
-    freezesBy: Annotated[Time | None, described("at the latest; null once final or cancelled")]
+    freezesBy: Annotated[Time | None, described("at the latest; null once final or canceled")]
 
 
 class SeasonStanding(TypedDict):
@@ -134,8 +134,8 @@ def _show_exact(raw: int | None, decimals: int) -> str | None:
 
 
 def cut_standings(
-    row: StoredSeason, now: int, limit: int, after: season_standings.Place | None
-) -> tuple[Sequence[SeasonRow], season_standings.Place | None]:
+    row: StoredSeason, now: int, limit: int, after: seasons.Place | None
+) -> tuple[Sequence[SeasonRow], seasons.Place | None]:
     """Return a page of standings after a position, and the position of its last row if more
     follow.
     """
@@ -160,7 +160,7 @@ def list_seasons(args: Args) -> v1.Json:
 def list_standings(args: Args, uid: str) -> v1.Json:
     limit, now, row = paging.read_limit(args), v1.start_of_minute(g.now), seasons.find_season(uid)
     scope = ("standings", uid)
-    after = v1.read_cursor(args, scope, season_standings.Place)
+    after = v1.read_cursor(args, scope, seasons.Place)
     page, last = cut_standings(row, now, limit, after)
     cursor = v1.write_cursor(scope, last) if last else None
     return v1.show_list(show_standings(row, page), limit, cursor, season=show_season(row, now))

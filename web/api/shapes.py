@@ -60,7 +60,7 @@ Record = Literal["forward", "all"]
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]
 Proof = Literal["proven", "claimed"]
-Ownership = Annotated[Proof, Field(description="proven: its holder signed for it")]
+Ownership = Annotated[Proof, Field(description="proven: the owner signed with its key")]
 
 
 def described(description: str) -> Any:
@@ -71,14 +71,14 @@ class FillModel(TypedDict):
     """A fill model and what it assumes."""
 
     model: str
-    hash: Annotated[str, described("digest of its constants")]
+    hash: Annotated[str, described("digest of the model's constants")]
     assumptions: list[str]
 
 
 class Page(TypedDict):
     """A page of a list, with its rows in `data`."""
 
-    nextCursor: Annotated[str | None, described("of the next page; null at the end")]
+    nextCursor: Annotated[str | None, described("cursor of the next page; null on the last page")]
     limit: int
     asOf: Time
 
@@ -86,7 +86,7 @@ class Page(TypedDict):
 class FollowedPage(Page):
     """A page of a list that can be followed."""
 
-    newestCursor: Annotated[str, described("since, for what arrives later")]
+    newestCursor: Annotated[str, described("value of since for newer entries")]
 
 
 class PaperPage(Page):

@@ -202,7 +202,7 @@ class StreamHub:
             if len(active) - len(oldest) >= MAX_STREAMS:
                 raise Problem(
                     "busy",
-                    f"all {MAX_STREAMS} streams are taken; try again later, or poll with since",
+                    f"all {MAX_STREAMS} streams are in use; try again later, or poll with since",
                     headers={"Retry-After": str(RETRY_SECONDS)},
                 )
             self._displace(oldest)

@@ -95,7 +95,7 @@ class Lot(TypedDict):
     tradeId: Annotated[str | None, described("null: opening or unobserved inventory")]
     amountRaw: Whole
     costRaw: Annotated[Whole | None, described("in the currency of the sale")]
-    costLamports: Annotated[Whole | None, described("null unless that is SOL")]
+    costLamports: Annotated[Whole | None, described("null unless the currency is SOL")]
 
 
 class Realized(TypedDict):
@@ -104,8 +104,8 @@ class Realized(TypedDict):
     status: Annotated[
         Literal["matched", "partial", "unmatched", "not_applicable"],
         described(
-            "matched: the cost of all that was sold is known; partial: of a part of it; unmatched:"
-            " of nothing; not_applicable: it is not a sale with a result"
+            "matched: the cost of everything sold is known; partial: only part of it is;"
+            " unmatched: none of it is; not_applicable: not a sale with a result"
         ),
     ]
     method: Literal["fifo"]
@@ -140,18 +140,18 @@ class Trade(TypedDict):
     signature: Signature
     slot: int
     transactionIndex: int | None
-    blockTime: Annotated[int | None, described("Unix seconds, as the chain gives it")]
+    blockTime: Annotated[int | None, described("Unix seconds, as reported by the chain")]
     eventAt: Time | None
     kind: TradeKind
     currency: Annotated[
         CurrencySymbol | None, described("currency of a buy, sell or round trip; never converted")
     ]
     venue: Annotated[str | None, described("the program it ran on; `A > B`: A called B")]
-    mint: Annotated[Address | None, described("the traded token; tokenChanges has all")]
+    mint: Annotated[Address | None, described("the traded token; tokenChanges lists all")]
     symbol: Untrusted | None
     tokenChanges: list[TokenChange]
     solChangeLamports: Annotated[
-        Whole, described("wrapped SOL included; deposits of the wallet's own accounts are not")
+        Whole, described("including wrapped SOL, excluding deposits of the wallet's own accounts")
     ]
     solChange: Exact
     feeLamports: Whole
@@ -161,8 +161,8 @@ class Trade(TypedDict):
     explainedShare: Annotated[
         Share | None,
         described(
-            "how much of the value passed through the venue; below 0.95 there is no result; null"
-            " if nothing is priced"
+            "share of the value that passed through the venue; below 0.95 there is no result;"
+            " null if nothing is priced"
         ),
     ]
     counterparties: Annotated[list[Address], described("the accounts the value came from")]
@@ -170,9 +170,9 @@ class Trade(TypedDict):
     flags: Annotated[
         list[str],
         described(
-            "what to know before relying on its numbers: ambiguous, basis_carried,"
-            " counterparty_signed, fed_market, fee_income, fee_only, incomplete_history, no_swap,"
-            " not_signer, opening_inventory_unknown, order_unresolved, own_transfer, own_wallets,"
+            "caveats about its numbers: ambiguous, basis_carried, counterparty_signed,"
+            " fed_market, fee_income, fee_only, incomplete_history, no_swap, not_signer,"
+            " opening_inventory_unknown, order_unresolved, own_transfer, own_wallets,"
             " owner_inferred, paid_elsewhere, residue, sponsored_rent, tip_only,"
             " unrecognised_program, value_unexplained"
         ),
@@ -181,12 +181,12 @@ class Trade(TypedDict):
     copied: Annotated[
         Whole | None,
         described(
-            "of a sale: the lamports a follower with 1 SOL per purchase would have received at"
-            " most, after network costs"
+            "for a sale: the most a follower with 1 SOL per purchase would have received after"
+            " network costs, in lamports"
         ),
     ]
     copiedReason: Annotated[
-        Excluded | None, described("why a buy or sell can't be followed; null if not worked out")
+        Excluded | None, described("why a buy or sell can't be followed; null if not calculated")
     ]
     explorerUrl: Annotated[str | None, described("null in a demonstration")]
 
@@ -195,7 +195,9 @@ class TradePage(FollowedPage):
     """Trades: newest first; with `since` those that arrived later, in order of arrival."""
 
     data: list[Trade]
-    coverage: Annotated[Coverage | None, described("of the wallet, if the filters name one")]
+    coverage: Annotated[
+        Coverage | None, described("coverage of the wallet, if the filters name one")
+    ]
 
 
 class TokenTrade(TypedDict):
@@ -209,7 +211,7 @@ class TokenTrade(TypedDict):
     amount: Annotated[Exact | None, described("as displayed, like a Trade's change")]
     decimals: int
     currency: CurrencySymbol | None
-    solChangeLamports: Annotated[Whole, described("of the whole transaction, as in Trade")]
+    solChangeLamports: Annotated[Whole, described("value of the whole transaction, as in Trade")]
     solChange: Exact
     eventAt: Time | None
     slot: int

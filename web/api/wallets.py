@@ -25,8 +25,8 @@ from web.api.shapes import (
 CoverageState = Annotated[
     Literal["none", "backfilling", "partial", "complete"],
     described(
-        "complete: balances are continuous up to the current one; partial: something is"
-        " missing; backfilling: the history is loading"
+        "complete: balances are continuous up to the current one; partial: something is missing;"
+        " backfilling: the history is loading"
     ),
 ]
 
@@ -48,7 +48,7 @@ class Coverage(TypedDict):
     firstSlot: int | None
     lastSlot: int | None
     checkedAt: Annotated[Time | None, described("when it was last polled")]
-    receipts: Annotated[int, described("transactions that were fetched")]
+    receipts: Annotated[int, described("number of fetched transactions")]
     pending: Annotated[int, described("listed but not fetched yet")]
     gaps: list[Gap]
     openingInventoryUnknown: Annotated[
@@ -94,8 +94,10 @@ class Reconciliation(TypedDict):
     cost - cost left + received - sent - overhead - failed cost + other + difference.
     """
 
-    openingLamports: Annotated[Whole, described("own accounts before their first transaction")]
-    closingLamports: Annotated[Whole, described("own accounts after their last one")]
+    openingLamports: Annotated[
+        Whole, described("balance of its own accounts before their first transaction")
+    ]
+    closingLamports: Annotated[Whole, described("balance of its own accounts after their last one")]
     realizedLamports: Whole
     unmatchedProceedsLamports: Annotated[Whole, described("proceeds of sales of unknown cost")]
     openCostLamports: Annotated[Whole, described("known cost of tokens still held")]
@@ -106,11 +108,11 @@ class Reconciliation(TypedDict):
     overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
     failedCostLamports: Whole
     otherLamports: Annotated[Whole, described("neither trades nor transfers, or unpriced")]
-    differenceLamports: Annotated[Whole, described("0, or what gaps in the history moved")]
+    differenceLamports: Annotated[Whole, described("0, or the amount moved by gaps in the history")]
     gapLamports: Annotated[Whole, described("moved where transactions are missing")]
     byCurrency: Annotated[
         list[CurrencyReconciliation] | None,
-        described("of each stablecoin the wallet ever held; null if stored data is unreadable"),
+        described("for each stablecoin the wallet ever had; null if stored data is unreadable"),
     ]
 
 
@@ -131,7 +133,7 @@ class Estimate(TypedDict):
     priceSol: Exact
     source: Annotated[str, described("the price provider")]
     priceAt: Time
-    stale: Annotated[bool, described("the scout has no newer one, though it should")]
+    stale: Annotated[bool, described("the scout should have a newer price but doesn't")]
 
 
 class Position(TypedDict):
@@ -142,11 +144,11 @@ class Position(TypedDict):
     amountRaw: Whole
     amount: Annotated[
         Exact | None,
-        described("as displayed; null: the mint's multiplier of raw units can't be read"),
+        described("as displayed; null if the mint's multiplier of raw units can't be read"),
     ]
     decimals: int
-    costLamports: Annotated[Whole | None, described("of the part with a known cost in SOL")]
-    unknownBasisRaw: Annotated[Whole, described("the part without one")]
+    costLamports: Annotated[Whole | None, described("for the part with a known cost in SOL")]
+    unknownBasisRaw: Annotated[Whole, described("the part without a known cost in SOL")]
     unknownBasis: Annotated[Exact | None, described("the same as displayed")]
     currency: Annotated[CurrencySymbol | None, described("currencies with a known cost")]
     estimate: Estimate | None

@@ -44,9 +44,9 @@ MALFORMED = {
         *(431, "bad_request"),
         "there are too many headers, or one of them is too long",
     ),
-    http.UnsupportedTransferCoding: (501, "bad_request", "this transfer coding isn't supported"),
-    http.ExpectationFailed: (417, "bad_request", "only 100-continue can be expected"),
-    http.NoMoreData: (400, "bad_request", "the request ended before it was complete"),
+    http.UnsupportedTransferCoding: (501, "bad_request", "this transfer encoding isn't supported"),
+    http.ExpectationFailed: (417, "bad_request", "100-continue is the only supported expectation"),
+    http.NoMoreData: (400, "bad_request", "the request ended early"),
     BodyTooLarge: (413, "body_too_large", DETAILS["body_too_large"]),
 }
 RETRY_SECONDS = 2
