@@ -71,6 +71,9 @@ def list_row_types():
                 "Risk",
                 "SpanRow",
                 "Compared",
+                "Board",
+                "Told",
+                "Totals",
             )
         )
     }
