@@ -59,13 +59,13 @@ from web.api.paper_closes import (
     read_close,
     read_closes,
     read_compared,
+    read_history,
     read_positions,
     show_closes,
     show_models,
     show_order,
     show_position,
 )
-from web.api.paper_equity import read_history
 from web.api.posts import Provenance, Verification
 from web.api.serialize import Always, fill, show_sol, show_time
 from web.api.shapes import (

@@ -15,7 +15,7 @@ from chain.symbols import mark_name, show_symbol
 from storage import search
 from storage.rows import read, select
 from web.api import paging, queries, v1
-from web.api.arguments import Args
+from web.api.paging import Args
 from web.api.serialize import show_time
 from web.api.shapes import Time, TypedDict, described
 from web.server.application import find_app

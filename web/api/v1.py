@@ -17,9 +17,9 @@ from evidence.notes import encode
 from ratelimit import list_limits, show_windows
 from web.api import bots, leaderboard, market, paging, queries, results
 from web.api.answers import Body, answer, keep_fields, read_fields
-from web.api.arguments import Args, read_address, read_bot, read_choice, refuse
 from web.api.copying import Copying, find_copying
 from web.api.market import MarketEntry
+from web.api.paging import Args, read_address, read_bot, read_choice, refuse
 from web.api.posts import LogPromise, Post, show_posts
 from web.api.queries import TradePosition
 from web.api.serialize import show_time

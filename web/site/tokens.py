@@ -11,7 +11,7 @@ from accounts.problem import Problem
 from chain.addresses import is_address
 from storage.rows import read, select_value, write_marks
 from web.api import market, queries
-from web.api.arguments import read_choice, read_whole
+from web.api.paging import read_choice, read_whole
 from web.api.posts import show_posts
 from web.api.queries import TradePosition, find_place
 from web.api.serialize import Json, count_seconds
