@@ -1,8 +1,7 @@
-"""The paper mode job: play the scout's snapshots through all traders, then write their posts.
-
-paper/ makes every decision; this module moves data and never calls a price provider. A tick reads
-new snapshots, plays them in order of time, stores the result in one transaction and then writes
-posts, each in its trader's current voice.
+"""The paper mode job: run all traders on the scout's snapshots, then write their posts. paper/
+makes every decision; this module moves data and never calls a price provider. A tick reads new
+snapshots, processes them in time order, stores the result in one transaction and then writes posts,
+each in its trader's current voice.
 """
 
 import logging
@@ -38,7 +37,7 @@ DEFAULT_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
 # Diary lines considered for posts per tick; the rest follow later.
 MAX_LINES = 1_000
-# Passes per tick, each without what failed in the one before.
+# Passes per tick, each without what failed in the previous one.
 MAX_PASSES = 20
 # Failing tokens before the whole trader is suspended.
 MAX_TROUBLED_TOKENS = 3
@@ -52,8 +51,8 @@ MODEL_SECONDS = 20
 
 @dataclass
 class Trouble:
-    """An internal error with a trader, a token, or a token for one trader, which is suspended: not
-    played for a while.
+    """An internal error with a trader, a token, or a token for one trader, which is skipped for a
+    while.
     """
 
     # The subject and the exception class.
@@ -66,7 +65,7 @@ class Trouble:
 
 
 class Pass(NamedTuple):
-    """The result of playing the new snapshots once; nothing is stored yet."""
+    """The result of processing the new snapshots once; nothing is stored yet."""
 
     loaded: list[store.LoadedTrader]
     market: Market | None
@@ -74,19 +73,19 @@ class Pass(NamedTuple):
 
 
 class Written(NamedTuple):
-    """How many posts were written, and why the optional model wrote none (None if it did)."""
+    """The number of posts written, and why the optional model wrote none (None if it did)."""
 
     posts: int
     model_problem: str | None
 
 
 class PaperJob:
-    """The job of one process. `run_tick` plays the snapshots since the last tick."""
+    """The job of one process. `run_tick` processes the snapshots since the last tick."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
-        # This process hasn't played anything yet.
+        # This process hasn't processed anything yet.
         self.fresh = True
         self.market: Market | None = None
         self.costs = RECORDED_COSTS
@@ -111,8 +110,8 @@ class PaperJob:
         return self._name_troubles(), orjson.dumps(details).decode()
 
     def play(self, now: int) -> int:
-        """Play the snapshots since the last tick and store the result. Return the number of rounds.
-        Raises Outdated, without storing anything.
+        """Process the snapshots since the last tick and store the result. Return the number of
+        rounds. Raises Outdated, without storing anything.
 
         If a trader fails, the pass is discarded and replayed without it, so that no fill depends on
         what an unstored trader took from a pool.
@@ -126,7 +125,7 @@ class PaperJob:
         if has_traders and (newest > cursor or store.list_copied()):
             store.see_flows(now - DAY_MS, cursor + 1, now)
             newest = store.find_newest()
-        # A market that was played but not stored is useless.
+        # A market that was processed but not stored is useless.
         last, self.market = self.market, None
         for _ in range(MAX_PASSES):
             faults = Faults()
@@ -146,7 +145,7 @@ class PaperJob:
     def _play_pass(
         self, market: Market | None, cursor: int, newest: int, now: int, faults: Faults
     ) -> Pass:
-        """Play the new snapshots through traders that aren't suspended. Nothing is stored."""
+        """Process the new snapshots for traders that aren't suspended. Nothing is stored."""
         loaded = store.load_traders(
             now,
             faults,
@@ -223,7 +222,7 @@ class PaperJob:
         now: int,
         faults: Faults,
     ) -> int:
-        """Play snapshots since `first` with an id in `new`, in order of time. Return the number of
+        """Process snapshots since `first` with an id in `new`, in time order. Return the number of
         rounds.
         """
         rounds = 0

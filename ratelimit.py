@@ -2,8 +2,9 @@
 machines.
 
 Windows are fixed and aligned to the clock. A request counts in all its windows or in none, so a
-refused request uses nothing up. `storage.counters` stores the counts. flask-limiter, which limits
-addresses and forms (web.server.gate), uses the same store, so switching workers gains nothing.
+refused request doesn't use up anything. `storage.counters` stores the counts. flask-limiter, which
+limits addresses and forms (web.server.gate), uses the same store, so switching workers gains
+nothing.
 """
 
 import contextlib

@@ -24,7 +24,7 @@ from operate.ledgers import check_delays, check_ledger, check_posts, check_stand
 from operate.log_checks import check_log
 from operate.readers import Reader, open_reader
 
-# An observed wallet's transactions are stored a moment before its ledger.
+# An observed wallet's transactions are stored just before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
 WALLET = ("address", "backfilled", "rules", *SUMS, "coverage")
 
@@ -106,7 +106,7 @@ def check_lists(reader: Reader) -> Iterator[Difference]:
 
 # ---- one wallet ----------------------------------------------------------------------------------
 def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Difference]:
-    """Yield differences between a wallet's stored data and what its receipts lead to."""
+    """Yield differences between a wallet's stored data and data rebuilt from its receipts."""
     row = next(reader.rows(f"SELECT {', '.join(WALLET)} FROM wallet WHERE id = {number}"))
     wallet = SimpleNamespace(id=number, **dict(zip(WALLET, row, strict=True)))
     reread: dict[str, Entry] = {}

@@ -151,7 +151,7 @@ def check_ledger(reader: Reader, wallet: Any, reread: dict[str, Entry]) -> Itera
         kept = {key: values for key, values in made.items() if values is not None}
         found = dict(one.read(reader.rows(one.select.format(wallet=wallet.id))))
         yield from compare_rows(one.name, one.columns, found, kept, wallet.address)
-    # Before the first publication the other columns are empty.
+    # Before the first publication, the other columns are empty.
     if wallet.coverage is not None or ledger.chain.count:
         yield from _check_columns(reader, wallet, rebuilt)
 

@@ -29,7 +29,7 @@ STARTING_CASH = 10 * 10**9
 # Changes with the strategies, the engine or the fill model; results are compared within one only.
 PIPELINE = f"paper/5 {MODEL}"
 
-# Of a venue whose real fills weren't measured or are too far from the model's.
+# For a venue whose real fills weren't measured or differ too much from the model's.
 UNPROVEN = "venue_unproven"
 # Prices that were missing or impossible while a position was open.
 GAPS = ("missing_snapshot", "missing_price", "non_positive_price", STALE_PRICE)
@@ -62,7 +62,7 @@ class Position:
     high: int
     # Snapshots since the entry.
     held: int = 0
-    # Whether a part of it was sold.
+    # Whether part of it was sold.
     reduced: bool = False
     raw: int = 0
     bought_raw: int = 0
@@ -75,7 +75,7 @@ class Position:
     cash: int = 0
     # Lamports that went into buys, without rent.
     spent: int = 0
-    # The longest of its fills.
+    # The longest delay of its fills.
     latency_ms: int = 0
     # Lamports that the pool would pay for all of it at the mark; None before the first mark.
     worth: int | None = None
@@ -85,7 +85,7 @@ class Position:
     marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
-    # Of the closing fill.
+    # From the closing fill.
     reason: str | None = None
 
     @property
@@ -109,9 +109,10 @@ class Position:
     def marked(
         self, snapshot: Snapshot, horizon_ms: int, worth: int | None = None, interval_ms: int = 0
     ) -> "Position":
-        """Return the position at a new mark. A mark too long after the last one is noted as stale.
+        """Return the position at a new mark. A mark too long after the previous one is marked as
+        stale.
 
-        `worth`: what its pool would pay. `held` counts scout intervals, no matter how often prices
+        `worth`: what the pool would pay. `held` counts scout intervals, no matter how often prices
         of held tokens are requested; without an interval it counts marks.
         """
         marks = (
@@ -175,19 +176,19 @@ class Close:
     reason: str
     # In lamports.
     gross: int
-    # Gross less all costs.
+    # Gross result minus all costs.
     net: int
     spent: int
     # Why it isn't eligible.
     excluded: str | None = None
 
 
-# Closes of one token that were entered within this time are one cluster.
+# Closes of one token whose positions were opened within this time are one cluster.
 ENTRY_WINDOW_MS = 3_600_000
 
 
 def cluster(closes: Iterable[Close]) -> list[list[Close]]:
-    """Group closes of one token that were entered within an hour of the first of them."""
+    """Group closes of one token whose positions were opened within an hour of the first."""
     clusters: list[list[Close]] = []
     newest: dict[str, list[Close]] = {}
     for close in sorted(closes, key=lambda one: (one.opened_at, one.mint)):
@@ -204,7 +205,8 @@ def find_exclusion(
 ) -> str | None:
     """Return why a close doesn't count in any comparison, or None.
 
-    A token that lost its price for good counts as a total loss: leaving it out would hide losses.
+    A token that lost its price permanently counts as a total loss: leaving it out would hide
+    losses.
     """
     if reviewed:
         return "under_review"

@@ -1,8 +1,8 @@
-"""Play a recording through the engine that live traders use. Pure.
+"""Run a recording through the engine that live traders use. Pure.
 
-Each set of settings has its own trader and market; all are played together, moment by moment. Some
-play only the beginning of the recording: their decisions must be those of the whole recording (the
-look-ahead check).
+Each set of settings has its own trader and market; all advance together, snapshot by snapshot. Some
+only run on the beginning of the recording; their decisions must match those on the whole recording
+(the look-ahead check).
 """
 
 from bisect import bisect_right
@@ -24,11 +24,11 @@ from paper.rules import Phase
 from paper.strategies import Strategy, show_settings
 from paper.trader import DiaryLine, Trader
 
-# Parts of a recording, each judged by settings chosen on the parts before it.
+# Parts of a recording, each evaluated with settings chosen on the earlier parts.
 FOLDS = 4
 # Shares of the recording, in percent, after which a look-ahead check ends.
 CUTS = (25, 50, 75)
-# Eligible closes needed before settings may be chosen by their result.
+# Eligible closes required before settings may be chosen by their result.
 MIN_CHOSEN = 3
 MAX_POINTS = 400
 # In a SOL invested.
@@ -40,8 +40,8 @@ Note = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Recording:
-    """Stored snapshots taken from `start` to before `end` (ms), in order, and what was known of
-    tokens and observed wallets. `interval_ms`: between two snapshots of a token.
+    """Stored snapshots from `start` until before `end` (ms), in order, and what was known about
+    tokens and observed wallets. `interval_ms`: time between two snapshots of a token.
     """
 
     interval_ms: int
@@ -52,7 +52,7 @@ class Recording:
     snapshots: Iterable[Snapshot]
     # Oldest first. Before the first one, the recorded costs apply.
     costs: tuple[CostsFrom, ...] = ()
-    # The model's error by venue; None: closes at all venues that it fits count.
+    # The model's error by venue; None: closes count at all venues that the model supports.
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
@@ -70,7 +70,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Player:
-    """A trader that plays a recording alone, until `until` (ms)."""
+    """A trader that runs on a recording alone, until `until` (ms)."""
 
     market: Market
     trader: Trader
@@ -78,7 +78,7 @@ class Player:
     find_costs: Callable[[int], NetworkCosts]
     curve: list[Point] = field(default_factory=list)
     peak: int = 0
-    # The deepest fall below a peak, in basis points.
+    # The largest drop below a peak, in basis points.
     drawdown_bps: int = 0
     spacing_ms: int = 0
     # The first SOL price in USD cents.
@@ -88,8 +88,8 @@ class Player:
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
     ) -> "Player":
-        """Create a player with its own account and twins that knows nothing from `until` on. It
-        can't be reviewed, so a doubtful price excludes the position.
+        """Create a player with its own account and twins that knows nothing from `until` on. Nobody
+        reviews it, so a doubtful price excludes the position.
         """
         flows = {
             mint: tuple(flow for flow in all_flows if flow.at < until)
@@ -139,8 +139,8 @@ def _list_closes(trader: Trader) -> list[Close]:
 
 
 class Fold(NamedTuple):
-    """A part of the recording, from `start` to before `end` (ms): the results of `chosen` (a
-    candidate's index) before it and in it, with its random entries.
+    """A part of the recording, from `start` until before `end` (ms): the results of `chosen` (a
+    candidate's index) before and within it, and the random entries within it.
     """
 
     start: int
@@ -152,7 +152,7 @@ class Fold(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The first line that would have been another one, had the recording ended at `cut` (ms)."""
+    """The first diary line that would differ if the recording ended at `cut` (ms)."""
 
     cut: int
     whole: DiaryLine | None
@@ -171,7 +171,7 @@ class Backtest(NamedTuple):
 
     @property
     def shown(self) -> Player:
-        """The candidate of the last fold, which didn't choose it."""
+        """The candidate of the last part, which didn't influence the choice."""
         return self.players[self.folds[-1].chosen]
 
 
@@ -181,7 +181,7 @@ def run_backtest(
     start_mode: str = "standard",
     note: Note = lambda percent: None,
 ) -> Backtest:
-    """Play a recording with each candidate (at least one) and judge the results."""
+    """Run a recording with each candidate (at least one) and evaluate the results."""
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
     players = [Player.prepare(recording, one, start_mode, recording.end) for one in candidates]
@@ -238,8 +238,8 @@ def find_fold(number: int, recording: Recording, players: Sequence[Player]) -> F
 
 
 def choose(before: Sequence[Sequence[Close]]) -> int:
-    """Return the index of the candidate with the highest mean return: the first one if none has
-    enough closes, or of equals.
+    """Return the index of the candidate with the highest mean return: the first on a tie, or if
+    none has enough closes.
     """
     means = [find_mean(closes) for closes in before]
     known = [mean for mean in means if mean is not None]
@@ -256,7 +256,7 @@ def find_mean(closes: Sequence[Close]) -> int | None:
 
 # ---- the report ----------------------------------------------------------------------------------
 Json = dict[str, Any]
-# The newest ones of a result.
+# The number of newest closes in a result.
 MAX_CLOSES = 500
 NOTES = (
     "Simulated on recorded prices. Past results don't predict future ones, and settings chosen"
@@ -269,7 +269,7 @@ NOTES = (
     " holding SOL, show no skill.",
     "Separate from the records of paper traders: it appears in no comparison and on no profile.",
 )
-# Of a table of closes.
+# Columns of a table of closes.
 COLUMNS = (
     *("closedAt", "openedAt", "mint", "symbol", "reason", "grossLamports", "netLamports"),
     *("spentLamports", "returnPct", "excluded", "account"),

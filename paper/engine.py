@@ -1,9 +1,9 @@
-"""One round of paper mode: the snapshots of one moment, played through all traders. Pure.
+"""One round of paper mode: run all traders on the snapshots of one moment. Pure.
 
-Orders expire, positions are marked or written off, due orders are filled, then traders leave and
-enter positions, and their random entries (twins) play the same round. Each trader's journal
-collects the results in order; the caller stores it. The same snapshots in the same order give the
-same journal, byte for byte.
+Orders expire, positions are valued or written off, due orders are filled, then traders exit and
+enter positions, and their random entries (twins) run the same round. Each trader's journal collects
+the results in order; the caller stores it. The same snapshots in the same order give the same
+journal, byte for byte.
 """
 
 import functools
@@ -78,8 +78,8 @@ class Market:
     """The recent past of every token. `push` adds the next snapshot; `view` shows a token's usable
     window.
 
-    `awake_since`: start of the last stretch of snapshots without a pause, over all tokens. A token
-    without an earlier snapshot isn't missing: the scout was silent.
+    `awake_since`: start of the last stretch of snapshots without a pause, over all tokens. If no
+    token had a snapshot, none is missing: the scout was silent.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Market:
         # The SOL price in USD cents.
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
-        # Venues whose closes may be compared; None: all that the model fits.
+        # Venues whose closes may be compared; None: all that the model supports.
         self.eligible: frozenset[str] | None = None
-        # When each token's present quote was first served.
+        # When each token's current quote was first served.
         self.quoted_at: dict[str, int] = {}
         self.awake_since = self.newest_at = 0
         # Oldest first.
@@ -130,8 +130,8 @@ class Market:
         return other
 
     def copy_at(self, now: int) -> "Market | None":
-        """Return a copy to play at `now` (ms), or None if this market has seen a later snapshot:
-        the clock was set back, and every new snapshot would count as out of date.
+        """Return a copy to run at `now` (ms), or None if this market has seen a later snapshot: the
+        clock was set back, and every new snapshot would seem outdated.
         """
         return None if self.newest_at > now + SKEW_MS else self.copy()
 
@@ -198,9 +198,7 @@ class Market:
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
-        """Return a token with a window as strategies see it, without anything that wasn't known
-        then.
-        """
+        """Return a token with a window as strategies see it, without anything unknown then."""
         window = self.windows[mint]
         last = window[-1]
         flows = tuple(
@@ -212,7 +210,7 @@ class Market:
 
     def is_unproven(self, snapshot: Snapshot) -> bool:
         if snapshot.pool:
-            # It reproduced the fill of the transaction that showed it.
+            # The formula reproduced the fill of the transaction that showed it.
             return False
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
@@ -228,7 +226,7 @@ class Market:
 
     # ---- what simulated trades did ---------------------------------------------------------------
     def recall(self, snapshot: Snapshot) -> Memory:
-        """Return a pool's memory; nothing from more than a day ago."""
+        """Return a pool's memory, without trades from more than a day ago."""
         memory = self.memories.get(pool_key(snapshot), NEVER_TRADED)
         is_old = memory.last is not None and snapshot.at - memory.last.at > FORGOTTEN_MS
         return NEVER_TRADED if is_old else memory
@@ -287,7 +285,7 @@ def summarize(position: Position, ident: str, reviewed: bool = False) -> Close:
 
 
 def add_pauses(trader: Trader, at: int) -> None:
-    """Start the pauses that the newest close triggers, and note them in the diary."""
+    """Start the pauses that the newest close triggers, and record them in the diary."""
     number = len(trader.journal.entries)
     found = rules.find_pauses(
         trader.closes,
@@ -314,7 +312,7 @@ def add_pauses(trader: Trader, at: int) -> None:
 
 
 def run_heartbeat(trader: Trader, now: int) -> None:
-    """Note a new day's first equity, count the phase's days, and end expired pauses and Guarded
+    """Record a new day's first equity, count the phase's days, and end expired pauses and Guarded
     Start.
     """
     if rules.is_another_day(trader.day, now):
@@ -370,8 +368,8 @@ def change_phase(trader: Trader, name: str, at: int, why: str) -> None:
 
 
 def check_account(trader: Trader, at: int) -> None:
-    """Open a review if the starting cash changed, or a position was marked by a clock ahead of this
-    one.
+    """Open a review if the starting cash changed, or if a position was valued by a clock ahead of
+    this one.
     """
     if trader.starting_cash != STARTING_CASH:
         trader.open_review(
@@ -407,7 +405,7 @@ def expire_orders(trader: Trader, at: int) -> None:
 
 
 def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
-    """End an order, and note in the diary if nothing of it was filled."""
+    """End an order, and record it in the diary if nothing of it was filled."""
     trader.journal.orders[order.number] = trader.account.settle(order, state)
     if not order.done:
         trader.add_line(
@@ -423,8 +421,8 @@ def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
 
 
 def drop_orders(trader: Trader, at: int, *, all_of_them: bool = True) -> None:
-    """End all open orders after a restart. With all_of_them=False: only orders decided by a clock
-    ahead of this one.
+    """End all open orders after a restart. With all_of_them=False, only end orders decided by a
+    clock ahead of this one.
     """
     for order in list(trader.account.orders.values()):
         if all_of_them:
@@ -442,8 +440,8 @@ def settle_orders(
 ) -> None:
     """Fill the orders that are due. The oldest decision takes from the pool first.
 
-    A token that only observed transactions price has no next quote: its orders fill on the last
-    reserves.
+    A token with prices only from observed transactions has no next quote: its orders fill on the
+    last reserves.
     """
     seen = {**seen, **market.list_observed(at)}
     due = [
@@ -462,7 +460,7 @@ def settle_orders(
             settle_due(trader, order, *seen[order.mint], market, at)
 
 
-# Flaws on which an order waits for the next snapshot.
+# Flaws that make an order wait for the next snapshot.
 WAITING = ("missing_price", "price_fall")
 
 
@@ -511,7 +509,7 @@ def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | N
 
 
 def settle(trader: Trader, order: Order, snapshot: Snapshot, market: Market) -> None:
-    """Try to fill an order. If the pool has nothing left, it waits; beyond its slippage limit it
+    """Try to fill an order. If the pool has nothing left, it waits; past its slippage limit it
     ends, and the strategy decides again.
     """
     position = trader.account.positions.get(order.mint)
@@ -614,7 +612,7 @@ def update_positions(
     at: int,
     faults: Faults,
 ) -> None:
-    """Write off positions that lost liquidity or price, mark the others, and open reviews."""
+    """Write off positions that lost liquidity or price, value the others, and open reviews."""
     for position in trader.held:
         faults.mint = position.mint
         snapshot, flaw = seen.get(position.mint, (None, "unseen"))
@@ -642,7 +640,7 @@ def update_position(
     if snapshot is not None and flaw != "clock_skew":
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
             moved = move_position(trader, position, snapshot)
-            # Two pools that alternate as the deepest don't make a price.
+            # Two pools that alternate as the deepest don't determine a price.
             handle_missing_price(trader, moved, snapshot, market, at)
             return
         if is_gone(snapshot, position.liquidity):
@@ -652,7 +650,7 @@ def update_position(
         mark_position(trader, position, snapshot, market)
         return
     if snapshot is not None:
-        # The way back from a jump is a separate reason: the first may have been cleared.
+        # The reversal of a jump is a separate reason, because the first may have been cleared.
         direction = (
             f"{position.marked_on}{'' if (snapshot.price or 0) <= position.price else ' up'}"
         )
@@ -698,7 +696,7 @@ def raise_flaw(
 
 
 def doubt(trader: Trader, mint: str, mark: str) -> None:
-    """Exclude the close of an open position from comparisons, and nothing else of its account."""
+    """Exclude the close of an open position from comparisons, and nothing else in its account."""
     if mark not in trader.account.positions[mint].marks:
         position = trader.account.doubt(mint, mark)
         trader.journal.positions[position.number] = position
@@ -711,7 +709,7 @@ def handle_missing_price(
     market: Market,
     at: int,
 ) -> None:
-    """Doubt a position without a usable price for three intervals; after a day close it at nothing.
+    """Doubt a position without a usable price for three intervals; after a day, close it at zero.
 
     Time without a snapshot of any token doesn't count: the scout was silent, not the token.
     """
@@ -763,7 +761,7 @@ RESERVED_CASH = 20_000_000
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
 # In lamports.
 MIN_ENTRY = 10_000_000
-# The largest share of a pool's SOL side that an entry takes.
+# The largest share of a pool's SOL reserve that an entry uses.
 MAX_POOL_SHARE_BPS = 200
 
 
@@ -866,8 +864,8 @@ def note_decision(trader: Trader, order: Order, detail: str, shown: str) -> None
 
 
 def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit_bps: int) -> int:
-    """Return the least that an order may bring: what its pool would give now, less the limit. If
-    the pool would fill only a part now, that part's rate applies.
+    """Return the minimum result of an order: what its pool would give now, minus the limit. If the
+    pool would fill only part of it now, use that part's rate.
     """
     token, memory = market.tokens[snapshot.mint], market.recall(snapshot)
     assert token.decimals is not None
@@ -913,7 +911,7 @@ def enter(
 def refuse_uncached(
     trader: Trader, strategy: Copy, market: Market, last: Snapshot, at: int
 ) -> None:
-    """Note that the bot bought a token without a price. `last`: of this round."""
+    """Note that the bot bought a token without a price. `last`: this round's snapshots."""
     for mint, flows in market.flows.items():
         seen = [one for one in flows if one.first_snapshot <= last.id]
         if mint not in market.windows and strategy.is_fresh(seen, at):
@@ -947,14 +945,14 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
 
 
 def rank(trader: Trader, mint: str) -> bytes:
-    """Return a sort key of the token that differs by trader and is the same in a replay."""
+    """Return a sort key for the token that differs by trader but not between replays."""
     return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
 
 
 def consider(
     trader: Trader, market: Market, view: View, found: Decision | Exception, at: int
 ) -> None:
-    """Place an order for a signal, or note in the diary why not."""
+    """Place an order for a signal, or record in the diary why not."""
     mint = view.token.mint
     if isinstance(found, Exception):
         raise found
@@ -1051,7 +1049,7 @@ def play_twins(
 
 
 def follow(twin: Trader, trader: Trader, done: JournalFill, interval_ms: int) -> None:
-    """Give a twin a ticket for a position that its trader opened, or note the trader's sale."""
+    """Give a twin a ticket for a position that its trader opened, or record the trader's sale."""
     fill, number = done
     if fill.failed or number is None or not fill.raw:
         return
@@ -1107,7 +1105,7 @@ def sell(
 ) -> Ticket:
     """Order a ticket's due sale and return the remaining ticket.
 
-    Decided an interval early, since an order fills on the next quote.
+    Decide an interval early, since an order fills on the next quote.
     """
     position = twin.account.positions.get(ticket.mint or "")
     snapshot, flaw = seen.get(ticket.mint or "", (None, None))
@@ -1173,13 +1171,12 @@ def play(
     now: int,
     faults: Faults | None = None,
 ) -> None:
-    """Play one round. `snapshots`: of one moment; `now`: when the engine sees them, which only
-    decides whether they are stale or ahead of the clock.
-
-    faults: collects exceptions by trader and token; without it they propagate.
+    """Play one round. `snapshots`: taken at one moment; `now`: when the engine sees them, which
+    only decides whether they are stale or ahead of the clock. faults: collects exceptions by trader
+    and token; without it they propagate.
     """
     faults = faults or Faults(raising=True)
-    # A snapshot from the future doesn't move the time; otherwise positions would look unpriced.
+    # A snapshot from the future doesn't advance the time; otherwise positions would seem unpriced.
     at = min(snapshots[0].at, now + SKEW_MS)
     seen = check_snapshots(market, snapshots, now, faults)
     for trader in faults.skip_faulty(traders):
@@ -1203,8 +1200,8 @@ def play(
 def check_snapshots(
     market: Market, snapshots: Sequence[Snapshot], now: int, faults: Faults
 ) -> dict[str, CheckedSnapshot]:
-    """Push snapshots into the market and return those of its tokens by mint, without any that
-    raised.
+    """Push snapshots into the market and return its tokens' snapshots by mint, except for tokens
+    that raised.
     """
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:

@@ -1,4 +1,4 @@
-"""Read what the scout has stored, for backtests: no provider is asked, no transaction is long."""
+"""Read stored snapshots for backtests, without a query to a provider or a long transaction."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from paper.trader import Faults
 from storage.rows import select
 
 MINUTE_MS = 60_000
-# (maximum age, distance) of kept snapshots; see market.rules.keep_until.
+# (maximum age, interval) of kept snapshots; see market.rules.keep_until.
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
@@ -23,16 +23,16 @@ PAGE_OF_SNAPSHOTS = f"{store.NAMED_SNAPSHOT} WHERE s.id >= ? ORDER BY s.id LIMIT
 
 
 class Span(NamedTuple):
-    """A time of the recording, from `start` to before `end` (ms)."""
+    """A period of the recording, from `start` until before `end` (ms)."""
 
     start: int
     end: int
 
 
 def read_recording(span: Span, interval_ms: int, now: int) -> Recording:
-    """Return the recording of a time at the distance at which all of it is kept.
+    """Return the recording of a period, with snapshots as far apart as in its sparsest part.
 
-    `interval_ms`: the scout's. Token data is today's, not that of the recording.
+    `interval_ms`: the scout's. Token data is current, not from the time of the recording.
     """
     grain = find_grain(span.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)
@@ -51,13 +51,14 @@ def read_recording(span: Span, interval_ms: int, now: int) -> Recording:
 
 
 def find_grain(start: int, interval_ms: int, now: int) -> int:
-    """Return the distance (ms) at which every snapshot since `start` is still kept."""
+    """Return the interval (ms) at which every snapshot since `start` is still kept."""
     kept = (distance for age, distance in KEPT if start >= now - age)
     return max(interval_ms, next(kept, HOUR_MS))
 
 
 def find_recorded() -> Span | None:
-    """Return the time from the first stored snapshot to after the last one; None if none."""
+    """Return the period from the first stored snapshot to just after the last one; None if there
+    are none."""
     ((first, last),) = storage.read_rows(ENDS)
     if first is None:
         return None
@@ -65,7 +66,8 @@ def find_recorded() -> Span | None:
 
 
 def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
-    """Yield the first snapshot of each token in each `grain` (ms), so that all are as far apart."""
+    """Yield the first snapshot of each token in each `grain` (ms), so that all have the same
+    interval."""
     newest: dict[str, int] = {}
     for one in snapshots:
         if newest.get(one.mint) != one.at // grain:
@@ -88,7 +90,7 @@ def _list_snapshots(span: Span, tokens: Mapping[str, Token]) -> Iterator[Snapsho
 
 
 def _find_first_id(at: int) -> int:
-    """Return the id of the first snapshot taken at `at` or later. Ids rise with time."""
+    """Return the id of the first snapshot taken at `at` or later. Ids increase with time."""
     ((first, last),) = storage.read_rows(ENDS)
     low, high = first or 1, (last or 0) + 1
     while low < high:

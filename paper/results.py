@@ -1,11 +1,11 @@
-"""What closes and equity add up to: rates with intervals, the test against random entries, and
-figures of an account. Pure.
+"""Summarize closes and equity: rates with intervals, the test against random entries, and figures
+of an account. Pure.
 
-Closes aren't independent. Closes of one token that were entered within an hour are one cluster, and
-clusters that began on one UTC day share that day's market. So the error of a ratio is taken over
-days: Student's t on the linearized ratio of day sums. Below MIN_DAYS days or MIN_CLUSTERS clusters
-there is no interval, and `intervalReason` says why. Ratios are exact until they are rounded for
-display; money stays whole lamports.
+Closes aren't independent. Closes of one token whose positions were opened within an hour are one
+cluster, and clusters that began on one UTC day share that day's market. The error of a ratio is
+therefore computed over days: Student's t on the linearized ratio of daily sums. Below MIN_DAYS days
+or MIN_CLUSTERS clusters there is no interval, and `intervalReason` says why. Ratios are exact until
+they are rounded for display; money stays whole lamports.
 """
 
 from collections import Counter
@@ -25,9 +25,9 @@ from paper.rules import DAY_MS
 COMPARED_DAYS = 30
 MIN_DAYS, MIN_CLUSTERS = 5, 10
 LEVEL = 95
-# Names of sample sizes, each for up to this many clusters of eligible closes.
+# Names of sample sizes, each up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
-# Multiples of the costs that results are shown at.
+# Multiples of the costs for which results are shown.
 COST_FACTORS = (1, 2, 3)
 
 
@@ -52,7 +52,7 @@ PSEUDO = (Share(0.0, 1.0), Share(1.0, 1.0))
 
 
 class Ratio(NamedTuple):
-    """A ratio of sums over closes, its standard error over days, and how many days those are."""
+    """A ratio of sums over closes, its standard error over days, and the number of days."""
 
     value: float
     error: float
@@ -76,7 +76,7 @@ def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 def describe_rates(eligible: Sequence[Close]) -> dict[str, Any]:
-    """Return win rate and mean return of closes that count, each with its interval."""
+    """Return the win rate and mean return of closes that count, each with its interval."""
     groups = cluster(eligible)
     wins = sum(close.net > 0 for close in eligible)
     days = count_days(groups)
@@ -124,10 +124,8 @@ def find_ratio(
     groups: Sequence[Sequence[Close]], measure: Callable[[Close], float], *, pseudo: bool = False
 ) -> Ratio | None:
     """Return the mean of a measure over clustered closes with its error over days; None for too few
-    days or clusters.
-
-    pseudo: count one more close at 0 and one at 1, each on its own day, since closes that all won
-    would have no error (Agresti and Coull 1998).
+    days or clusters. pseudo: add one close at 0 and one at 1, each on its own day, since otherwise
+    closes that all won would have no error (Agresti and Coull 1998).
     """
     days = count_days(groups)
     if explain_missing(len(groups), days):
@@ -142,7 +140,7 @@ def find_ratio(
         sum_up([*shares, *(PSEUDO if pseudo else ())]) for shares in (clusters, by_day.values())
     ]
     (value, of_clusters), (_, of_days) = found
-    # Days are few, so their own variance is rough: it is never taken for less than half of both.
+    # With few days, their own variance is a rough estimate, so use at least half of both.
     variance = max(of_days, (of_clusters + of_days) / 2)
     return Ratio(value, sqrt(variance), days)
 
@@ -189,7 +187,8 @@ def student_tail(t: float, freedom: int) -> float:
 
 
 class Difference(NamedTuple):
-    """The difference of two ratios, and the chance of a larger one by luck, in either direction."""
+    """The difference between two ratios, and the probability of a larger one by chance, in either
+    direction."""
 
     value: float
     chance: float
@@ -197,7 +196,7 @@ class Difference(NamedTuple):
 
 def compare_ratios(one: Ratio, other: Ratio) -> Difference:
     """Test whether two ratios differ, by Welch's t with the error of both. The degrees of freedom
-    are the fewer days less one, since both sides share the market of a day.
+    are one less than the smaller number of days, since both sides share each day's market.
     """
     value, error = one.value - other.value, sqrt(one.error**2 + other.error**2)
     if not error:
@@ -207,7 +206,7 @@ def compare_ratios(one: Ratio, other: Ratio) -> Difference:
 
 
 def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
-    """Return the largest fall of the sum of closes, in percent of its peak."""
+    """Return the largest drawdown of the sum of closes, in percent of its peak."""
     if not eligible or start <= 0:
         return None
     moves = [close.net for close in sorted(eligible, key=lambda one: one.closed_at)]
@@ -288,8 +287,8 @@ MAX_LOG_GROWTH = 50
 
 
 class Mark(NamedTuple):
-    """What an account was worth. `at`: ms; `equity`, `held`: lamports of all and of positions;
-    `sol_cents`: what a SOL cost then, in USD cents.
+    """The value of an account at one time. `at`: ms; `equity`, `held`: lamports in total and in
+    positions; `sol_cents`: price of a SOL in USD cents.
     """
 
     at: int
@@ -320,7 +319,7 @@ def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int)
 
 
 def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return best and worst close, turnover and the share of costs."""
+    """Return the best and worst close, turnover and the share of costs."""
     nets = [close.net for close in closes]
     gains, losses = sum(n for n in nets if n > 0), -sum(n for n in nets if n < 0)
     spent = sum(close.spent for close in closes)
@@ -336,7 +335,7 @@ def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 class Drawdown(NamedTuple):
-    """The deepest fall of equity below its highest so far, as a share of that; dates in ms."""
+    """The largest drop of equity below its previous high, as a share of that; dates in ms."""
 
     share: float
     since: int
@@ -344,7 +343,7 @@ class Drawdown(NamedTuple):
 
 
 def find_drawdown(marks: Sequence[Mark], start: int) -> Drawdown | None:
-    """Return an account's largest fall; None without marks."""
+    """Return an account's largest drawdown; None without marks."""
     if not marks:
         return None
     peak, peak_at = start, marks[0].at
@@ -391,7 +390,7 @@ def describe_runs(closes: Sequence[Close]) -> dict[str, Any]:
 
 
 class Fall(NamedTuple):
-    """How far equity was below its highest so far, and that highest, in lamports."""
+    """The distance of equity below its previous high, and that high, in lamports."""
 
     fall: int
     peak: int
@@ -406,7 +405,7 @@ def list_falls(marks: Sequence[Mark], start: int) -> list[Fall]:
 
 
 def list_daily_returns(marks: Sequence[Mark], start: int) -> list[float]:
-    """Return the return of each UTC day with a mark, from the last mark before it."""
+    """Return the return of each UTC day with a mark, relative to the preceding mark."""
     ends = {mark.at // DAY_MS: mark.equity for mark in marks}
     before, returns = start, []
     for equity in ends.values():
@@ -416,13 +415,14 @@ def list_daily_returns(marks: Sequence[Mark], start: int) -> list[float]:
 
 
 def find_sharpe(returns: Sequence[float]) -> float | None:
-    """Return mean over deviation of daily returns; None for too few or constant ones."""
+    """Return the mean divided by the standard deviation of daily returns; None for too few or
+    constant ones."""
     spread = stdev(returns) if len(returns) >= MIN_RATIO_DAYS else 0.0
     return round(fmean(returns) / spread, 2) if spread else None
 
 
 def find_sortino(returns: Sequence[float]) -> float | None:
-    """Return mean over downside deviation of daily returns; None as for Sharpe."""
+    """Return the mean divided by the downside deviation of daily returns; None as for Sharpe."""
     if len(returns) < MIN_RATIO_DAYS:
         return None
     downside = sqrt(fmean(min(one, 0.0) ** 2 for one in returns))

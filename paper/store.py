@@ -1,8 +1,8 @@
-"""Paper mode in the database: what a tick reads and writes, and the proof that an account is what
-the fill model makes of its stored decisions.
+"""Paper mode in the database: what a tick reads and writes, and the check that an account follows
+from the fill model and its stored decisions.
 
-A tick runs a few statements, regardless of the number of traders. What observed wallets traded is
-stored once, with the first snapshot from which it could be seen, so that a replay sees the same.
+A tick runs a few statements, regardless of the number of traders. Trades by observed wallets are
+stored once, with the first snapshot at which they were visible, so that a replay sees the same.
 """
 
 from collections import defaultdict
@@ -118,17 +118,17 @@ FROM snapshot s JOIN token t ON t.id = s.token_id """
 SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
 AND s.taken_at >= ? AND s.id >= ? AND s.id < ?"""
-# Those of the fills of a period.
+# Snapshots of the fills in a period.
 NAMED_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
                WHERE o.period_id = ?)"""
-# Those of the fills since a time that pools remember.
+# Snapshots of the fills that pools still remember.
 LAST_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT snapshot FROM paper_fill WHERE turn > 0 AND at >= ?)"""
 
 
 class FillRow(NamedTuple):
-    """A fill with its order. `number`: of the order; `position`: a number or None."""
+    """A fill with its order. `number`: the order's; `position`: a number or None."""
 
     trader: int
     twin: int
@@ -188,7 +188,7 @@ WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
 
 class TraderRow(NamedTuple):
-    """A trader with an open account period: its own, or one of a twin."""
+    """A trader with an open account period: its own, or a twin's."""
 
     id: int
     handle: str
@@ -280,7 +280,7 @@ FROM review r JOIN period p ON p.id = r.period_id ORDER BY r.id"""
 
 
 class UnpostedRow(NamedTuple):
-    """A line of a diary not yet considered for a post, with its trader and persona."""
+    """A diary line not yet considered for a post, with its trader and persona."""
 
     id: int
     trader: int
@@ -326,7 +326,7 @@ STORED = ", ".join(f"{'s' if name == 'entry' else 't'}.{name}" for name in Store
 STORED_TRADES = f"""
 SELECT {STORED} FROM {LISTED_TRADE}
 WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
-# The newest first: those that can't be measured are read again until they are too old.
+# Newest first: those that can't be measured are read again until they are too old.
 SWAPS = f"""
 SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND s.state = 'stored'
@@ -421,7 +421,7 @@ LATE_MS = 300_000
 
 
 class TradedRow(NamedTuple):
-    """What an observed wallet bought or sold, with the stored entry if there is one; `trade` and
+    """A purchase or sale by an observed wallet, with the stored entry if there is one; `trade` and
     `bot` are uids, `block_time` in seconds.
     """
 
@@ -435,7 +435,7 @@ class TradedRow(NamedTuple):
     entry: bytes | None
 
 
-# Also spares the entries of flows that are already stored.
+# Also avoids reading the entries of flows that are already stored.
 UNSEEN = f"""
 SELECT t.uid AS trade, n.address AS mint, b.owner_id AS owner, w.address AS wallet, b.uid AS bot,
        m.side, t.block_time, s.entry
@@ -480,9 +480,9 @@ SELECT t.mint FROM token t WHERE t.mint IN ({}) AND EXISTS (
 
 
 def see_flows(since: int, first_snapshot: int, now: int) -> None:
-    """Store what observed wallets bought and sold since (ms) as first seen with the snapshot of
-    this id. If a copied bot traded a token without a cached price, its transaction's reserves
-    become a snapshot.
+    """Store purchases and sales by observed wallets since a time (ms) as first seen with the
+    snapshot of this id. If a copied bot traded a token without a cached price, its transaction's
+    reserves become a snapshot.
     """
     rows = select(TradedRow, UNSEEN, (since // 1000,))
     fresh = [
@@ -555,7 +555,7 @@ def _read_entry(row: TradedRow) -> Entry | None:
 
 def find_sold_bps(row: TradedRow) -> int:
     """Return the share of its holdings that a wallet sold, in basis points, rounded up; all of it
-    if that isn't known.
+    if unknown.
     """
     entry = _read_entry(row) if row.side == "sell" else None
     if entry is None:
@@ -588,7 +588,7 @@ NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >=
 
 @dataclass
 class LoadedTrader:
-    """A trader or a twin, and its row as read, to see what changed and has to be stored."""
+    """A trader or a twin, and its row as read, to detect changes that must be stored."""
 
     trader: Trader
     row: TraderRow
@@ -609,7 +609,7 @@ class OpenRows(NamedTuple):
 
 
 def find_cursor() -> int:
-    """Return the id of the last snapshot that was played, or 0."""
+    """Return the id of the last processed snapshot, or 0."""
     found = storage.database.execute_sql(CURSOR).fetchone()
     return found[0] if found else 0
 
@@ -631,7 +631,7 @@ def find_first_new(after_id: int, since: int) -> int | None:
 def list_snapshots(
     tokens: Mapping[int, Token], since: int, ids: range, faults: Faults
 ) -> list[Snapshot]:
-    """Read the snapshots of `tokens` taken since, with an id in the range `ids`, in order of
+    """Read the snapshots of `tokens` taken since a time, with an id in the range `ids`, in order of
     arrival. Unreadable ones are left out.
     """
     found, mints = [], {one.mint for one in tokens.values()}
@@ -739,15 +739,14 @@ def load_traders(
     skipped: Collection[int] = frozenset(),
     read_strategy: Callable[[str, Mapping[str, Any]], Strategy] = parse_settings,
 ) -> list[LoadedTrader]:
-    """Read the traders that are not retired and their twins, with their open accounts and what they
-    remember.
+    """Read active traders and their twins, with their open accounts and memory.
 
-    Traders in `skipped` are left out. Those whose rows or strategies can't be read are left out and
-    get a fault.
+    Traders in `skipped` are left out. Traders whose rows or strategies can't be read are left out
+    and get a fault.
     """
     opened = _read_open()
     reviews = select(ReviewRow, REVIEWS)
-    # Of the last review of each period.
+    # State of the last review of each period.
     states = {review.period: review.state for review in reviews}
     loaded: dict[AccountKey, LoadedTrader] = {}
     for row in select(TraderRow, TRADERS):
@@ -892,13 +891,13 @@ MAX_INTEGER = 2**63 - 1
 
 
 class Outdated(Exception):
-    """A trader was changed elsewhere while it was played. Nothing was stored; the next tick plays
-    the same again.
+    """A trader was changed elsewhere during the tick. Nothing was stored; the next tick runs the
+    same snapshots again.
     """
 
 
 class PeriodJournal(NamedTuple):
-    """What a trader's rounds brought about, and its account period."""
+    """The results of a trader's rounds, and its account period."""
 
     period: int
     journal: Journal
@@ -912,8 +911,8 @@ class PeriodLine(NamedTuple):
 
 
 class PostHistory(NamedTuple):
-    """How many posts a trader has made, and the bodies of the last ones that still have
-    their words, oldest first."""
+    """The number of a trader's posts, and the bodies of the latest ones that still have their text,
+    oldest first."""
 
     total: int
     recent: list[str]
@@ -948,9 +947,8 @@ def store_round(
     sol_cents: int | None = None,
 ) -> None:
     """Store the result of a tick in one transaction: accounts, the position in the snapshots, and
-    equity at `now` (ms). Raises Outdated, without storing anything.
-
-    notes: diary lines of traders that weren't played. sol_cents: the SOL price.
+    equity at `now` (ms). Raises Outdated, without storing anything. notes: diary lines of traders
+    that were left out. sol_cents: the SOL price.
     """
     journals = [PeriodJournal(one.row.period, one.trader.journal) for one in loaded]
     lines = [show_line(line, one.period) for one in journals for line in one.journal.entries]
@@ -969,7 +967,7 @@ def store_round(
 
 
 def _store_journals(journals: Sequence[PeriodJournal]) -> None:
-    """Store orders, fills and positions; an order's row must be there before its fills."""
+    """Store orders, fills and positions; an order's row must exist before its fills."""
     orders = [
         show_order(order, one.period) for one in journals for order in one.journal.orders.values()
     ]
@@ -1040,7 +1038,7 @@ def _find_order_ids(one: PeriodJournal) -> dict[int, int]:
 def _insert(
     model: Any, made: Sequence[Columns], key: Sequence[str] = (), update: Sequence[str] = ()
 ) -> None:
-    """Insert rows of equal shape. If the key exists, update the columns `update`, or all."""
+    """Insert rows of the same shape. If the key exists, update the columns `update`, or all."""
     if not made:
         return
     columns = {name: model._meta.fields[name].column_name for name in made[0]}
@@ -1065,7 +1063,7 @@ def _on_conflict(columns: Mapping[str, str], key: Sequence[str], update: Sequenc
 
 
 def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
-    """Open a review, or add to one that is open or was upheld. In the caller's transaction."""
+    """Open a review, or add to one that is open or was upheld. Runs in the caller's transaction."""
     reasons = [asdict(alarm) for alarm in alarms]
     last = Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
     if last and last.state in SUSPECT:
@@ -1082,14 +1080,14 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
 
 
 def _pin_snapshots(traders: Sequence[Trader]) -> None:
-    """Keep snapshots that a decision or fill names, and keep tracking tokens that are held or on
+    """Keep snapshots referenced by a decision or fill, and keep tracking tokens that are held or on
     order.
     """
     named = {order.decided_on for one in traders for order in one.journal.orders.values()}
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
-    # Read from the tables, since traders that aren't played hold tokens too.
+    # Read from the tables, since traders that are left out hold tokens too.
     market_store.replace_held({row.mint for row in select(MintRow, HELD)})
 
 
@@ -1114,11 +1112,11 @@ def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
 
 # ---- what accounts are worth ---------------------------------------------------------------------
 MARK_MS = 600_000
-# Marks between one day and this many days old are thinned out. After a longer stop of the job, old
-# marks stay.
+# Marks between one day and this many days old are thinned out. After a longer outage of the job,
+# old marks stay.
 THINNED_DAYS = 3
-# Those that have an earlier one in their hour; integers are cut by division in every engine. Most
-# that are left begin an hour, and are looked at no further.
+# Marks that have an earlier one in their hour; every engine truncates integer division. Most
+# remaining marks are the first of an hour, and are not examined further.
 THIN_OUT = f"""
 DELETE FROM equity_mark WHERE at < ? AND at > ? AND at / {HOUR_MS} * {HOUR_MS} <> at
 AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_id
@@ -1143,7 +1141,7 @@ def list_marks(
 
 
 def thin_out(now: int) -> None:
-    """Delete all but the first of an account's marks in an hour, a day later. In the caller's
+    """Delete an account's marks after a day, except the first in each hour. Runs in the caller's
     transaction.
     """
     storage.database.execute_sql(THIN_OUT, (now - DAY_MS, now - THINNED_DAYS * DAY_MS))
@@ -1205,7 +1203,7 @@ def fill_again(
 
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
-    """Name the sums in which two accounts' positions with the same number differ. A missing
+    """Name the sums that differ between two accounts' positions with the same number. A missing
     position differs in every sum that isn't None.
     """
     return [

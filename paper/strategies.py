@@ -1,9 +1,9 @@
-"""The strategy families. A strategy is a frozen set of settings with two methods: when to
-enter, when to leave. Pure.
+"""The strategy families. A strategy is a frozen set of settings with two methods: when to enter and
+when to exit. Pure.
 
-Returns are basis points (1% = 100). Spans count snapshots, so that nothing depends on how punctual
-the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing; COPY
-is listed apart from them.
+Returns are basis points (1% = 100). Periods are counted in snapshots, so that nothing depends on
+how punctual the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and
+implies no ranking; COPY is listed separately.
 """
 
 import re
@@ -17,13 +17,13 @@ from paper.market import Check, Flow, KnownSum, Snapshot, Token, View, WindowSum
 
 # Basis points in a whole.
 ONE = 10_000
-# Exits that accept any price: a stop with a limit could fail in a fall.
+# Exits that accept any price: a stop with a limit could fail in a crash.
 STOPS = ("stop", "trailing_stop")
 # Its authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
 # A bot's public id.
 BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
-# Rounding aside, a smaller share of a position isn't sold.
+# Apart from rounding, a smaller share of a position isn't sold.
 LEAST_SHARE_BPS = 100
 # The proceeds of a sale can't be estimated.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
@@ -59,7 +59,7 @@ Decision = Enter | Exit | Refusal | None
 
 
 class BadSetting(ValueError):
-    """A strategy setting that does not exist or is out of bounds; `field` is its public name."""
+    """A strategy setting that doesn't exist or is out of bounds; `field` is its public name."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -78,9 +78,9 @@ class Strategy:
     # Share of the equity for one position.
     size_bps: int = setting(1_000, 10, 2_500)
     max_positions: int = setting(4, 1, 10)
-    # Before the same token is entered again.
+    # Time before the same token is entered again.
     cooldown_seconds: int = setting(300, 0, 86_400)
-    # From the deciding snapshot to the earliest fill.
+    # Time from the deciding snapshot to the earliest fill.
     latency_ms: int = setting(6_000, 1_000, 60_000)
     # A snapshot older than this is not traded on.
     latency_budget_ms: int = setting(90_000, 10_000, 600_000)
@@ -95,7 +95,7 @@ class Strategy:
     family: ClassVar[str] = ""
 
     def prepare(self, views: Sequence[View]) -> None:
-        """Prepare to be asked about these tokens; strategies in a process of their own do."""
+        """Prepare to be asked about these tokens; strategies in their own process use this."""
 
     def enter(self, view: View) -> Enter | Refusal | None:
         raise NotImplementedError
@@ -137,7 +137,7 @@ class Strategy:
 
 @dataclass(frozen=True, kw_only=True)
 class Momentum(Strategy):
-    """Follow a rise that volume confirms, until a part of it is lost again."""
+    """Follow a rise confirmed by volume, until part of it is lost again."""
 
     lookback: int = setting(5, 2, 13)
     rise_bps: int = setting(600, 50, 50_000)
@@ -173,12 +173,13 @@ class Momentum(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanReversion(Strategy):
-    """Buy a fall that the pool's liquidity does not share; sell back at the mean."""
+    """Buy a fall without a matching drop in the pool's liquidity; sell when the price is back at
+    the mean."""
 
     mean_over: int = setting(12, 4, 13)
     # Tenths of a standard deviation.
     deviations_tenths: int = setting(20, 5, 60)
-    # Minimum distance to the mean: the noise of a calm token doesn't pay the costs.
+    # Minimum distance to the mean: the noise of a calm token doesn't cover the costs.
     gap_bps: int = setting(300, 0, 9_000)
     # Minimum liquidity as a share of the window's mean.
     holds_bps: int = setting(9_500, 5_000, ONE)
@@ -188,7 +189,7 @@ class MeanReversion(Strategy):
 
     def enter(self, view: View) -> Enter | Refusal | None:
         past, last = view.sums(self.mean_over), view.window[-1]
-        # The distance under the mean, times the count.
+        # The distance below the mean, times the count.
         below = past.price_sum - last.known_price * past.count
         if past.count < self.mean_over or below * ONE < past.price_sum * self.gap_bps:
             return None
@@ -213,7 +214,8 @@ class MeanReversion(Strategy):
     def leave(self, view: View, position: Position) -> Exit | None:
         past = view.sums(self.mean_over)
         if past.count and view.last.known_price * past.count >= past.price_sum:
-            # In a fall the mean drops to the price, so the stop (which has no limit) comes first.
+            # In a crash the mean drops to the price, so the stop (which has no limit) is checked
+            # first.
             return self.stop(view, position) or Exit("mean_reached")
         return self.leave_late(view, position)
 
@@ -227,14 +229,14 @@ class Breakout(Strategy):
     lookback: int = setting(12, 3, 13)
     # Above the old high.
     margin_bps: int = setting(200, 0, 50_000)
-    # Of the window's mean volume.
+    # Multiple of the window's mean volume.
     volume_bps: int = setting(20_000, 11_000, 1_000_000)
-    # How long a pair is new,
+    # How long a pair counts as new,
     new_seconds: int = setting(86_400, 0, 86_400)
-    # ... and how many snapshots of it are needed.
+    # ... and how many snapshots of it are required.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
-    # Tokens that rise fast fill only at a higher price.
+    # Orders for tokens that rise fast only fill at a higher price.
     slippage_limit_bps: int = setting(2_000, 10, 5_000)
     profit_bps: int = setting(2_000, 100, 100_000)
     profit_share_bps: int = setting(5_000, 1_000, 9_000)
@@ -287,7 +289,7 @@ class Breakout(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowFollower(Strategy):
-    """Enter what observed wallets of several owners bought; leave when they sell."""
+    """Enter what observed wallets of several owners bought; exit when they sell."""
 
     owners: int = setting(2, 2, 20)
     window_minutes: int = setting(30, 1, 1_440)
@@ -342,7 +344,7 @@ class Copy(Strategy):
     bot: str = field(default="", metadata={"form": BOT_ID})
     # From the snapshot on which the bot's purchase is seen to the earliest fill.
     latency_ms: int = setting(6_000, 0, 60_000)
-    # A purchase older than this isn't copied; a shorter time than the cool-down, or a stop would be
+    # A purchase older than this isn't copied; shorter than the cool-down, or a stop would be
     # followed by the same purchase again.
     fresh_seconds: int = setting(180, 10, 300)
     cooldown_seconds: int = setting(300, 300, 86_400)
@@ -393,7 +395,7 @@ ALL_FAMILIES: dict[str, type[Strategy]] = {**FAMILIES, COPY: Copy}
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
-    """Decide about one token from what is known at `now`; None if there is nothing to do."""
+    """Decide about one token using only what is known at `now`; None to do nothing."""
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)
@@ -464,12 +466,12 @@ class Volume(NamedTuple):
     before: KnownSum
 
     def is_over(self, bps: int) -> bool:
-        """Return whether it is at least this share (basis points) of a positive mean before it."""
+        """Return whether it is at least this share (basis points) of a positive preceding mean."""
         return self.now * self.before.known * ONE >= self.before.total * bps > 0
 
     @property
     def times(self) -> str:
-        """Format the multiple of the mean before it, such as `2.4 times`."""
+        """Format the multiple of the preceding mean, such as `2.4 times`."""
         return f"{exact(self.now * self.before.known * 10 // self.before.total, 1)} times"
 
 

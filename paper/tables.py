@@ -1,4 +1,4 @@
-"""Tables of paper mode: traders, their accounts, and what real swaps showed of the fill model."""
+"""Tables of paper mode: traders, their accounts, and the fill model measured on real swaps."""
 
 from peewee import (
     SQL,
@@ -15,8 +15,8 @@ from models import Base, Bot, Owner, Trade
 
 
 class Trader(Base):
-    """A paper trader. Its money is in its account periods; the engine writes the
-    columns after `retired_at`.
+    """A paper trader. Its money is in its account periods; the engine writes the columns after
+    `retired_at`.
     """
 
     # The order in which traders play.
@@ -34,7 +34,8 @@ class Trader(Base):
     voice = TextField()
     # momentum | mean_reversion | breakout | flow | copy
     family = TextField()
-    # JSON {public name of a setting: whole number or id of a bot}, if it isn't the default.
+    # JSON {public name of a setting: whole number or id of a bot}, for settings that differ from
+    # the default.
     settings = TextField(default="{}")
     # guarded | standard
     start_mode = TextField(default="guarded")
@@ -44,7 +45,7 @@ class Trader(Base):
     retired_at = BigIntegerField(null=True)
     # JSON {name, since, closes, days, last_day}
     phase = TextField()
-    # Counts writes by others, which a running tick mustn't overwrite.
+    # Counts writes by others, which a running tick must not overwrite.
     version = IntegerField(default=0)
 
 
@@ -61,7 +62,7 @@ class Period(Base):
     # All money is in lamports.
     starting_cash = BigIntegerField()
     cash = BigIntegerField()
-    # Of orders that opened no position.
+    # Fees of orders that opened no position.
     lost_fees = BigIntegerField(default=0)
     # Highest equity since the phase began.
     peak = BigIntegerField()
@@ -71,7 +72,7 @@ class Period(Base):
     # Numbers continue across a trader's periods.
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    # Of a twin: JSON list of paper.trader.Ticket.
+    # For a twin: JSON list of paper.trader.Ticket.
     tickets = TextField(default="[]")
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
@@ -93,8 +94,8 @@ Period.add_index(
 
 
 class PaperOrder(Base):
-    """An order and what became of it. Only `done`, `attempts`, `lost` and `state` change, until it
-    is over.
+    """An order and its outcome. Only `done`, `attempts`, `lost` and `state` change, until it is
+    over.
     """
 
     id = AutoField()
@@ -147,7 +148,7 @@ class PaperFill(Base):
     snapshot = BigIntegerField(index=True)
     at = BigIntegerField()
     raw = TextField()  # type: ignore[assignment]
-    # Lamports, as the next ones.
+    # Lamports, like the next columns.
     mid = BigIntegerField()
     slippage = BigIntegerField()
     pool_fee = BigIntegerField()
@@ -165,7 +166,7 @@ class PaperFill(Base):
 
 
 class Position(Base):
-    """What a trader holds of a token. Once closed it never changes again."""
+    """A trader's holdings of a token. Once closed it never changes again."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="positions", index=False)
@@ -188,7 +189,7 @@ class Position(Base):
     reduced = BooleanField()
     raw = TextField()  # type: ignore[assignment]
     bought_raw = TextField()
-    # Lamports, as the next ones.
+    # Lamports, like the next columns.
     mid_bought = BigIntegerField()
     mid_sold = BigIntegerField()
     slippage = BigIntegerField()
@@ -234,7 +235,7 @@ class DiaryEntry(Base):
 
 
 class PaperPost(Base):
-    """A trader's post about a line of its diary, in the words of its voice at that time.
+    """A trader's post about a diary line, in its voice at that time.
 
     Once it is hidden it has neither body nor symbol.
     """
@@ -257,8 +258,8 @@ class PaperPost(Base):
 
 
 class Review(Base):
-    """A question about the record of an account period, whose headline is withheld while the review
-    is open, and after it was upheld.
+    """A doubt about the record of an account period, whose headline is withheld while the review is
+    open, and after it was upheld.
     """
 
     id = AutoField()
@@ -277,7 +278,7 @@ class Review(Base):
 
 
 class Backtest(Base):
-    """A backtest that an owner asked for, and what came of it."""
+    """A backtest that an owner started, and its result."""
 
     id = AutoField()
     uid = TextField(unique=True)
@@ -299,8 +300,8 @@ class Backtest(Base):
 
 
 class SeenFlow(Base):
-    """What an observed wallet bought or sold, as paper mode learned of it. Decisions could see it
-    from the snapshot with the id `first_snapshot` on. Never changed, even if the trade is deleted.
+    """A purchase or sale by an observed wallet, as paper mode learned of it. Decisions could see it
+    starting with the snapshot `first_snapshot`. Never changed, even if the trade is deleted.
     """
 
     id = AutoField()
@@ -309,13 +310,13 @@ class SeenFlow(Base):
     mint = TextField()
     # buy | sell
     side = TextField()
-    # Id of the owner then.
+    # Id of the owner at that time.
     owner = BigIntegerField()
     # Its address.
     wallet = TextField()
-    # Uid of the bot that held it then.
+    # Uid of the bot that had it at that time.
     bot = TextField(default="")
-    # Of a sale: the sold share of the wallet's holdings, in basis points.
+    # For a sale: the sold share of the wallet's holdings, in basis points.
     share_bps = IntegerField(default=10_000)
     at = BigIntegerField(index=True)
     first_snapshot = BigIntegerField()
@@ -328,14 +329,14 @@ class EngineState(Base):
     """How far paper mode has read the snapshots and its diaries. There is one row."""
 
     id = IntegerField(primary_key=True)
-    # Id of the last one that was played.
+    # Id of the last processed snapshot.
     snapshot = BigIntegerField()
     # Id of the last line that was considered for a post.
     entry = BigIntegerField(default=0)
 
 
 class EquityMark(Base):
-    """What an account was worth at the end of ten minutes, at what its pools would have paid."""
+    """The value of an account at the end of ten minutes, at what its pools would have paid."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="equity_marks", index=False)
@@ -352,7 +353,7 @@ class EquityMark(Base):
 
 
 class RealFill(Base):
-    """A swap of an observed wallet and how far it was from the model. Rows are never changed."""
+    """A swap by an observed wallet and its difference from the model. Rows are never changed."""
 
     id = AutoField()
     # Of the trade.
@@ -366,11 +367,11 @@ class RealFill(Base):
     # Through the venue.
     lamports = BigIntegerField()
     raw = TextField()  # type: ignore[assignment]
-    # Shortfall against the model, from the reserves in its own transaction and from the snapshot
-    # before it; null if unknown.
+    # Shortfall against the model, by the reserves in its own transaction and by the preceding
+    # snapshot; null if unknown.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
-    # Id of the snapshot before it, and how old that was; null without one.
+    # Id and age of the preceding snapshot; null without one.
     snapshot = BigIntegerField(null=True)
     age_ms = BigIntegerField(null=True)
     model = TextField()
@@ -380,8 +381,8 @@ class RealFill(Base):
 
 
 class NetworkCost(Base):
-    """What swaps of observed wallets paid the network, worked out once a day. Lamports; rows are
-    never changed.
+    """Network costs of swaps by observed wallets, computed once a day. Lamports; rows are never
+    changed.
     """
 
     id = AutoField()
@@ -396,8 +397,8 @@ class NetworkCost(Base):
 
 
 class CopyTotal(Base):
-    """What a follower with `size` lamports per purchase would have received right after a bot
-    (paper.copying). `mark`: what it was worked out from, at `at` (ms). `excluded`: JSON [[reason,
+    """What a follower with `size` lamports per purchase would have received right behind a bot
+    (paper.copying). `mark`: what it was computed from, at `at` (ms). `excluded`: JSON [[reason,
     slices]...]. Returns in basis points, shares in percent.
     """
 

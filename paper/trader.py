@@ -46,7 +46,7 @@ class DiaryLine:
 
 @dataclass(frozen=True, slots=True)
 class ReviewReason:
-    """A reason for a review. One with the same key (code and subject) is given only once."""
+    """A reason for a review. One with the same key (code and subject) is recorded only once."""
 
     key: str
     code: str
@@ -65,7 +65,7 @@ class JournalFill(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A sale by a trader: how long after its purchase (ms), which share of the position in basis
+    """A trader's sale: how long after its purchase (ms), which share of the position in basis
     points, and why.
     """
 
@@ -76,7 +76,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A purchase that a twin may make, as large as a position that its trader opened."""
+    """A purchase that a twin may make, of the same size as a position that its trader opened."""
 
     # Number of that position.
     position: int
@@ -85,7 +85,7 @@ class Ticket:
     expires_at: int
     # The trader's sales that the twin hasn't made yet.
     legs: tuple[Leg, ...] = ()
-    # What the twin ordered, and when.
+    # The twin's order, and its time.
     mint: str | None = None
     ordered_at: int = 0
 
@@ -95,18 +95,18 @@ class Journal:
     """The results of rounds since the last write."""
 
     entries: list[DiaryLine] = field(default_factory=list)
-    # By number, in their latest state.
+    # Orders by number, in their latest state.
     orders: dict[int, Order] = field(default_factory=dict)
     fills: list[JournalFill] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
     review_reasons: list[ReviewReason] = field(default_factory=list)
-    # How many of the fills the twins have followed.
+    # The number of fills that the twins have followed.
     followed: int = 0
 
 
 @dataclass
 class Trader:
-    """A trader with its account, its phase and what it remembers."""
+    """A trader with its account, its phase and its memory."""
 
     # Decides the order of traders and their claims on a pool.
     id: int
@@ -124,29 +124,29 @@ class Trader:
     # UTC day, counted from 1970, and the equity at its first heartbeat.
     day: int = -1
     day_equity: int = STARTING_CASH
-    # Those without a noted end.
+    # Pauses without a recorded end.
     pauses: list[rules.Pause] = field(default_factory=list)
-    # Of the last two weeks, oldest first.
+    # Closes from the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
-    # When each refusal was last noted, by refusal_key.
+    # When each refusal was last recorded, by refusal_key.
     refused: dict[RefusalKey, int] = field(default_factory=dict)
-    # Keys of all reasons for a review there ever were.
+    # Keys of all reasons for a review so far.
     review_keys: set[str] = field(default_factory=set)
-    # Topics of the reasons of the open review, see topic_of.
+    # Topics of the open review's reasons, see topic_of.
     review_topics: set[str] = field(default_factory=set)
     # Mints suspended after an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
     # Random entries to compare with.
     twins: "list[Trader]" = field(default_factory=list)
-    # Of a twin: purchases it may make or has open.
+    # For a twin: purchases it may make or has open.
     tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
     reviewable: bool = True
 
     @property
     def held(self) -> list[Position]:
-        """Open positions, without tokens that are put off."""
+        """Open positions, without suspended tokens."""
         return [
             position
             for position in self.account.positions.values()
@@ -168,9 +168,8 @@ class Trader:
         about: str | None = None,
     ) -> None:
         """Open a review, or add a reason to the open one. The same reason is added only once.
-
         subject: what the reason is about (a snapshot, an order). about: the position or order, for
-        reasons that may recur; then an open review gets it only once.
+        reasons that may recur; an open review then gets it only once.
         """
         key = ":".join(str(part) for part in (code, about, subject) if part is not None)
         if key in self.review_keys or (
@@ -190,7 +189,8 @@ def topic_of(key: str) -> str:
 
 
 def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
-    """Note a refusal in the diary, unless it or MAX_REFUSALS others were noted in the last hour."""
+    """Record a refusal in the diary, unless it or MAX_REFUSALS others were recorded in the last
+    hour."""
     key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
     if key not in trader.refused and len(trader.refused) < MAX_REFUSALS:
@@ -206,7 +206,7 @@ def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
 
 
 def refusal_key(reason: str, mint: str | None) -> RefusalKey:
-    """Return what makes refusals the same line of the diary: per token, or per account."""
+    """Return what identifies refusals as the same diary line: per token, or per account."""
     return RefusalKey(reason, None if reason in ACCOUNT_REFUSALS else mint)
 
 
@@ -223,16 +223,16 @@ class FaultKey(NamedTuple):
 
 
 class Faults:
-    """The exceptions of one pass, by the trader and the token they happened with.
+    """The exceptions of one pass, by trader and token.
 
-    A trader with a fault is skipped for the rest of the pass. What the pass did to it is in doubt,
-    and so is what it took from pools: the caller discards the pass and plays it again without the
-    trader, or without the token for the trader. With `raising`, exceptions are raised instead.
+    A trader with a fault is skipped for the rest of the pass. Its changes in this pass are in
+    doubt, and so is what it took from pools: the caller discards the pass and runs it again without
+    the trader, or without the token for that trader. With `raising`, exceptions are raised instead.
     """
 
     def __init__(self, raising: bool = False) -> None:
         self.found: dict[FaultKey, Exception] = {}
-        # The token being worked on.
+        # The token being processed.
         self.mint: str | None = None
         self._raising = raising
 
@@ -243,7 +243,7 @@ class Faults:
         try:
             yield
         except Exception as error:
-            # The caller logs it with its stack and names it in the diary and in health.
+            # The caller logs it with its stack trace and names it in the diary and in health.
             if self._raising:
                 raise
             self.found[FaultKey(trader, self.mint)] = error

@@ -75,7 +75,7 @@ class Voice(TypedDict):
 
 
 class Pace(TypedDict):
-    """How soon a bot posts about its trades: from the block time of each to the arrival of the
+    """How soon a bot posts about its trades: from each trade's block time to the arrival of the
     first verified post about it.
     """
 
@@ -115,7 +115,7 @@ class DayResult(TypedDict):
 
 
 class Bot(TypedDict):
-    """A bot with what was observed of its wallets."""
+    """A bot with what was observed about its wallets."""
 
     id: str
     handle: str
@@ -163,7 +163,7 @@ Reason = Annotated[
 
 
 class BotDetail(Bot):
-    """A bot with its latest trades and posts, and what it holds."""
+    """A bot with its latest trades, posts and holdings."""
 
     latestTrades: Annotated[NotRequired[list[Trade]], described("20; omitted with trades=0")]
     feed: Annotated[NotRequired[list[Post]], described("20; omitted with feed=0")]
@@ -412,8 +412,8 @@ class OwnerRow(NamedTuple):
     realized: int
 
 
-# Each owner once, even if several of its bots are requested: every wallet the owner's bots held,
-# and every bot that never held one.
+# Each owner once, even if several of its bots are requested: every wallet the owner's bots ever
+# had, and every bot that never had one.
 OWNERS = """
 WITH asked AS (
     SELECT id, owner_id, retired_at FROM bot

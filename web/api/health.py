@@ -389,7 +389,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
 
 
 def _list_notes(sql: str, *names: str) -> list[dict[str, Any]]:
-    """List notes on wallets. `names`: the members after the address, one per column."""
+    """List notes about wallets. `names`: the members after the address, one per column."""
     found = database.execute_sql(sql, (MAX_WALLETS,)).fetchall()
     return [dict(zip(("wallet", *names), row, strict=True)) for row in found]
 

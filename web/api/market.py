@@ -42,7 +42,7 @@ class MarketCheck(TypedDict):
 
 
 class MarketEntry(TypedDict):
-    """A token the scout discovered. Symbol and name are its maker's words: untrusted."""
+    """A token the scout discovered. Its creator chose symbol and name: untrusted."""
 
     mint: Address
     symbol: Annotated[str | None, described("untrusted")]
@@ -150,7 +150,7 @@ class TokenRow(NamedTuple):
 
 
 class SymbolRow(NamedTuple):
-    """A token's symbol, chosen by its maker."""
+    """A token's symbol, chosen by its creator."""
 
     mint: str
     symbol: str
@@ -217,8 +217,8 @@ def find_decimals(mint: str) -> int | None:
 def find_current(now_ms: int) -> int:
     """Return the time (ms) before which quotes are stale.
 
-    A quote is stale after three passes without a new one, or at once if the pass that should have
-    renewed it failed.
+    A quote is stale after three passes without a new one, or immediately if the pass that should
+    have renewed it failed.
     """
     details = read_details(select_value(SCOUT))
     oldest = now_ms - max(MINUTE_MS, int(3000 * details.get("intervalSeconds", 0)))
@@ -262,7 +262,7 @@ def show_entry(row: TokenRow, current: int) -> dict[str, Any]:
 
 
 def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, Any]]:
-    """All checks of an account were made at once, so their time is shown once."""
+    """All checks of an account were made at the same time, so it is shown once."""
     checks: list[dict[str, Any]] | None = read_stored(stored, STORED_CHECKS)
     if checks is None:
         unread = {
@@ -278,8 +278,8 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, A
 
 def show_market_health(now_ms: int) -> dict[str, Any]:
     """Make {"discovery": part, "safety": part}, each {state: ok | failing | waiting, lastSuccessAt,
-    ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery has `feeds` beside, the same by
-    question and provider. `waiting`: not asked yet. Ages are of the last success. `budgets`:
+    ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery also has `feeds`, the same by
+    request and provider. `waiting`: not requested yet. Ages count from the last success. `budgets`:
     {provider: ProviderBudget}.
     """
     details = read_details(select_value(SCOUT))

@@ -1,4 +1,4 @@
-"""The diary of a paper trader and what its closes have taught it, as JSON. All simulated."""
+"""A paper trader's diary and the lessons from its closes, as JSON. All simulated."""
 
 from collections.abc import Mapping
 from typing import Any

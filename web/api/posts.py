@@ -73,8 +73,8 @@ class Provenance(TypedDict):
 
 
 class Receipt(TypedDict):
-    """What the chain shows of the transaction that a post names: show it next to the words. Amounts
-    are what passed through the venue, null if that is unknown.
+    """What the chain shows about the transaction in a post: show it next to the words. Amounts are
+    what passed through the venue, null if that is unknown.
     """
 
     status: Literal["finalized", "failed"]
@@ -223,7 +223,7 @@ OBSERVER_TROUBLE = "SELECT 1 FROM job WHERE name = 'observer' AND last_error IS 
 
 
 def find_reason(row: PostRow) -> str | None:
-    """Return why a post isn't judged, or what its judgment waits for."""
+    """Return why a post isn't judged, or what its judgment is waiting for."""
     if row.status == "none":
         return "no_wallet" if row.signature else "no_signature"
     if row.status != "pending":

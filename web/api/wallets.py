@@ -60,7 +60,7 @@ class Coverage(TypedDict):
 
 
 class Wallet(TypedDict):
-    """A wallet a bot is observed by."""
+    """A wallet through which a bot is observed."""
 
     address: Address
     attachedAt: Time
@@ -69,7 +69,8 @@ class Wallet(TypedDict):
 
 
 class CurrencyReconciliation(TypedDict):
-    """As Reconciliation, of the accounts in a stablecoin. Network fees are lamports: no line."""
+    """Like Reconciliation, for the accounts in a stablecoin. Network fees are in lamports, so they
+    have no line."""
 
     currency: CurrencySymbol
     mint: Address
@@ -91,8 +92,8 @@ class CurrencyReconciliation(TypedDict):
 
 
 class Reconciliation(TypedDict):
-    """What became of the wallet's money. closing - opening = realized + unmatched proceeds - open
-    cost - cost left + received - sent - overhead - failed cost + other + difference.
+    """Where the wallet's money went. closing - opening = realized + unmatched proceeds - open cost
+    - cost left + received - sent - overhead - failed cost + other + difference.
     """
 
     openingLamports: Annotated[
@@ -118,15 +119,15 @@ class Reconciliation(TypedDict):
 
 
 class AverageCost(TypedDict):
-    """What the same sales earned by average cost, for comparison; nothing ranks by it."""
+    """What the same sales earned by average cost, for comparison; not used for ranking."""
 
     realizedLamports: Whole
     matchedSells: int
 
 
 class Estimate(TypedDict):
-    """The value of a position at the scout's last price. It is in no result, and a sale may bring
-    less.
+    """The value of a position at the scout's last price. It isn't part of any result, and a sale
+    may bring in less.
     """
 
     valueLamports: Whole
@@ -138,7 +139,7 @@ class Estimate(TypedDict):
 
 
 class Position(TypedDict):
-    """What a wallet holds of a token by its observed trades."""
+    """A wallet's holdings of a token, based on its observed trades."""
 
     mint: Address
     symbol: Untrusted | None
@@ -161,7 +162,7 @@ class Position(TypedDict):
 
 # ---- coverage ------------------------------------------------------------------------------------
 class HeldRow(NamedTuple):
-    """A wallet that a bot holds; `attached_at` in ms, `coverage` as JSON."""
+    """A wallet that a bot has now; `attached_at` in ms, `coverage` as JSON."""
 
     bot_id: int
     address: str
@@ -179,7 +180,7 @@ WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
 
 
 def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
-    """Return {bot ID: the wallets it holds}, the primary wallet first."""
+    """Return {bot ID: its current wallets}, the primary wallet first."""
     found: defaultdict[int, list[Wallet]] = defaultdict(list)
     rows = select(HeldRow, HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
     for row in rows:

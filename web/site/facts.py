@@ -1,7 +1,7 @@
 """What a transaction did, shown next to a post's words: one sentence and one result, as markup for
 pages and as text for feeds, previews and copies.
 
-It doesn't judge the words: the figure is next to them, with its sign.
+It doesn't judge the words; the figure next to them has its sign.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ NO_RESULT = {
 
 class Fact(NamedTuple):
     """What a transaction did. `told`: the sentence; `result` and `change`: a sale's result in SOL
-    or a stablecoin, and in percent; `note`: limits of the result; each empty if there is none.
+    or a stablecoin, and in percent; `note`: limits of the result; each is empty if there is none.
     `share`: how much of the value came from the venue, unless all of it did; `at`: when it
     happened; `when`: words about that time.
     """

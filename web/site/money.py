@@ -129,7 +129,8 @@ def other_fees(results: Json) -> int:
 
 # ---- trades --------------------------------------------------------------------------------------
 def describe_source(trade: Json) -> str:
-    """Describe how much of a trade's value came from which accounts; empty if nothing is priced."""
+    """Describe which accounts a trade's value came from, and how much of it; empty if nothing is
+    priced."""
     share, accounts = trade["explainedShare"], trade["counterparties"]
     if share is None:
         return ""

@@ -1,4 +1,5 @@
-"""A receipt as a picture, 1200 x 630: words, what was done, a stamp, a QR code. Pure.
+"""A receipt as a picture, 1200 x 630: the post's words, what the trade did, a stamp, a QR code.
+Pure.
 
 Only this module imports Pillow, and only code that draws a picture imports it, so an instance that
 doesn't show pictures doesn't load Pillow.

@@ -31,7 +31,7 @@ def confirm(
     shown: str = "",
     switch_on: bool = False,
 ) -> ResponseReturnValue:
-    """Ask for a reason, then perform the action. `shown`: untrusted words that it is about;
+    """Ask for a reason, then perform the action. `shown`: untrusted text that the action is about;
     `switch_on`: the direction of a switch.
     """
     error, typed = None, request.form.get("reason", "")
