@@ -1,4 +1,5 @@
-"""Tables and constraints. Those of the market and of paper mode are in their rooms' `tables.py`.
+"""Tables and constraints. The tables of the market and of paper mode are in their rooms'
+`tables.py`.
 
 Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as on the chain. Lamports are
 integers, which fit a signed 64-bit column. Raw token amounts are u64, which don't, so they are

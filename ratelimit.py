@@ -199,7 +199,7 @@ def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[L
 def find_address_limit(config: Config, network: str) -> Limit:
     """Return the limit whose counter flask-limiter uses for an address (web.server.gate).
 
-    This allows counting a request for its owner and its address at once.
+    This allows counting a request for its owner and its address in one step.
     """
     item = RateLimitItemPerMinute(config.ip_limit_per_minute)
     return Limit(item.key_for(network, "address"), "", 60, item.amount)

@@ -342,7 +342,7 @@ def count_posts_bytes(bot: Bot | int, change: int) -> None:
 def hide(uid: str, now: int) -> None:
     """Erase a post's text and the salt of its hash; its record and log leaf stay. Idempotent.
 
-    A retry can still be told from a different payload.
+    A retry can still be distinguished from a different payload.
     """
     with erasing():
         post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")

@@ -77,8 +77,8 @@ Owner.add_index(
 
 
 class Registration(Base):
-    """A bot that an agent registered with its wallet (accounts.registration). Its account belongs
-    to nobody until `claimed_at`.
+    """A bot that an agent registered with its wallet (accounts.registration). Its account has no
+    owner until `claimed_at`.
 
     `account`: the one created by the registration, even if the bot has moved to another since;
     `source`: a keyed hash of the network it came from, empty once the account is deleted;

@@ -171,8 +171,8 @@ def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> 
 
 # ---- a new log -----------------------------------------------------------------------------------
 class Previous(NamedTuple):
-    """What a log's first leaf says about the previous log: its last checkpoint, why it ended, and
-    how many of its leaves were kept.
+    """The contents of a log's first leaf about the previous log: its last checkpoint, why it ended,
+    and how many of its leaves were kept.
     """
 
     log: str

@@ -28,7 +28,7 @@ from storage import database, key_files, writing
 
 # Messages in flight, each in its own thread. A receiver that needed SLOW_SECONDS to respond, or
 # didn't, is in the slow lane for SLOW_LANE_SECONDS. Only MAX_SLOW messages are in flight there. All
-# others are sent at once, so a slow receiver doesn't delay anyone else.
+# others are sent immediately, so a slow receiver doesn't delay anyone else.
 MAX_BUSY, MAX_SLOW = 256, 16
 SLOW_SECONDS, SLOW_LANE_SECONDS = 2.0, 600.0
 POLL_SECONDS, STORE_SECONDS = 0.3, 1.0

@@ -143,7 +143,7 @@ class Balances:
         except RpcError as error:
             if self._attempts.is_common(error):
                 raise
-            # One of them causes the failure; separate calls show which.
+            # One of these wallets causes the failure; separate calls show which.
         for _, group in groupby(part, key=lambda asked: asked.wallet.id):
             own = list(group)
             self._attempts.attempt(self._compare_own, own[0].wallet, own)

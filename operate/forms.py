@@ -1,5 +1,5 @@
-"""Check data without a second source by form alone: whether each text, number and date is a
-possible value of its column.
+"""Check the form of data without a second source: whether each text, number and date is a possible
+value of its column.
 """
 
 import re

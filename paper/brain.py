@@ -61,7 +61,7 @@ LINES = {
     "pause begun": "Paused ({rule}, {effect}): {numbers}; {n} closes counted.",
     "pause begun half_size": "Halved the size of entries ({rule}): {numbers}; {n} closes counted.",
     "pause begun long_cooldown": (
-        "Quadrupled the cooldown after a close ({rule}): {numbers}; {n} closes counted."
+        "Quadrupled the cool-down after a close ({rule}): {numbers}; {n} closes counted."
     ),
     "pause observed": "Would have paused ({rule}, {effect}): {numbers}; {n} closes counted.",
     "pause ended": (
@@ -80,7 +80,7 @@ LINES = {
         " at full size, " + NOT_PREVENTED
     ),
     "pause would_have long_cooldown": (
-        "The pause that was not applied ({rule}) would have quadrupled the cooldown after a"
+        "The pause that was not applied ({rule}) would have quadrupled the cool-down after a"
         " close; " + NOT_PREVENTED
     ),
     "lesson lesson": "{text}",

@@ -1,4 +1,4 @@
-"""Would copying have worked? What a follower right behind a bot would have received from the pools.
+"""Would copying have worked? Simulate a follower right behind a bot, trading with the same pools.
 Pure; integers.
 
 The follower spends the same amount after each of the bot's purchases and sells its share after each
@@ -70,7 +70,7 @@ class _Lot:
 
 @dataclass
 class _Part:
-    """What the follower sells in one sale. `at_bot`: what `spent` would have returned at the bot's
+    """A follower's part of one sale. `at_bot`: what `spent` would have returned at the bot's
     prices; `cost`: the bot's cost of the same slices.
     """
 
@@ -83,7 +83,7 @@ class _Part:
 
 
 class Outcome(NamedTuple):
-    """What the follower received for a sale of the bot, or why that is unknown."""
+    """The follower's proceeds for one of the bot's sales, or why they are unknown."""
 
     lamports: int | None
     reason: str | None
@@ -102,7 +102,8 @@ class Follower:
         self.excluded: Counter[str] = Counter()
         self._lots: dict[str, _Lot] = {}
         self._unread: dict[str, str] = {}
-        # By pool: lamports in addition to the observed ones, and units that the follower holds.
+        # By pool: lamports in addition to the observed ones, and units in the follower's
+        # possession.
         self._more: defaultdict[str, int] = defaultdict(int)
         self._held: defaultdict[str, int] = defaultdict(int)
 

@@ -92,9 +92,9 @@ class Market:
         self.windows: dict[str, tuple[Snapshot, ...]] = {}
         # By mint, the last snapshot that had a price.
         self.before: dict[str, Snapshot] = {}
-        # What traders did to each pool, by paper.fills.pool_key,
+        # Simulated trades in each pool, by paper.fills.pool_key,
         self.memories: dict[str, Memory] = {}
-        # ... and, by handle, what each twin did to its own.
+        # ... and, by handle, each twin's trades in its own.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
         # The SOL price in USD cents.
         self.sol_cents: int | None = None
@@ -194,7 +194,7 @@ class Market:
 
     @property
     def patience_ms(self) -> int:
-        """How long a held token may lack a usable price before its position is doubted."""
+        """How long a held token may lack a usable price before its position is in doubt."""
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
@@ -922,7 +922,7 @@ def refuse_uncached(
 
 
 class Signal(NamedTuple):
-    """What a strategy decides about a token, or the exception it raised."""
+    """A strategy's decision about a token, or the exception it raised."""
 
     view: View
     found: Decision | Exception

@@ -254,7 +254,7 @@ def find_side_cents(snapshot: Snapshot) -> int | None:
 MODEL = "amm-cp/3"
 # Basis points in a whole.
 ONE = 10_000
-# Lamports that a token account holds, returned when it is closed.
+# Lamports in a token account, returned when it is closed.
 RENT = 2_039_280
 # Probability (seeded) that an attempt fails and only pays its network fee.
 FAILURE_BPS = 500
@@ -266,7 +266,7 @@ UNKNOWN_MAX = 10**9
 MAX_ATTEMPTS = 8
 # How many scout intervals after the latency an order may fill.
 WAIT_INTERVALS = 3
-# How much worse than quoted an order may fill, unless its strategy says otherwise.
+# The default limit on how much worse than quoted an order may fill.
 SLIPPAGE_LIMIT_BPS = 500
 # Liquidity is gone below a twentieth of what it was at entry,
 GONE_SHARE = 20
@@ -275,8 +275,8 @@ GONE_USD_CENTS = 100_00
 
 
 class NetworkCosts(NamedTuple):
-    """What swaps paid in network fees and tips, in lamports: fees are drawn between these
-    quantiles."""
+    """Quantiles of the network fees and tips paid by swaps, in lamports; fees are drawn between
+    them."""
 
     p50: int
     p75: int
@@ -369,7 +369,7 @@ class Fill:
     # The pool's memory: the flow before it in lamports, and its number among simulated trades.
     flow: int = 0
     turn: int = 0
-    # What its network fee was drawn from; None if no fee was drawn.
+    # The quantiles its network fee was drawn from; None if no fee was drawn.
     costs: NetworkCosts | None = None
 
     @property
@@ -379,7 +379,7 @@ class Fill:
 
     @property
     def gross(self) -> int:
-        """What it uses of the order's amount: lamports of a buy, raw units of a sale."""
+        """The used part of the order's amount: lamports of a buy, raw units of a sale."""
         return self.mid + self.slippage + self.pool_fee if self.side == "buy" else self.raw
 
     @property
@@ -395,7 +395,7 @@ class Fill:
 
 
 class Amounts(NamedTuple):
-    """What an attempt moves: raw units; their value, slippage and the pool's fee in lamports."""
+    """An attempt's amounts: raw units; their value, slippage and the pool's fee in lamports."""
 
     raw: int
     mid: int

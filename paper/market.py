@@ -79,7 +79,7 @@ class Snapshot:
     price: int | None
     # None if unknown.
     reserve: int | None = None
-    # Of both reserves, in USD cents.
+    # Total of both reserves, in USD cents.
     liquidity: int | None = None
     # Over 24 hours, in USD cents.
     volume: int | None = None
@@ -139,7 +139,7 @@ class Flow:
     first_snapshot: int = 0
     # Public id of its bot.
     bot: str = ""
-    # Of a sale: the sold share of the wallet's holdings, in basis points.
+    # For a sale: the sold share of the wallet's holdings, in basis points.
     share_bps: int = 10_000
 
 

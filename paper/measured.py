@@ -23,7 +23,7 @@ VENUE_IDS = {
 # A venue counts if it has this many receipts and nine in ten have at most this error.
 MIN_RECEIPTS = 10
 MAX_ERROR_BPS = 300
-# An older snapshot says nothing about a swap.
+# An older snapshot doesn't say anything about a swap.
 MAX_AGE_MS = 90_000
 # Larger errors are capped at this.
 WORST_BPS = 1_000_000

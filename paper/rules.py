@@ -17,7 +17,7 @@ ONE = 10_000
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 CLOSES_NEEDED, DAYS_NEEDED = 20, 14
-# Of the base size.
+# As a share of the base size.
 GUARDED_SIZE_BPS = 2_500
 GUARDED_POSITIONS = 2
 # Loss of the day's first equity that stops entries for the rest of the UTC day.

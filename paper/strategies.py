@@ -43,7 +43,7 @@ class Exit:
 
     # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell | bot_sold
     reason: str
-    # Of the position, in basis points.
+    # A share of the position, in basis points.
     share: int = ONE
 
 

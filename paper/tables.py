@@ -342,7 +342,7 @@ class EquityMark(Base):
     period = ForeignKeyField(Period, backref="equity_marks", index=False)
     # When the ten minutes began, in ms.
     at = BigIntegerField(index=True)
-    # Lamports: of cash and positions together, and of the positions alone.
+    # Lamports: cash and positions together, and positions only.
     equity = BigIntegerField()
     held = BigIntegerField()
     # The SOL price in USD cents.
@@ -397,7 +397,7 @@ class NetworkCost(Base):
 
 
 class CopyTotal(Base):
-    """What a follower with `size` lamports per purchase would have received right behind a bot
+    """The result of a follower with `size` lamports per purchase right behind a bot
     (paper.copying). `mark`: what it was computed from, at `at` (ms). `excluded`: JSON [[reason,
     slices]...]. Returns in basis points, shares in percent.
     """
@@ -425,8 +425,8 @@ class CopyTotal(Base):
 
 
 class CopiedTrade(Base):
-    """What a follower with 1 SOL per purchase would have received for a bot's sale in the best
-    case, in lamports, or the reason why a purchase or sale can't be followed.
+    """The best-case proceeds of a follower with 1 SOL per purchase for a bot's sale, in lamports,
+    or the reason why a purchase or sale can't be followed.
     """
 
     trade = ForeignKeyField(Trade, primary_key=True, on_delete="CASCADE")

@@ -256,7 +256,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
     def fetch_at_once(
         self, sql: str, columns: Sequence[str], values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
-        """Return a query's rows; psycopg always fetches them at once."""
+        """Return a query's rows; psycopg always fetches them in one step."""
         rows: list[tuple[Any, ...]] = self.execute_sql(sql, values).fetchall()
         return rows
 
@@ -362,7 +362,7 @@ class SessionLock:
         self._session: psycopg.Connection[Any] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock; return whether it is held now.
+        """Acquire the lock; return whether this process has it now.
 
         By then the previous holder's transaction has ended. Raises OperationalError.
         """

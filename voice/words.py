@@ -112,9 +112,9 @@ SPEECH = {
         "No more entries in one token on paper for now",
     ),
     "pause begun half_size": (
-        "Half size on paper for now: {numbers}",
-        "Cutting my paper entries in half: {numbers}",
-        "Half size on paper for now",
+        "Half the size on paper for now: {numbers}",
+        "Cutting my paper entries to half the size: {numbers}",
+        "Half the size on paper for now",
     ),
     "pause begun long_cooldown": (
         "Waiting longer before I buy a token again on paper: {numbers}",

@@ -223,14 +223,14 @@ class Position(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """What was taken out: slices of the oldest lots, and the same by average cost."""
+    """Units that were taken out: slices of the oldest lots, and the same by average cost."""
 
     slices: list[Slice]
     portion: Portion
 
 
 class Released(NamedTuple):
-    """What left an escrow."""
+    """Units that left an escrow."""
 
     mint: str
     slices: list[Slice]
@@ -246,7 +246,7 @@ class Carried(NamedTuple):
 
 @dataclass
 class Escrow:
-    """What an order locks of a mint, oldest first, with its cost."""
+    """The lots of a mint locked in an order, oldest first, with their cost."""
 
     mint: str
     slices: list[Slice] = field(default_factory=list)

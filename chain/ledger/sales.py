@@ -25,7 +25,7 @@ AGAINST = frozenset(("buy", "sell"))
 
 
 class Fill(NamedTuple):
-    """What a market paid for an order. `kind`: buy or sell for SOL, or order_fill if one token was
+    """The market price of an order. `kind`: buy or sell for SOL, or order_fill if one token was
     exchanged for another. `returned`: raw units by mint that left the order, including rent.
     """
 
@@ -80,7 +80,7 @@ def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
 
 @dataclass(slots=True)
 class Moved:
-    """What an entry moved in one inventory, before costs are applied.
+    """The movements of an entry in one inventory, before costs are applied.
 
     `left`: what left without a sale, by mint; `given`: the mint exchanged for the currency, or for
     another mint, `got`, followed by the lots that inherited its cost; `sources`: all mints that

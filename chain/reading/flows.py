@@ -145,8 +145,8 @@ Amounts = Counter[str]
 
 
 class Call:
-    """What an acting call moved into and out of the wallet's own accounts, without rent for others
-    and tips.
+    """Amounts that an acting call moved into and out of the wallet's own accounts, without rent for
+    others and tips.
 
     `paid`: receivers. `topped_up`: lamports to accounts `opened` by it or, if it moved no tokens,
     anywhere.

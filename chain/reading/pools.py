@@ -277,7 +277,7 @@ def _u64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
 
-# Of the wallets and mints of recent trades.
+# The wallets and mints of recent trades.
 _read_address = lru_cache(4096)(b58decode)
 
 
@@ -337,7 +337,8 @@ def _read_ends(data: bytes, is_buy: bool) -> _Ends:
 
 def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
     """PumpSwap records both vaults before the trade and what is priced in addition to them
-    (signed). Vaults alone are wrong: fees may wait in them, and boosted pools price more.
+    (signed). The vaults don't determine the price: fees may wait in them, and boosted pools price
+    more.
     """
     event = hop.find_event(BUY_EVENT, SELL_EVENT)
     is_buy, data = event[:16] == BUY_EVENT, event[16:]

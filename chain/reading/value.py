@@ -47,7 +47,8 @@ Key = tuple[str, str]
 
 
 class Feeding:
-    """What foreign accounts gave and took, by (mint, account), wrapped SOL for lamports.
+    """Amounts that foreign accounts gave and took, by (mint, account), with wrapped SOL for
+    lamports.
 
     `gave`: inside the trade, less what other foreign accounts paid in there. `took`: the same with
     the wallet's payments, as a gain. `from_wallet`: what the wallet paid in anywhere, less what it

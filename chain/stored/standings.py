@@ -147,7 +147,7 @@ SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
 
 
 class Ranked(NamedTuple):
-    """What determines a bot's tiers. `sums`: None if nothing was observed."""
+    """The inputs that determine a bot's tiers. `sums`: None if nothing was observed."""
 
     sums: Sums | None
     has_wallet: bool

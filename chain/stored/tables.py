@@ -182,7 +182,7 @@ class RunningTotal(Base):
     held = IntegerField(default=0)
     held_sold = IntegerField(default=0)
     held_won = IntegerField(default=0)
-    # Of `realized` by hour so far: the peak (at least 0), and the largest drop from a peak.
+    # The peak of `realized` by hour so far (at least 0), and the largest drop from a peak.
     high = BigIntegerField(default=0)
     drawdown = BigIntegerField(default=0)
 

@@ -99,7 +99,7 @@ def test_the_example_buys_a_dip_and_its_record_says_whose_it_is(place):
         ("return True", "return None", "decided bool"),
         ("return Exit('sold')", "return None", "decided Exit"),
         ("return Enter('Bad reason', '')", "return None", "decided Enter"),
-        ("import os; os._exit(3)", "return None", "its process ended"),
+        ("import os; os._exit(3)", "return None", "its process exited"),
         ("return bytearray(10**10)", "return None", "MemoryError in line 9"),
         ("return Enter('go', 'x' * 999)", "return Enter('a', 'b')", "decided Enter"),
         ("return Enter('go', 'go')", "return Exit('sold', 0)", "decided Exit"),
@@ -437,7 +437,7 @@ def test_a_file_that_is_gone_or_changed_ends_its_process(tmp_path):
 @pytest.mark.parametrize(
     "line, why",
     [
-        (None, "its process ended"),
+        (None, "its process exited"),
         (b"cut", "no answer within"),
         (b'{"error": "ValueError in line 3"}\n', "ValueError in line 3"),
         (b'{"answer": {"mine": [1, 0, 9]}}\n', "settings don't match"),

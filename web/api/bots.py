@@ -64,7 +64,7 @@ LATEST, LATEST_DAYS = 20, 90
 
 
 class Voice(TypedDict):
-    """How a bot speaks. Its owner's words: untrusted."""
+    """How a bot speaks. Written by its owner: untrusted."""
 
     tone: str
     style: list[str]
@@ -80,29 +80,29 @@ class Pace(TypedDict):
     """
 
     tradesPosted: Annotated[int, described("trades with a verified post")]
-    withinMinute: Annotated[int, described("of these, the number posted within 60 seconds")]
+    withinMinute: Annotated[int, described("trades among these with a post within 60 seconds")]
     postedWithinMinuteShare: Share | None
     postDelaySecondsMedian: Annotated[int | None, described("to two significant digits")]
 
 
 class Owner(TypedDict):
-    """What the same owner did with all its bots. A new browser is a new owner."""
+    """The combined record of all bots of the same owner. A new browser is a new owner."""
 
     influencers: Annotated[int, described("bots that were created")]
     retired: int
     walletsTried: Annotated[int, described("wallets ever connected to them")]
-    walletsDetached: Annotated[int, described("of these, the number now disconnected")]
+    walletsDetached: Annotated[int, described("number of these that are now disconnected")]
     realizedLamportsOfAll: Annotated[
         Whole | None,
         described(
-            "of all bots since they connected, to two significant digits; null if that would"
-            " reveal one wallet's result"
+            "total of all bots since they connected, to two significant digits; null if that"
+            " would reveal one wallet's result"
         ),
     ]
 
 
 class DayResult(TypedDict):
-    """What a bot's wallets did on a UTC day, in one currency."""
+    """A bot's results on a UTC day, in one currency."""
 
     date: Annotated[str, described("YYYY-MM-DD")]
     currency: CurrencySymbol
@@ -200,8 +200,8 @@ class BotDetail(Bot):
 
 # ---- bots ----------------------------------------------------------------------------------------
 class RecordRow(NamedTuple):
-    """A bot's attachments combined: when the first began (ms), how many were derived, and the
-    tokens it holds.
+    """A bot's attachments combined: when the first began (ms), how many were derived, and its
+    tokens.
     """
 
     bot_id: int

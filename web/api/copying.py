@@ -61,8 +61,8 @@ class CopySize(TypedDict):
 
 
 class Copying(TypedDict):
-    """What a follower would have received from the pools, based on the reserves in the bot's
-    transactions, without a delay or other trades in between. Simulated, and not used for ranking.
+    """The simulated proceeds of a follower, based on the reserves in the bot's transactions,
+    without a delay or other trades in between. Simulated, and not used for ranking.
     """
 
     model: str

@@ -172,7 +172,9 @@ class Health(TypedDict):
     """Status of this instance and of its jobs (omitted while it is down)."""
 
     status: Literal["ok", "degraded", "down"]
-    mode: Annotated[Literal["simulated"], described("of the engine, which never trades real funds")]
+    mode: Annotated[
+        Literal["simulated"], described("version of the engine, which never trades real funds")
+    ]
     simulated: Annotated[bool, described("always true: no real trades")]
     engine: NotRequired[Annotated[JobHealth, described("as strategyEngine")]]
     strategyEngine: NotRequired[Annotated[JobHealth, described("the job that runs paper mode")]]

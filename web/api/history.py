@@ -83,8 +83,8 @@ MAX_READ = 1_000
 
 
 def list_sales(bot: str) -> list[SaleRow]:
-    """List purchases and sales among the newest MAX_READ transactions of each wallet that a bot
-    currently holds, newest first.
+    """List purchases and sales among the newest MAX_READ transactions of each of a bot's current
+    wallets, newest first.
     """
     wallets = select(int, HELD, (bot,))
     found = [select(SaleRow, SALES, (number, MAX_READ)) for number in wallets]

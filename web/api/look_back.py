@@ -14,7 +14,7 @@ from web.api.trades import is_paid
 
 # Trades of a wallet, a token or the instance to examine for one page.
 MAX_LOOK_BACK = 2_000
-# Number of arrivals to search at once.
+# Number of arrivals to search at a time.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
 EVERY_TRADE = "trade"

@@ -56,8 +56,8 @@ class MarketEntry(TypedDict):
     volume24hUsd: Exact | None
     volume1hUsd: Exact | None
     volume5mUsd: Exact | None
-    change1hPct: Annotated[Exact | None, described("of the price, in percent")]
-    change5mPct: Annotated[Exact | None, described("of the price, in percent")]
+    change1hPct: Annotated[Exact | None, described("price change in percent")]
+    change5mPct: Annotated[Exact | None, described("price change in percent")]
     marketCapUsd: Exact | None
     poolSol: Annotated[Exact | None, described("the pool's SOL reserve")]
     poolTokens: Annotated[Exact | None, described("the pool's other reserve, in whole tokens")]

@@ -27,7 +27,7 @@ from web.api.shapes import (
 # Always true, as the introduction of the document says.
 Simulation = bool
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
-# One of the operator's files.
+# The family of a file in DATA_DIR/strategies.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
 
 
@@ -293,7 +293,7 @@ class AccountPeriod(Simulated):
     closedAt: Time | None
     reason: Annotated[str | None, described("why it was closed")]
     review: Annotated[
-        Literal["clean", "under_review", "cleared", "upheld"], described("of the last review")
+        Literal["clean", "under_review", "cleared", "upheld"], described("state of the last review")
     ]
     warning: Annotated[str | None, described("why its cash and records don't count")]
 
@@ -354,7 +354,7 @@ class Pause(Simulated):
 
 
 class Brain(Simulated):
-    """What a trader has learned (read-only)."""
+    """A trader's lessons and pauses (read-only)."""
 
     asOf: Time
     reviewed: Reviewed
@@ -449,7 +449,8 @@ class TraderDetail(Trader):
     brain: Brain
     metrics: Annotated[PaperMetrics | None, described("null while the headline is withheld")]
     evidence: Annotated[
-        Rates | None, described("of its eligible closes; null while the headline is withheld")
+        Rates | None,
+        described("statistics of its eligible closes; null while the headline is withheld"),
     ]
     randomEntry: Annotated[
         Rates | None,

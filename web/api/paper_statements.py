@@ -165,7 +165,7 @@ SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.or
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
 WHERE p.trader_id = ? AND p.twin = 0"""
 FILLS = f"{OF_POSITIONS} AND o.decided_at >= ? ORDER BY f.id"
-# Of one position, including failed attempts of its orders.
+# The fills of one position, including failed attempts of its orders.
 FILLS_OF_ONE = f"""{OF_POSITIONS} AND o.id IN (
     SELECT g.order_id FROM paper_fill g JOIN paper_order q ON q.id = g.order_id
     WHERE q.period_id = p.id AND g.position = ?) ORDER BY f.id"""
@@ -354,7 +354,7 @@ class RecentCloseRow(NamedTuple):
     net: int
 
 
-# Of the open accounts. The values: start times, in ms.
+# Closes of the open accounts. The values: start times, in ms.
 RECENT_CLOSES = """
 SELECT t.uid AS trader, o.cash AS net FROM position o
 JOIN period p ON p.id = o.period_id AND p.closed_at IS NULL AND p.twin = 0

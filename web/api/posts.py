@@ -56,7 +56,7 @@ class Verification(TypedDict):
 
 
 class Provenance(TypedDict):
-    """Where a post comes from, and which of its fields are a stranger's words."""
+    """The source of a post, and which of its fields are untrusted."""
 
     channel: Literal["api", "studio", "discord", "observer", "paper"]
     keyId: Annotated[str | None, described("the API key it was sent with")]
@@ -246,7 +246,7 @@ def _show_symbol(row: PostRow) -> str | None:
 
 
 # ---- receipts ------------------------------------------------------------------------------------
-# Kinds with a side. For the others, the kind says it all.
+# Kinds with a side. For other statuses, the kind is enough.
 SIDES = ("buy", "sell", "swap")
 
 

@@ -373,7 +373,7 @@ class PostRow(NamedTuple):
     log: str | None
     # The index of its leaf there.
     log_place: int | None
-    # Of the wallet that the post is judged against.
+    # State of the wallet that the post is judged against.
     backfilled: int | None
     trouble: str | None
 
@@ -776,7 +776,7 @@ def is_owner(owner_id: int, bot: str) -> bool:
 
 
 def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return {bot ID: [address...]} of wallets held before, in order."""
+    """Return {bot ID: [address...]} of earlier wallets, in order."""
     held: dict[int, list[str]] = {}
     sql = f"{FORMER_WALLETS}({write_marks(bot_ids)}) ORDER BY a.attached_at, w.id"
     for row in select(FormerWalletRow, sql, bot_ids):

@@ -44,8 +44,8 @@ class CurrencyResults(TypedDict):
 
 
 class Results(TypedDict):
-    """Realized results of sales with a known cost, after transaction costs. Sales and volume are
-    those in SOL; byCurrency has all.
+    """Realized results of sales with a known cost, after transaction costs. Sales and volume are in
+    SOL; byCurrency has all currencies.
     """
 
     since: Annotated[Time | None, described("the first known transaction, or connection")]

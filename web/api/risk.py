@@ -22,7 +22,7 @@ from web.api.shapes import TypedDict, Whole, described
 
 
 class Risk(TypedDict):
-    """What realized results in SOL risked."""
+    """The risk behind realized results in SOL."""
 
     maxDrawdownLamports: Whole
     medianHoldingSeconds: Annotated[

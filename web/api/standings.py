@@ -28,7 +28,7 @@ class CompetitorRow(NamedTuple):
     """A bot with its primary wallet, or the last one before it retired (`retired_at`, ms).
     `coverages`: the Coverage of each of its wallets.
 
-    `claimed_since`: if another bot held the wallet before and it is only claimed, when that claim
+    `claimed_since`: if another bot had the wallet before and it is only claimed, when that claim
     begins (ms); else None.
     """
 
@@ -125,7 +125,7 @@ def list_standings(board: Board, order: Order, now: int, limit: int) -> list[lis
 
 
 class ConnectedRow(NamedTuple):
-    """Counts of wallets: ever connected, currently held by a bot, and with a forward record."""
+    """Counts of wallets: ever connected, currently connected, and with a forward record."""
 
     ever: int
     held: int
@@ -145,8 +145,8 @@ ORDER BY forward_realized LIMIT 1 OFFSET ?
 
 
 def show_connected() -> Json:
-    """Make the Connected: counts, and the median realized PnL of all observed wallets while bots
-    held them. For an even number of wallets, the lower of the middle two.
+    """Make the Connected: counts, and the median realized PnL of all observed wallets while they
+    were connected. For an even number of wallets, the lower of the middle two.
     """
     (row,) = select(ConnectedRow, CONNECTED)
     median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None

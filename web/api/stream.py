@@ -2,7 +2,7 @@
 
 One thread per process polls for arrivals while there are subscribers, and serializes each event
 once for all streams. A stream that falls behind the buffer reads from the database until it catches
-up. A waiting stream holds only a thread: no slot of web.server.worker, no database connection.
+up. A waiting stream only uses a thread: no slot of web.server.worker, no database connection.
 """
 
 import itertools
@@ -254,8 +254,8 @@ class StreamHub:
             if subscriber.is_active:
                 shown = (one.public if subscriber.is_page else one.raw for one in events)
                 yield b"".join(shown) or COMMENT
-        # Many readers can share an address. If each browser reconnected at once, they would spend
-        # the address's requests on displacing each other.
+        # Many readers can share an address. If every browser reconnected immediately, they would
+        # spend the address's requests on displacing each other.
         if subscriber.is_displaced and subscriber.is_page:
             yield b"retry: %d\n\n" % (1000 * PAGE_RETRY_SECONDS)
 
@@ -331,7 +331,7 @@ class StreamHub:
         if not events:
             return
         with self._news:
-            # The buffer may contain the words of a post that was hidden.
+            # The buffer may contain the text of a post that was hidden.
             if any(event.hidden for event in events):
                 self._events.clear()
                 self._floor = self._reach

@@ -38,7 +38,7 @@ PAID_ELSEWHERE = "paid_elsewhere"
 
 
 class TokenChange(TypedDict):
-    """What a transaction changed of one token in the wallet's own accounts."""
+    """A transaction's change of one token in the wallet's own accounts."""
 
     mint: Address
     symbol: Untrusted | None
@@ -63,7 +63,7 @@ class Lot(TypedDict):
 
 
 class Realized(TypedDict):
-    """What a sale earned in its currency: first in, first out, after the wallet's costs."""
+    """The result of a sale in its currency: first in, first out, after the wallet's costs."""
 
     status: Annotated[
         Literal["matched", "partial", "unmatched", "not_applicable"],
@@ -89,7 +89,7 @@ class Realized(TypedDict):
 
 
 class OutsideVenue(TypedDict):
-    """What a trade's transaction moved without passing through the venue."""
+    """Changes in a trade's transaction that didn't pass through the venue."""
 
     solLamports: Whole
     tokenChanges: list[TokenChange]

@@ -112,7 +112,7 @@ def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
     repeated), and `limit` as it is echoed. Raises Problem for a parameter that only other lists
     know.
 
-    So equivalent queries share one cache entry, whatever unknown parameters they have.
+    This way, equivalent queries share one cache entry, regardless of unknown parameters.
     """
     for name in args:
         if name in KNOWN_NAMES and name not in names and name != "fields":
@@ -184,8 +184,8 @@ def show_copying(args: Args, uid: str) -> Copying:
 
 
 class MintPosition(NamedTuple):
-    """A token's position in a list: a number first, or only its mint. Cursors hold whole numbers,
-    so a mint is written as the number its bytes represent.
+    """A token's position in a list: a number first, or only its mint. Cursors contain whole
+    numbers, so a mint is written as the number that its bytes represent.
     """
 
     mint: int

@@ -119,7 +119,7 @@ class Reconciliation(TypedDict):
 
 
 class AverageCost(TypedDict):
-    """What the same sales earned by average cost, for comparison; not used for ranking."""
+    """The result of the same sales by average cost, for comparison; not used for ranking."""
 
     realizedLamports: Whole
     matchedSells: int

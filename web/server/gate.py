@@ -44,7 +44,7 @@ REGISTRATION_MINUTES_A_DAY = 20
 # The API's name for an address's window.
 ADDRESS = "address"
 access_log = logging.getLogger("candor.access")
-# What each window counts, for messages.
+# The subject of each window, for messages.
 PERIODS = {
     "minute": "requests a minute",
     "hour": "requests an hour",

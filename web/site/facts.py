@@ -1,5 +1,5 @@
-"""What a transaction did, shown next to a post's words: one sentence and one result, as markup for
-pages and as text for feeds, previews and copies.
+"""Describe a transaction next to a post's words: one sentence and one result, as markup for pages
+and as text for feeds, previews and copies.
 
 It doesn't judge the words; the figure next to them has its sign.
 """
@@ -220,7 +220,7 @@ def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -
 
 
 def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
-    """Return the token a post names, never in the post's own words: by its address if this instance
+    """Return the token in a post, never in the post's own words: by its address if this instance
     doesn't know its name, or the name of the token that moved.
     """
     claimed = _find_name(post["mint"], None, symbols)

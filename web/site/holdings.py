@@ -7,7 +7,7 @@ from chain.symbols import find_own
 from storage.rows import select, write_marks
 from web.api.serialize import Json
 
-# Those of these mints that the bot ever bought or sold.
+# The mints that the bot ever bought or sold.
 TRADED = """
 SELECT DISTINCT m.address FROM mint m JOIN trade_mint t ON t.mint_id = m.id
 JOIN attachment a ON a.wallet_id = t.wallet_id JOIN bot b ON b.id = a.bot_id

@@ -112,7 +112,7 @@ FLAGS = {
     "ambiguous": "it can be read in more than one way, so it gets no result and verifies no post",
     "not_signer": "this wallet did not sign it",
     "no_swap": "it includes no swap",
-    "basis_carried": "the cost of what was given carries over to what was received",
+    "basis_carried": "the cost of the tokens given carries over to the tokens received",
     "order_unresolved": "its order within the block is not known",
     "fee_only": "only a fee was paid",
     "sponsored_rent": "someone else paid the account’s deposit",

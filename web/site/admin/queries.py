@@ -66,7 +66,7 @@ class BotRow(NamedTuple):
 class WalletRow(NamedTuple):
     """A wallet, its current or last bot, and the state of its observation.
 
-    `attached_at` is None if no bot holds it; `backfilled`: its whole past is listed.
+    `attached_at` is None if no bot has it; `backfilled`: its whole past is listed.
     """
 
     id: int
