@@ -49,8 +49,8 @@ class Bot(Base):
 
     The handle is lowercase and derived from the name; look-alike names share `likeness`
     (accounts.fields). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
-    `salt`: of the hash in the last `profile` leaf. The observer only posts trades that happened
-    after `auto_post_since`.
+    `salt`: salt of the hash in the last `profile` leaf. The observer only posts trades that
+    happened after `auto_post_since`.
     """
 
     id = AutoField()
@@ -250,8 +250,8 @@ class Address(Base):
 
 class Receipt(Base):
     """A finalized transaction as returned by the node (`body`: packed by reading.receipts), stored
-    once for all wallets it involves. `tx_index`: its position in the block; `digest`: of everything
-    in it that affects a number.
+    once for all wallets it involves. `tx_index`: its position in the block; `digest`: digest of
+    everything in it that affects a number.
     """
 
     id = AutoField()

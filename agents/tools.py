@@ -138,8 +138,8 @@ class ReadingTools:
         )
 
     def show_market(self, limit: Limit = 20, cursor: str | None = None) -> str:
-        """Tokens the scout discovered, with structural checks of their mints and what was not
-        checked."""
+        """Tokens the scout discovered, with structural checks of their mints and a list of what
+        wasn't checked."""
         return self._client.list_page("market", trim_token, limit, cursor=cursor)
 
     def show_allowance(self) -> str:

@@ -56,8 +56,8 @@ MAX_LEFT_OUT = 1_000
 
 
 class Accepted(NamedTuple):
-    """The programs to read with, or None and why. `notes`: remarks about the verdict;
-    `currencies`: those that the operator added.
+    """The programs to read with, or None and why. `notes`: remarks about the verdict; `currencies`:
+    the currencies that the operator added.
     """
 
     programs: Programs | None

@@ -316,7 +316,7 @@ class Outbox:
         progress = self._progress.get(sent.row_id)
         if progress is None or progress.state == OFF:
             return
-        # The operator's hooks are few, and don't queue.
+        # There are few of the operator's hooks, so they don't queue.
         if sent.seconds >= SLOW_SECONDS and not self._targets[sent.row_id].is_operators:
             self._slow_until[sent.row_id] = time.monotonic() + SLOW_LANE_SECONDS
         now = time.time_ns() // 1_000_000

@@ -23,7 +23,7 @@ from observing.entries import store_holding
 from observing.state import FINALIZED, IN_WORK, MAX_SLEEP_SECONDS, Attempts, State, list_addresses
 from storage import in_parts
 
-# Between two requests for a slot's block time.
+# Minimum time between two requests for a slot's block time.
 TIME_SECONDS = 60.0
 ACCOUNTS_A_CALL = 100
 # One call covers the balances of this many wallets; up to that number, none is polled less often.

@@ -85,7 +85,7 @@ def examine_lightly(
     config: Config, now: int, execute: Callable[..., Any], applied: list[str]
 ) -> list[Finding]:
     """Return the findings that are quick enough for the server itself: nothing here reads a growing
-    table. `execute`: of the open database; `applied`: names of its migrations. `now` in ms.
+    table. `execute`: method of the open database; `applied`: names of its migrations. `now` in ms.
     """
     return [
         *check_settings(config),

@@ -85,7 +85,7 @@ class Position:
     marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
-    # From the closing fill.
+    # Set by the closing fill.
     reason: str | None = None
 
     @property

@@ -467,7 +467,7 @@ def quote_pool(
     pool: Pool | None,
     fee_bps: int,
 ) -> Amounts | None:
-    """Quote a pool with known reserves. `snapshot`: for its price."""
+    """Quote a pool with known reserves. `snapshot`: used for its price."""
     trade = _buy if side == "buy" else _sell
     return trade(amount, snapshot, order, pool, fee_bps)
 
@@ -704,8 +704,8 @@ def write_off(
 def close_at_nothing(
     order: Order, snapshot: Snapshot, mark: int, costs: NetworkCosts = RECORDED_COSTS
 ) -> Fill:
-    """Return the fill that closes a position after a day without a price. `snapshot`: of the mark,
-    at the time of the close; no pool is involved.
+    """Return the fill that closes a position after a day without a price. `snapshot`: the mark's
+    snapshot, at the time of the close; no pool is involved.
     """
     sold = _sold(order.amount, 0, mark, order.decimals, 0)
     done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)

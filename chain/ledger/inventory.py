@@ -213,7 +213,7 @@ SOL = ""
 
 
 class Position(NamedTuple):
-    """Raw units held of a mint; `cost`: of the part with a known cost, or None."""
+    """Raw units held of a mint; `cost`: cost of the units for which it is known, or None."""
 
     mint: str
     amount: int

@@ -36,7 +36,7 @@ class Fill(NamedTuple):
 class Side(NamedTuple):
     """An entry from the point of view of one currency, in its signed raw units: the part `through`
     the venue, the part outside it (`beside`), and the fees, tips and sponsored rent in it (SOL
-    only). `returned`: for a priced fill, what left the order.
+    only). `returned`: amounts that left the order, for a priced fill.
     """
 
     kind: str
@@ -101,10 +101,10 @@ class Booked(NamedTuple):
     unknown.
 
     `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
-    raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: for lots of unknown cost.
-    `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`: currency
-    in no cost, proceeds or result. `carried`: lots that inherited a cost. `sold`: mint of a sale or
-    round trip.
+    raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: proceeds of lots of unknown
+    cost. `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`:
+    currency in no cost, proceeds or result. `carried`: lots that inherited a cost. `sold`: mint of
+    a sale or round trip.
     """
 
     entry: Entry

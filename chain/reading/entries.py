@@ -30,7 +30,7 @@ class Entry(NamedTuple):
     known owner; if one turns out to be the wallet's, the entry is read again. `sponsored`: rent
     that others put into own accounts. `beside_sol`, `beside_tokens`: the part of `sol` and `tokens`
     outside the venue. `explained_percent`: 0 to 100, how much of the trade left or entered
-    `counterparties`; None if nothing is priced. `pool`: of a buy or sale, the packed
+    `counterparties`; None if nothing is priced. `pool`: for a buy or sale, the packed
     pools.PoolReading or the reason why there is none. `created`: mints that this transaction made,
     if the wallet signed it. `seen_at`: when the signature was first listed here, UTC ms.
     """

@@ -185,8 +185,7 @@ TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 class Kind:
     """A receipt's classification. `mint`: the main one, if there is only one. `residues`: mints
     with a remainder of what passed through. `split`: the part of a priced kind, a fill or an
-    `ambiguous` swap that was outside the venue. `flows`: of a trade, with its calls
-    chosen.
+    `ambiguous` swap that was outside the venue. `flows`: a trade's flows, with its calls chosen.
     """
 
     kind: str

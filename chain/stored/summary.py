@@ -149,7 +149,7 @@ def read_coverage(text: str | None) -> dict[str, Any]:
 
 
 def list_damaged(coverage: str | None, parts: Iterable[str | None]) -> list[str]:
-    """Name the derived columns of a wallet that can't be read. `parts`: those of WALLET_PARTS."""
+    """Name the derived columns of a wallet that can't be read. `parts`: names in WALLET_PARTS."""
     pairs = zip(WALLET_PARTS.items(), parts, strict=True)
     damaged = [
         name

@@ -107,7 +107,7 @@ NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
 
 
 class Mint(Base):
-    """The id of a token moved by any trade. `address`: of its mint. Rows are never deleted."""
+    """The id of a token moved by a trade. `address`: its mint's address. Rows are never deleted."""
 
     id = AutoField()
     address = TextField(unique=True)

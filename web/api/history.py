@@ -95,7 +95,7 @@ def list_sales(bot: str) -> list[SaleRow]:
 # ---- days ----------------------------------------------------------------------------------------
 class DayTotals(NamedTuple):
     """One day of a bot's wallets: raw units of a currency, and counts. `day`: days since 1970;
-    `total`: realized by the end of the day; `sells`: those with a result.
+    `total`: realized by the end of the day; `sells`: sales with a result.
     """
 
     day: int

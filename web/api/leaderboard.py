@@ -129,7 +129,7 @@ class Leaderboard(Page):
 
 
 class Board(NamedTuple):
-    """The requested board. `ownership`: of the wallets to include, None for all; `currency`: its
+    """The requested board. `ownership`: which wallets to include, None for all; `currency`: its
     symbol.
     """
 

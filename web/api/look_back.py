@@ -60,7 +60,7 @@ def find_trades(
 
 
 class Arrived(NamedTuple):
-    """A page of trades in order of arrival. `arrival`: of the last trade examined."""
+    """A page of trades in order of arrival. `arrival`: number of the last trade examined."""
 
     rows: Sequence[TradeRow]
     arrival: int

@@ -80,7 +80,7 @@ NEW_PHASE = asdict(rules.Phase())
 Json = dict[str, Any]
 # Closes that the brain examines, and rows of each list in a detail.
 MAX_CLOSES, LATEST = 200, 20
-# Above any id or time.
+# Higher than any id or time.
 LAST = 2**62
 # Points of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
@@ -202,8 +202,8 @@ def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
 
 
 def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int) -> Json:
-    """`totals`: of its open period, None without a close; `held_value`: value of its positions at
-    their marks, in lamports.
+    """`totals`: totals of its open period, None without a close; `held_value`: value of its
+    positions at their marks, in lamports.
     """
     return {
         "id": row.uid,

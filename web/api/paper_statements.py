@@ -100,7 +100,7 @@ WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.
 
 
 class CloseRow(NamedTuple):
-    """A closed position. `gross`: from price moves alone; `net`: after all costs."""
+    """A closed position. `gross`: result of price moves only; `net`: after all costs."""
 
     id: int
     number: int
@@ -132,7 +132,7 @@ SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opene
 FROM position c JOIN period p ON p.id = c.period_id
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 WHERE p.trader_id = ? AND p.twin = 0 AND c.closed_at IS NOT NULL"""
-# Before a time and an ID.
+# Condition for rows before a time and an ID.
 CLOSES = f"""{CLOSE} AND (c.closed_at < ? OR c.closed_at = ? AND c.id < ?)
 ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
 ONE_CLOSE = f"{CLOSE} AND c.number = ?"
@@ -247,7 +247,7 @@ ORDER BY d.id"""
 
 
 class PeriodRow(NamedTuple):
-    """An account period. `state`: of its last review, None without one."""
+    """An account period. `state`: state of its last review, None without one."""
 
     number: int
     starting_cash: int
@@ -266,8 +266,8 @@ WHERE p.trader_id = ? AND p.twin = 0 ORDER BY p.number"""
 
 
 class PaperPostRow(NamedTuple):
-    """A post of a paper trader. `state`: of the last review of its account period; `closed`: the
-    number of the closed position it is about.
+    """A post of a paper trader. `state`: state of the last review of its account period; `closed`:
+    the number of the closed position it is about.
     """
 
     id: int

@@ -163,8 +163,8 @@ def show_posts(rows: Iterable[PostRow]) -> list[Post]:
 
 
 def show_post(row: PostRow, base_url: str, scales: Scales) -> Post:
-    """Make the Post. A hidden post keeps its record but not its words. `base_url`: of this
-    instance, without a trailing slash.
+    """Make the Post. A hidden post keeps its record but not its words. `base_url`: this instance's
+    URL, without a trailing slash.
     """
     hidden = row.hidden_at is not None
     if is_damaged(row):

@@ -534,8 +534,9 @@ def list_trades(
 ) -> list[TradeRow]:
     """Return trades, newest first.
 
-    `before`: only positions below it; `up_to`: only IDs up to it; `spans`: of wallets, None for
-    all. `kinds`, and trades in a `money`, are searched one by one, down to the position `floor`.
+    `before`: only positions below it; `up_to`: only IDs up to it; `spans`: spans of wallets, None
+    for all. `kinds`, and trades in a `money`, are searched one by one, down to the position
+    `floor`.
     """
     of_kind = (
         # Not by the index of kinds, which is in another order.

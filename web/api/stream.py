@@ -67,8 +67,8 @@ def open_stream() -> Response:
 @dataclass(frozen=True)
 class Event:
     """A serialized event and its arrival. `raw` is empty if a rebuild removed the trade, and for
-    kinds that streams don't send; `hidden`: of a hidden post; `public`: for pages, empty for
-    trades.
+    kinds that streams don't send; `hidden`: whether the post is hidden; `public`: the event for
+    pages, empty for trades.
     """
 
     arrival: int

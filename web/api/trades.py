@@ -258,8 +258,8 @@ def show_trade(
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Currency | None:
-    """Return a trade's currency, None without a payment. `currency`: as stored; `status`: of its
-    result.
+    """Return a trade's currency, None without a payment. `currency`: as stored; `status`: status of
+    its result.
     """
     return CURRENCIES.get(currency or "") if is_paid(kind, status) else None
 

@@ -15,7 +15,8 @@ from web.api.serialize import Json
 from web.site import figures, words
 from web.site.money import venue_changes, venue_sol
 
-# By kind of transaction. `{tokens}`: an amount with its token; `{sol}`, `{paid}`: unsigned.
+# Sentences by kind of transaction. `{tokens}`: an amount with its token; `{sol}`, `{paid}`:
+# unsigned.
 DEEDS = {
     "buy": "bought {tokens} for {paid}",
     "sell": "sold {tokens} for {paid}",
@@ -38,7 +39,7 @@ DEEDS = {
     "failed": "failed",
     "other": "did something other than trade",
 }
-# For transactions with unknown amounts.
+# Sentences for transactions with unknown amounts.
 PLAIN_DEEDS = {
     "buy": "bought",
     "sell": "sold",

@@ -48,9 +48,9 @@ class Line(NamedTuple):
 class Content(NamedTuple):
     """The content of a card.
 
-    `stamp`: the label, with a note below it; `trust`: its key, for the color; `words`: of the bot;
-    `told`: what happened; `result`: the large figure, with a small one next to it; `small`: lines
-    at the bottom; `link`: the QR code's target.
+    `stamp`: the label, with a note below it; `trust`: its key, for the color; `words`: the bot's
+    text; `told`: what happened; `result`: the large figure, with a small one next to it; `small`:
+    lines at the bottom; `link`: the QR code's target.
     """
 
     when: str

@@ -58,7 +58,7 @@ TRUST = {
         " happened on chain.",
     ),
 }
-# By reason of the verification.
+# Sentences by reason of the verification.
 REASONS = {
     "no_wallet": "This bot has no wallet connected, so the transaction it names can't be checked.",
     "not_final_yet": "The transaction it names isn't final yet, or hasn't been found yet.",

@@ -9,7 +9,7 @@ from chain.stored.attachments import LEAD
 from storage.rows import select, write_marks
 
 MAX_BODY = 240
-# Above the number of every row.
+# Higher than every row's number.
 NEWEST = 2**62
 
 
