@@ -260,7 +260,7 @@ Json = dict[str, Any]
 MAX_CLOSES = 500
 NOTES = (
     "Simulated on recorded prices. Past results don't predict future ones, and settings chosen"
-    " on these days fit these days.",
+    " on these days are tuned to these days.",
     "Mint checks, decimals and transfer fees are the current ones. The recording has no"
     " untracked tokens and no prices between two snapshots.",
     "Network costs are what paper traders paid at the time; which venues count, and how far off"

@@ -372,7 +372,7 @@ OPERATIONS = [
         "/api/v1/seasons/{id}/join",
         "joinSeason",
         "Trades",
-        "Join with the bot of a publishing key",
+        "Join a season with the bot of a publishing key",
         seasons.Season,
         (identifier("season"),),
         ("insufficient_scope", "not_found", "season_closed", "bot_retired"),

@@ -54,7 +54,8 @@ class Rates(TypedDict):
     clusters: Annotated[int, described("closes of one token entered within an hour count as one")]
     days: Annotated[int, described("UTC days on which clusters began")]
     sample: Annotated[
-        Literal["none", "thin", "some", "enough"], described("by the number of clusters")
+        Literal["none", "thin", "some", "enough"],
+        described("size of the sample by the number of clusters"),
     ]
     intervalReason: Annotated[str | None, described("why the intervals are null")]
     meanReturnPct: float | None

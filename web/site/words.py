@@ -103,7 +103,7 @@ KINDS = {
 }
 FLAGS = {
     "opening_inventory_unknown": (
-        "part of what was sold was held before observation began, so its cost is unknown"
+        "part of the tokens sold were held before observation began, so their cost is unknown"
     ),
     "incomplete_history": (
         "an earlier transaction is missing, so there is no result until it is found"
@@ -131,7 +131,7 @@ FLAGS = {
         "the other side signed this transaction itself, as a market maker does; it could be anyone,"
         " including the bot’s owner"
     ),
-    "paid_elsewhere": "part of what was sold was paid for in another currency",
+    "paid_elsewhere": "part of the tokens sold were bought in another currency",
     "fee_income": "only a fee or a reward from someone else’s trade was received",
     "tip_only": "only a tip to block producers was paid; it counts under other fees",
 }
