@@ -29,7 +29,7 @@ WARNINGS = {
         " demonstrated performance."
     ),
     "upheld": (
-        "A review of this record was upheld, so it doesn't count. Cash and records are simulated "
+        "A review of this record was upheld, so it does not count. Cash and records are simulated "
         "and"
         " are not demonstrated performance."
     ),
