@@ -114,7 +114,7 @@ class PaperJob:
         rounds. Raises Outdated, without storing anything.
 
         If a trader fails, the pass is discarded and replayed without it, so that no fill depends on
-        what an unstored trader took from a pool.
+        the trades of an unstored trader.
         """
         cursor, newest = store.find_cursor(), store.find_newest()
         has_traders = store.has_traders()

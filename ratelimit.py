@@ -205,7 +205,7 @@ def find_address_limit(config: Config, network: str) -> Limit:
     return Limit(item.key_for(network, "address"), "", 60, item.amount)
 
 
-# Cached: parsing an address took 5% of the CPU time of a cached list.
+# Cached, because parsing an address took 5% of the CPU time of a cached list.
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
     """Return an IPv4 address unchanged, or the /64 of an IPv6 one: a client has the whole /64."""

@@ -1,4 +1,4 @@
-"""How `app.py run` serves: workers with threads, one of which holds the lock and runs the jobs."""
+"""How `app.py run` serves: workers with threads, one of which has the lock and runs the jobs."""
 
 import functools
 import logging.config

@@ -166,7 +166,7 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
 
 
 def _tell(kind: str, field: str, message: str) -> str:
-    """Return the message for a field's error: ours instead of pydantic's, where there is one."""
+    """Return the message for a field's error: ours if there is one, otherwise pydantic's."""
     if kind not in ("string_too_short", "string_too_long"):
         return message
     longest = f"{MAX_LENGTHS[field]:,}"

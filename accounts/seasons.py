@@ -209,7 +209,7 @@ def join(uid: str, bot: Bot, now: int) -> bool:
 
 
 def is_entrant(season: Season, bot_id: int, now: int) -> bool:
-    """Whether a bot takes part for certain: it joined, or had a wallet at the start."""
+    """Whether a bot certainly takes part: it joined, or had a wallet at the start."""
     if now >= season.starts_at:
         return season_standings.is_entrant(read_rows, season.id, find_terms(season), bot_id)
     same = SeasonEntry.season == season, SeasonEntry.bot == bot_id

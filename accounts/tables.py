@@ -209,7 +209,7 @@ class Season(Base):
 
 
 class SeasonEntry(Base):
-    """A bot that joined a season by itself (`joined_at`), and each bot once standings are frozen.
+    """A bot that joined a season (`joined_at`), and every bot once standings are frozen.
 
     The other columns are accounts.season_standings.SeasonRow. They are null until the bot's history
     has reached the end; `rank` until the freeze.

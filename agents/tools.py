@@ -110,7 +110,7 @@ class ReadingTools:
         """Observed trades of a bot, wallet, token or kind, newest first, with matched realized
         results in the currency of the trade, the share of value that came from the venue
         (explainedShare) and what didn't (outsideVenue); `since` as in read_feed. All are finalized
-        and come from the chain. `kind`: `trade` for buys, sells, swaps and round trips."""
+        and read from the chain. `kind`: `trade` for buys, sells, swaps and round trips."""
         query = {
             **{"botId": botId, "wallet": wallet, "mint": mint},
             **{"kind": kind, "currency": currency},

@@ -23,7 +23,7 @@ RECEIPTS = (
 )
 # The current wallet's transactions: listed by the node, claimed (`line`, JSON) or included in the
 # rebuild (`taken`). `entry`: as reported by the node. With row ids: signatures are random and rows
-# are large, so WITHOUT ROWID takes half as long again.
+# are large, so WITHOUT ROWID is 50% slower.
 TRANSACTIONS = """
 CREATE TABLE tx (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER,
     listed INTEGER DEFAULT 0, taken INTEGER DEFAULT 0, line BLOB,

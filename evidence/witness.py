@@ -188,7 +188,7 @@ class Previous(NamedTuple):
 
 def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Previous]:
     """Follow the first leaves of the new log and its predecessors back to the last log seen. Alarm
-    unless they lead there and nothing that was seen was lost.
+    unless they lead there and nothing seen before was lost.
 
     An Alarm about a lossy restore has `seen`: the new log is watched from then on.
     """

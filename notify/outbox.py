@@ -286,7 +286,7 @@ class Outbox:
 
     def _send_soon(self, target: Target, event: Event | None, now: int) -> None:
         message = write_message(target.receiver, event, now, self.config.base_url)
-        # The operator decides where the hooks in the settings lead.
+        # The operator decides the targets of the hooks in the settings.
         private = self.config.hooks_private == "on" or target.is_operators
         is_apprise = target.receiver.kind == hooks.APPRISE
         post = self._speakers.send if is_apprise else self._send
@@ -407,7 +407,7 @@ def host_of(target: Target) -> str:
     """Return a hook's host and port, normalized."""
     parts = urlsplit(target.receiver.url)
     if parts.scheme not in DEFAULT_PORTS:
-        # An address of APPRISE_URLS may have anything in place of a port.
+        # An address in APPRISE_URLS may have anything in place of a port.
         return parts.netloc.lower()
     host = (parts.hostname or "").rstrip(".")
     return f"{host}:{parts.port or DEFAULT_PORTS[parts.scheme]}"

@@ -1,7 +1,7 @@
 """A trader's account: cash, positions and open orders. Pure.
 
 All money moves through `Account.apply`, so it adds up to the lamport: the cash is always the
-starting cash, plus the net of the closes, plus the cash flow of the open positions, less the fees
+starting cash, plus the net of the closes, plus the cash flow of the open positions, minus the fees
 of orders that filled nothing.
 """
 
@@ -289,7 +289,7 @@ class Account:
     def apply(self, order: Order, fill: Fill, snapshot: Snapshot | None) -> Applied:
         """Book a fill or a failed attempt. The first fill of a position needs its snapshot."""
         position = self.positions.get(fill.mint)
-        # Lost, unless a later attempt opens a position and takes it over.
+        # Lost, unless a later attempt opens a position and includes them.
         idle = fill.fees if position is None and fill.failed else 0
         order = replace(
             order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle

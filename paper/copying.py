@@ -4,7 +4,7 @@ Pure; integers.
 The follower spends the same amount after each of the bot's purchases and sells its share after each
 of the bot's sales, without delay and with no other trades in between. The result depends on what
 happens to its SOL in the pool, so there are two cases. Best: the SOL stays until the follower
-sells. Worst: others took it out first, and the pool is as observed.
+sells. Worst: others took it out first, so the pool is as observed.
 """
 
 from collections import Counter, defaultdict

@@ -438,7 +438,7 @@ def settle_orders(
     at: int,
     faults: Faults,
 ) -> None:
-    """Fill the orders that are due. The oldest decision takes from the pool first.
+    """Fill the orders that are due. The oldest decision is filled first.
 
     A token with prices only from observed transactions has no next quote: its orders fill on the
     last reserves.

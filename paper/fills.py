@@ -384,7 +384,7 @@ class Fill:
 
     @property
     def moved(self) -> int:
-        """Lamports it put into the pool, negative if it took them out, without fees."""
+        """Lamports it put into the pool (negative if it took them out), without fees."""
         return self.mid + self.slippage if self.side == "buy" else self.slippage - self.mid
 
     @property

@@ -53,7 +53,8 @@ LOCKS = {
 HUNG_MS = 10_000
 # Only a write reveals whether the server accepts writes, so report a failure for this long.
 TROUBLE_SECONDS = 15
-# Queries list joins in the intended order; planning alternatives took 3/4 of a short read.
+# Queries list joins in the intended order; considering alternatives took three quarters of a short
+# read.
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"
 BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {ms};"

@@ -62,7 +62,7 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 def _configure_library() -> None:
     """Set options that SQLite accepts only before the first connection.
 
-    If there already is one, nothing changes: slower, but correct.
+    After that they have no effect; everything is slower, but correct.
     """
     with contextlib.suppress(apsw.MisuseError):
         apsw.shutdown()

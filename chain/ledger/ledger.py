@@ -512,7 +512,7 @@ class Ledger:
 def _release(entry: Entry, inventory: Inventory) -> list[Released]:
     """Return what left the wallet's escrows.
 
-    Units that the books lack leave only in a fill: anything else that comes back is an arrival.
+    Units missing from the books leave only in a fill: anything else that is returned is an arrival.
     """
     out = []
     for address, mint, before, after in entry.others:

@@ -15,7 +15,7 @@ from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
 
-# Flag of a trade whose value may not come from the venue: it has no price.
+# Flag of a trade whose value may not come from the venue, so it has no price.
 UNEXPLAINED = "value_unexplained"
 # Flag of a sale for a stablecoin of units paid for in another currency.
 PAID_ELSEWHERE = "paid_elsewhere"

@@ -298,7 +298,8 @@ class Flows:
         return self.unshown_in > 0 and call.body.program not in ORDER_BOOKS
 
     def _passed(self, call: Call) -> bool:
-        """Whether a token came and went. The wallet may then end up with less of everything."""
+        """Whether a token arrived and left again. The wallet may then end up with less of
+        everything."""
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:

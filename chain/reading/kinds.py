@@ -1,4 +1,4 @@
-"""Classify what a receipt was for a wallet. The first matching rule decides (docs/results.md).
+"""Classify a receipt from the point of view of a wallet. The first matching rule decides (docs/results.md).
 Pure.
 """
 
@@ -338,8 +338,8 @@ def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
 
 
 def _venue(acting: list[Instruction], programs: Programs) -> str | None:
-    """Return the venue. `A > B, C; D`: A calls the known B and C; D runs next to it. None without a
-    known program.
+    """Return the venue. `A > B, C; D`: A calls the known B and C; D runs next to it. None if there
+    is no known program.
     """
     parts = []
     for one in acting:

@@ -23,8 +23,8 @@ MAX_ERROR_BPS = 20
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 PUMPSWAP = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
 LAUNCHLAB = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
-# Fees in basis points of what goes into a pool that is priced by its two vaults. CPMM's tier is in
-# an account that no transaction shows: the one that reproduces the fill best is used.
+# Fees in basis points of the input to a pool that is priced by its two vaults. CPMM's tier is in an
+# account that no transaction shows: the one that reproduces the fill best is used.
 PRODUCT_FEES = {
     "Raydium v4": (25,),
     "Raydium CPMM": (25, 100, 200, 400),

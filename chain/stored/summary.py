@@ -41,8 +41,8 @@ def show_results(ledger: Ledger) -> dict[str, Any]:
 
 
 def show_rates(t: Sums) -> dict[str, Any]:
-    """Return return on cost and win rate as decimal text (null without a sale), and the win rate's
-    counts.
+    """Return the return on cost and the win rate as decimal text (null if there are no sales), and
+    the win rate's counts.
     """
     return {
         "returnPct": show_fixed(t.return_points, 2),

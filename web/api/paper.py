@@ -474,7 +474,7 @@ def list_venues(now: int) -> list[Json]:
 
 
 def show_venue(venue: str, error: VenueError | None) -> Json:
-    """`error`: None without real fills to compare with."""
+    """`error`: None if there are no real fills to compare with."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,
