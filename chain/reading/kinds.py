@@ -1,4 +1,4 @@
-"""Classify a receipt from the point of view of a wallet. The first matching rule decides (docs/results.md).
+"""Classify a receipt for one wallet. The first matching rule decides (docs/results.md).
 Pure.
 """
 
