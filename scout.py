@@ -342,7 +342,7 @@ class Scout:
 
 def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallCheck:
     """Return a second provider's view of a fall. `quote`: its quote, None without one; `problem`:
-    why there is none.
+    why it is missing.
     """
     if quote is None or quote.pair != fall.pair or quote.price_sol is None:
         return FallCheck(fall.before, None, problem or "returned no price for this pool")

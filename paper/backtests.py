@@ -263,8 +263,8 @@ NOTES = (
     " on these days are tuned to these days.",
     "Mint checks, decimals and transfer fees are the current ones. The recording has no"
     " untracked tokens and no prices between two snapshots.",
-    "Network costs are what paper traders paid at the time; which venues count, and how far off"
-    " their fills are, uses current data.",
+    "Network costs are the amounts that paper traders paid at the time. The list of venues that"
+    " count, and their fill errors, are current.",
     "Random entries have the same sizes, exits and costs. Results no better than these, or than"
     " holding SOL, show no skill.",
     "Separate from the records of paper traders: it appears in no comparison and on no profile.",

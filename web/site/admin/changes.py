@@ -203,7 +203,7 @@ def ban_source(source: str) -> ResponseReturnValue:
 def change_ban(
     kind: str, target: str, text: str, back: str, ban: Callable[[str, str, str, int], bool]
 ) -> ResponseReturnValue:
-    """Ask to ban, or to lift a ban. The form contains which one, so sending it twice doesn't undo
+    """Ask to ban, or to lift a ban. The form says which one, so sending it twice doesn't undo
     it.
     """
     who = find_session().uid
