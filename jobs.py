@@ -28,7 +28,7 @@ from config import Config
 from evidence import seasons
 from evidence.digests import DigestLog
 from evidence.notes import Signer
-from evidence.witnessing import run_tick
+from evidence.witness import run_tick
 from models import Job
 from notify.outbox import Outbox, Reader
 from observer import Observer

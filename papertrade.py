@@ -20,7 +20,7 @@ from paper import brain, engine, measured, measured_store, store
 from paper.account import public_id
 from paper.engine import Market, drop_orders, name_twin
 from paper.fills import RECORDED_COSTS
-from paper.market import Token
+from paper.market import SKEW_MS, Token
 from paper.own import OwnFiles
 from paper.rules import DAY_MS
 from paper.tables import Period
@@ -67,7 +67,7 @@ class Trouble:
 class Pass(NamedTuple):
     """The result of processing the new snapshots once; nothing is stored yet."""
 
-    loaded: list[store.LoadedTrader]
+    traders: list[Trader]
     market: Market | None
     rounds: int
 
@@ -126,17 +126,21 @@ class PaperJob:
             store.see_flows(now - DAY_MS, cursor + 1, now)
             newest = store.find_newest()
         # A market that was processed but not stored is useless.
-        last, self.market = self.market, None
+        market, self.market = self.market, None
+        if market and market.newest_at > now + SKEW_MS:
+            # The clock was set back, and every new snapshot would count as out of date.
+            market = None
         for _ in range(MAX_PASSES):
             faults = Faults()
-            played = self._play_pass(last and last.copy_at(now), cursor, newest, now, faults)
+            played = self._play_pass(market, cursor, newest, now, faults)
             if not self._put_off(faults, now):
                 break
+            market = None
         else:
             raise RuntimeError("paper mode found no traders that can run together")
         sol_cents = played.market.sol_cents if played.market else None
         notes = self._list_notes(now)
-        store.store_round(played.loaded, max(cursor, newest), now, notes, sol_cents)
+        store.store_round(played.traders, max(cursor, newest), now, notes, sol_cents)
         for key, trouble in self.troubles.items():
             trouble.noted = trouble.noted or key.trader is not None
         self.market, self.fresh = played.market, False
@@ -146,30 +150,29 @@ class PaperJob:
         self, market: Market | None, cursor: int, newest: int, now: int, faults: Faults
     ) -> Pass:
         """Process the new snapshots for traders that aren't suspended. Nothing is stored."""
-        loaded = store.load_traders(
+        traders = store.load_traders(
             now,
             faults,
             {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None},
             self.own.read_strategy,
         )
-        own = [one.trader for one in loaded if not one.row.twin]
-        for trader in own:
-            with faults.isolate(trader.id):
-                self._begin(trader, now)
-        first = store.find_first_new(cursor, now - BACKLOG_MS) if loaded else None
+        for trader in traders:
+            if not trader.row.twin:
+                with faults.isolate(trader.id):
+                    self._begin(trader, now)
+        first = store.find_first_new(cursor, now - BACKLOG_MS) if traders else None
         rounds = 0
         if first is not None:
-            market = self._update_market(market, loaded, first, cursor, now, faults)
+            market = self._update_market(market, traders, first, cursor, now, faults)
             rounds = self._play_rounds(
-                market, loaded, first, range(cursor + 1, newest + 1), now, faults
+                market, traders, first, range(cursor + 1, newest + 1), now, faults
             )
-        for one in loaded:
-            with faults.isolate(one.trader.id):
-                store.check_round(one)
-        return Pass(loaded, market, rounds)
+        for trader in traders:
+            with faults.isolate(trader.id):
+                store.check_round(trader)
+        return Pass(traders, market, rounds)
 
     def _begin(self, trader: Trader, now: int) -> None:
-        """Run a trader's heartbeat. Drops orders left open by the previous process."""
         trader.put_off = frozenset(
             key.mint for key in self._list_put_off(now) if key.trader == trader.id and key.mint
         )
@@ -189,7 +192,7 @@ class PaperJob:
     def _update_market(
         self,
         market: Market | None,
-        loaded: Sequence[store.LoadedTrader],
+        traders: Sequence[Trader],
         first: int,
         cursor: int,
         now: int,
@@ -203,7 +206,7 @@ class PaperJob:
             market = Market(self.interval_ms)
             store.load_memories(market, now)
             begin = first - market.horizon_ms
-            market.begin(begin, store.find_silences(store.find_oldest_mark(loaded, begin), begin))
+            market.begin(begin, store.find_silences(store.find_oldest_mark(traders, begin), begin))
             for snapshot in store.list_snapshots(self.tokens, begin, range(cursor + 1), faults):
                 with faults.isolate():
                     faults.mint = snapshot.mint
@@ -216,22 +219,19 @@ class PaperJob:
     def _play_rounds(
         self,
         market: Market,
-        loaded: Sequence[store.LoadedTrader],
+        traders: Sequence[Trader],
         first: int,
         new: range,
         now: int,
         faults: Faults,
     ) -> int:
-        """Process snapshots since `first` with an id in `new`, in time order. Return the number of
-        rounds.
-        """
         rounds = 0
         for at, group in groupby(
             store.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
         ):
             engine.play(
                 market,
-                [one.trader for one in loaded if one.row.created_at <= at and not one.row.twin],
+                [one for one in traders if one.row.created_at <= at and not one.row.twin],
                 list(group),
                 now,
                 faults,
@@ -279,8 +279,7 @@ class PaperJob:
         trouble.tries += 1
         trouble.until = now + min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (trouble.tries - 1))
 
-    def _list_notes(self, now: int) -> list[store.PeriodLine]:
-        """Return diary lines for traders that are suspended as a whole, one each."""
+    def _list_notes(self, now: int) -> list[store.Columns]:
         unnoted = {
             key.trader: trouble
             for key, trouble in self.troubles.items()
@@ -288,13 +287,13 @@ class PaperJob:
         }
         traders = store.list_trader_rows() if unnoted else {}
         return [
-            store.PeriodLine(
-                traders[trader].period,
+            store.show_line(
                 DiaryLine(
                     "refusal",
                     now,
                     {"reason": "put_off", "detail": trouble.what, "symbol": brain.EVERY_TRADE},
                 ),
+                traders[trader].period,
             )
             for trader, trouble in unnoted.items()
             if trader in traders
@@ -343,7 +342,6 @@ class PaperJob:
         model: language_model.Writer,
         now: int,
     ) -> dict[str, Any] | None:
-        """Return the row of a post about a diary line, or None if it isn't news."""
         facts = brain.find_news(entry.kind, orjson.loads(entry.facts))
         if facts is None:
             return None
@@ -420,6 +418,5 @@ def _open_review(trader: Any, period: int, now: int) -> None:
 
 
 def list_periods(trader: Any) -> list[Period]:
-    """List all account periods of a trader and its twins, in order."""
     periods = Period.select().where(Period.trader == trader)
     return list(periods.order_by(Period.number, Period.twin))

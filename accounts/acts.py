@@ -4,7 +4,10 @@
 that already took effect does nothing and logs nothing.
 """
 
-from accounts import api_keys, conduct, hiding, hooks, influencers, owners, wallets
+import functools
+from collections.abc import Callable
+
+from accounts import api_keys, conduct, hooks, influencers, owners, wallets
 from accounts.fields import check_line, check_wallet
 from accounts.tables import AdminAct, Registration
 from accounts.wallets import find_holder
@@ -57,81 +60,55 @@ def check_reason(text: str, shortest: int = 0) -> str:
     return check_line("reason", text, MAX_REASON, shortest)
 
 
+def _act(
+    what: str, who: str, now: int, target: str, reason: str, effect: Callable[[], bool]
+) -> bool:
+    """Act and add the line to the audit log. Return False if the action had taken effect before."""
+    with writing():
+        done = effect()
+        if done:
+            store_act(what, who, now, target, reason)
+    return done
+
+
 def hide_post(uid: str, who: str, reason: str, now: int) -> bool:
-    """Erase a post's text. Return False if it was already hidden."""
     with erasing():
-        post = hiding.find_post(uid)
-        if post.hidden_at is not None:
-            return False
-        hiding.erase_words(post, now)
-        store_act("hide_post", who, now, uid, reason)
-    return True
+        return _act("hide_post", who, now, uid, reason, lambda: conduct.hide_post(uid, now))
 
 
 def retire_bot(uid: str, who: str, reason: str, now: int) -> bool:
-    """Retire a bot. Return False if it was already retired."""
-    with writing():
-        bot = influencers.find_bot(uid)
-        if bot.retired_at is not None:
-            return False
-        influencers.retire_bot(bot, now)
-        store_act("retire_bot", who, now, uid, reason)
-    return True
+    bot = influencers.find_bot(uid)
+    return _act("retire_bot", who, now, uid, reason, lambda: influencers.retire_bot(bot, now))
 
 
 def revoke_key(uid: str, who: str, reason: str, now: int) -> bool:
-    """Revoke a key immediately. Return False if it was already revoked."""
-    with writing():
-        if api_keys.find_key(uid).revoked_at is not None:
-            return False
-        api_keys.revoke_key(uid, now)
-        store_act("revoke_key", who, now, uid, reason)
-    return True
+    return _act("revoke_key", who, now, uid, reason, lambda: api_keys.revoke_key(uid, now))
 
 
 def switch_hook(uid: str, on: bool, who: str, reason: str, now: int) -> bool:
-    """Turn a webhook on or off. Return False if it already was."""
-    with writing():
-        if not hooks.switch_hook(hooks.find_hook(uid), on, now):
-            return False
-        store_act("switch_on_hook" if on else "switch_off_hook", who, now, uid, reason)
-    return True
+    what = "switch_on_hook" if on else "switch_off_hook"
+    return _act(what, who, now, uid, reason, lambda: hooks.switch_hook(uid, on, now))
 
 
 def ping_hook(uid: str, who: str, reason: str, now: int) -> bool:
     """Request a test delivery. Return False if the webhook is off."""
-    with writing():
-        if hooks.find_hook(uid).state == hooks.OFF:
-            return False
-        hooks.ask_for_ping(uid, now)
-        store_act("ping_hook", who, now, uid, reason)
-    return True
+    return _act("ping_hook", who, now, uid, reason, lambda: hooks.ask_for_ping(uid, now))
 
 
 def remove_hook(uid: str, who: str, reason: str, now: int) -> None:
-    """Delete a webhook with its URL and secret."""
     with writing():
         hooks.remove_hook(uid)
         store_act("remove_hook", who, now, uid, reason)
 
 
 def dismiss_report(uid: str, who: str, reason: str, now: int) -> bool:
-    """Dismiss a report. Return False if it was already dismissed."""
-    with writing():
-        report = conduct.find_report(uid)
-        if not conduct.dismiss(uid, now):
-            return False
-        store_act("dismiss_report", who, now, report.reported.uid, reason)
-    return True
+    post = conduct.find_report(uid).reported.uid
+    return _act("dismiss_report", who, now, post, reason, lambda: conduct.dismiss(uid, now))
 
 
 def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
-    """Ban an owner. Return False if already banned."""
-    with writing():
-        if not conduct.ban_owner(owners.find_owner(uid), reason, now):
-            return False
-        store_act("ban_owner", who, now, uid, reason)
-    return True
+    owner = owners.find_owner(uid)
+    return _act("ban_owner", who, now, uid, reason, lambda: conduct.ban_owner(owner, reason, now))
 
 
 def ban_source(source: str, who: str, reason: str, now: int, most: int | None = None) -> int:
@@ -175,9 +152,5 @@ def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
 
 
 def lift_ban(kind: str, target: str, who: str, reason: str, now: int) -> bool:
-    """Lift the ban on an `owner` or a `wallet`. Return False if there was none."""
-    with writing():
-        if not conduct.lift_ban(kind, target):
-            return False
-        store_act(f"unban_{kind}", who, now, target, reason)
-    return True
+    lift = functools.partial(conduct.lift_ban, kind, target)
+    return _act(f"unban_{kind}", who, now, target, reason, lift)

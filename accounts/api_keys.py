@@ -58,9 +58,10 @@ def rotate_key(key: Key, now: int, overlap_ms: int = 0) -> NewKey:
         return insert_key(key.owner, key.scope, key.name, now, key.bot, expires_at)
 
 
-def revoke_key(uid: str, now: int) -> None:
-    key = find_key(uid)
-    Key.update(revoked_at=now).where(Key.id == key.id, Key.revoked_at.is_null()).execute()
+def revoke_key(uid: str, now: int) -> bool:
+    """Revoke a key immediately. Return False if it was already revoked."""
+    mine = Key.id == find_key(uid).id
+    return bool(Key.update(revoked_at=now).where(mine, Key.revoked_at.is_null()).execute())
 
 
 def find_key(uid: str) -> Key:

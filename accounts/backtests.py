@@ -32,7 +32,7 @@ from models import Owner
 from paper import backtests, recordings
 from paper.backtests import COLUMNS, Json, show_backtest
 from paper.own import OwnFiles
-from paper.recordings import MAX_SPAN_MS, Span
+from paper.recordings import MAX_SPAN_MS
 from paper.strategies import COPY, FAMILIES, BadSetting, Strategy
 from paper.tables import Backtest
 from paper.trader import OwnFault
@@ -51,12 +51,12 @@ EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
 
 @dataclass(frozen=True)
 class BacktestRequest:
-    """A backtest to run: the recorded period `span` with each candidate."""
+    """A backtest to run: the recorded period `span` (ms) with each candidate."""
 
     family: str
     candidates: tuple[Strategy, ...]
     start_mode: str
-    span: Span
+    span: range
 
 
 def check_request(
@@ -101,15 +101,15 @@ def find_candidates(
         raise invalid("set", f"{error.field} {error}") from None
 
 
-def find_span(since: str, until: str) -> Span:
+def find_span(since: str, until: str) -> range:
     recorded = recordings.find_recorded()
     if recorded is None:
         raise Problem("not_found", "no prices are recorded yet; the scout hasn't stored any")
     start = max(recorded.start, parse_time("from", since, recorded.start))
-    end = min(recorded.end, parse_time("to", until, recorded.end))
+    end = min(recorded.stop, parse_time("to", until, recorded.stop))
     if start >= end:
         raise invalid("to", "must be after the start, and part of the period must be recorded")
-    return Span(max(start, end - MAX_SPAN_MS), end)
+    return range(max(start, end - MAX_SPAN_MS), end)
 
 
 def parse_time(field: str, text: str, default: int) -> int:
@@ -260,7 +260,6 @@ def read_asked(run: Backtest) -> dict[str, str]:
 
 
 def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
-    """Return a backtest. Raises Problem `not_found` if it doesn't exist or isn't the owner's."""
     run = Backtest.get_or_none(Backtest.uid == uid, Backtest.owner == owner)
     if run is None:
         raise Problem("not_found", "there is no such backtest in your account")

@@ -1,17 +1,19 @@
-"""Moderation: readers report posts, the operator bans owners and wallets.
+"""Moderation: readers report posts, the operator hides them and bans owners and wallets.
 
 Each function is one short transaction that raises Problem if it refuses. `now` is UTC milliseconds.
 accounts.acts calls the operator's actions and keeps their audit log.
 """
 
+from typing import Any
+
 from peewee import JOIN
 
-from accounts import hiding
+from accounts import posts
 from accounts.fields import check_line, check_size
 from accounts.problem import Problem, invalid, refuse_unknown
 from accounts.tables import Ban, Report
 from models import Bot, Owner, Post, Session
-from paper.tables import PaperPost
+from paper.tables import PaperPost, Trader
 from storage import database, new_uid, writing
 
 # Values of `Report.about` and their labels.
@@ -42,7 +44,7 @@ def report_post(uid: str, about: str, note: str, now: int) -> None:
     check_size("note", note, MAX_NOTE)
     note = check_line("note", " ".join(note.split()), MAX_NOTE, shortest=0)
     with writing():
-        post = hiding.find_post(uid)
+        post = find_post(uid)
         place = Report.post if isinstance(post, Post) else Report.paper_post
         if post.hidden_at is not None:
             raise Problem("post_hidden", "this post's text was already removed")
@@ -68,7 +70,6 @@ def dismiss(uid: str, now: int) -> bool:
 
 
 def count_open() -> int:
-    """Count open reports of posts that aren't hidden."""
     waiting = Report.select().join(Post, JOIN.LEFT_OUTER)
     waiting = waiting.switch(Report).join(PaperPost, JOIN.LEFT_OUTER)
     has_words = Post.hidden_at.is_null() & PaperPost.hidden_at.is_null()
@@ -127,3 +128,38 @@ def _ban(kind: str, target: str, reason: str, now: int) -> bool:
         return False
     Ban.create(kind=kind, target=target, reason=reason, at=now)
     return True
+
+
+# ---- posts of either kind ------------------------------------------------------------------------
+def find_post(uid: str) -> Post | PaperPost:
+    return (
+        Post.get_or_none(Post.uid == uid)
+        or PaperPost.get_or_none(PaperPost.uid == uid)
+        or refuse_unknown("post")
+    )
+
+
+def find_author(post: Post | PaperPost) -> Bot | Trader:
+    return post.bot if isinstance(post, Post) else post.trader
+
+
+def hide_post(uid: str, now: int) -> bool:
+    """Erase a post's text and keep its record. Return False if it was already hidden. Call it
+    inside an erasing transaction.
+    """
+    post = find_post(uid)
+    if post.hidden_at is not None:
+        return False
+    if isinstance(post, Post):
+        posts.erase_words(post, now)
+    else:
+        erase_paper_words(PaperPost.id == post.id, now)
+    return True
+
+
+def erase_paper_words(chosen: Any, now: int) -> None:
+    """Erase the text of paper posts that match a condition. No log entry or webhook refers to
+    them.
+    """
+    said = PaperPost.update(body="", symbol=None, hidden_at=now)
+    said.where(chosen, PaperPost.hidden_at.is_null()).execute()

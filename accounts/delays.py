@@ -5,7 +5,7 @@ A post's time is when this server received it; a trade's is its block time.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -15,6 +15,20 @@ from chain.stored.tables import DelayTotal
 from models import Post, Trade
 
 MINUTE_SECONDS = 60
+
+
+class TimedPost(NamedTuple):
+    """A post that has or needs a delay; `created_at` in ms, `block_time` in Unix seconds. `id` and
+    `trade` are of any kind.
+    """
+
+    id: Any
+    bot: int
+    trade: Any
+    delay: int | None
+    status: str
+    created_at: int
+    block_time: int | None
 
 
 def find_delay(created_at: int, block_time: int | None) -> int | None:
@@ -44,7 +58,6 @@ def time_posts(bot_id: int, posts: Iterable[int], trades: Iterable[int]) -> None
 
 
 def count_delays(bot_id: int) -> None:
-    """Recompute every delay and the totals of a bot from scratch."""
     delays: Counter[int] = Counter()
     told = Post.delay.is_null(False) | ((Post.status == "verified") & Post.trade.is_null(False))
     for post, right in judge_delays(_list_posts((Post.bot == bot_id) & told)):
@@ -55,20 +68,20 @@ def count_delays(bot_id: int) -> None:
     _store_total(bot_id, delays)
 
 
-def _list_posts(where: Any) -> list[Any]:
+def _list_posts(where: Any) -> list[TimedPost]:
     columns = (
         *(Post.id, Post.bot, Post.trade, Post.delay, Post.status, Post.created_at),
         Trade.block_time,
     )
     found: Any = Post.select(*columns).left_outer_join(Trade).where(where)
-    return list(found.order_by(Post.created_at, Post.id).namedtuples())
+    return list(map(TimedPost._make, found.order_by(Post.created_at, Post.id).tuples()))
 
 
-def judge_delays(posts: Iterable[Any]) -> Iterator[tuple[Any, int | None]]:
+def judge_delays(posts: Iterable[TimedPost]) -> Iterator[tuple[TimedPost, int | None]]:
     """Yield each post with its correct delay. Posts must be in time order, because only a bot's
     first verified post about a trade counts.
     """
-    told: set[tuple[int, int]] = set()
+    told = set[tuple[int, Any]]()
     for post in posts:
         about = post.bot, post.trade
         is_first = post.status == "verified" and post.trade is not None and about not in told

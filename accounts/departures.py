@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 import orjson
 
-from accounts import hiding, hooks, influencers
+from accounts import conduct, hooks, influencers
 from accounts.influencers import read_voice
 from accounts.posts import erase_words
 from accounts.spreadsheet import disarm, write_lines
@@ -184,8 +184,6 @@ NAMES = (HEAD, README, BOTS, POSTS, TRADERS, *SHEETS)
 
 # ---- the archive ---------------------------------------------------------------------------------
 class Written(NamedTuple):
-    """Rows per file, and the files truncated at MAX_ROWS."""
-
     rows: dict[str, int]
     cut: list[str]
 
@@ -375,7 +373,7 @@ def _empty_trader(trader: Trader, now: int) -> None:
         bio="",
         voice=influencers.check_voice({}),
     ).where(Trader.id == trader.id).execute()
-    hiding.erase_paper_words(PaperPost.trader == trader, now)
+    conduct.erase_paper_words(PaperPost.trader == trader, now)
 
 
 def _forget(owner: Owner, now: int) -> bool:

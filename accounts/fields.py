@@ -279,7 +279,6 @@ def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
 
 
 def check_line(field: str, text: str, longest: int, shortest: int = 1) -> str:
-    """Return a cleaned, trimmed single line of text. Raises Problem naming `field`."""
     check_size(field, text, longest, shortest)
     if has_control(text) or "\n" in text or "\t" in text:
         raise invalid(field, "must not contain control characters or line breaks")
@@ -322,7 +321,6 @@ WORD, CAPITAL = re.compile(r"[a-z]+"), re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def check_name(text: str) -> str:
-    """Return the normalized name. Raises Problem if it could mislead readers."""
     text = unicodedata.normalize("NFC", check_line("name", text, MAX_NAME))
     plain = unicodedata.normalize("NFKC", text)
     if BLANK.search(text) or not any(unicodedata.category(one)[0] in "LNSP" for one in text):
@@ -349,7 +347,6 @@ def check_name(text: str) -> str:
 
 
 def find_trusted(name: str) -> str | None:
-    """Return the trusted word that a name contains or resembles, or None."""
     bare = find_bare(name)
     found = [label for letters, label in LABELS.items() if letters in bare]
     for words in ([bare], *_list_readings(name)):

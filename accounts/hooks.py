@@ -1,6 +1,6 @@
 """An owner's webhooks: their URLs, events and bots. `notify` delivers to them.
 
-A webhook can follow other owners' bots: accounts.following selects what it gets.
+A webhook can follow other owners' bots. It gets what the chain shows about them, and nothing else.
 
 Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
 UTC milliseconds.
@@ -9,7 +9,7 @@ UTC milliseconds.
 import base64
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qs, urlsplit
@@ -22,6 +22,7 @@ from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Ban, Hook
 from chain.stored.tables import NAMES
+from chain.stored.verify import judge
 from config import Config
 from models import Arrival, Bot, Owner
 from storage import in_parts, new_uid, writing
@@ -61,8 +62,6 @@ class NewHook:
 
 
 class OperatorHook(NamedTuple):
-    """A hook from the operator's settings: URL and events, for all bots."""
-
     kind: str
     url: str
     events: tuple[str, ...]
@@ -90,7 +89,7 @@ def add_hook(
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
     with writing():
         check_present(owner.id)
-        refuse_full(quotas.find_hooks(config, owner.id))
+        refuse_full(quotas.find_use(config, "hooks", owner.id))
         hook = Hook.create(
             uid=new_uid("hook"),
             owner=owner,
@@ -108,7 +107,6 @@ def add_hook(
 
 
 def check_url(config: Config, url: str, kind: str) -> None:
-    """Raise Problem if a hook of this kind can't have this URL."""
     if kind not in HOSTS:
         raise invalid("kind", f"must be one of: {', '.join(HOSTS)}")
     parts = _split_url(url)
@@ -159,7 +157,6 @@ def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> lis
 
 
 def _without_banned(bots: Any) -> set[str]:
-    """Return the uids of a selection of bots, without those of banned owners."""
     banned = Ban.select(Ban.target).where(Ban.kind == "owner")
     return {bot.uid for bot in bots.join(Owner).where(Owner.uid.not_in(banned))}
 
@@ -185,7 +182,6 @@ def find_followed(rows: Iterable[Hook]) -> dict[int, frozenset[str]]:
 
 
 def follow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
-    """Let one of the owner's hooks follow one more bot."""
     with writing():
         hook = find_own_hook(owner, hook_uid)
         named = read_list(hook.bots)
@@ -230,13 +226,11 @@ def find_hook(uid: str) -> Hook:
 
 
 def find_own_hook(owner: Owner, uid: str) -> Hook:
-    """Return the owner's hook with this id. Raises Problem `not_found` for another owner's."""
     hook = find_hook(uid)
     return hook if hook.owner_id == owner.id else refuse_unknown("hook")
 
 
 def list_hooks(owner: Owner | None = None) -> list[Hook]:
-    """List an owner's hooks, or all, with their owners, oldest first."""
     hooks = Hook.select(Hook, Owner).join(Owner, JOIN.LEFT_OUTER).order_by(Hook.id)
     return list(hooks.where(Hook.owner == owner) if owner else hooks)
 
@@ -279,22 +273,22 @@ def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
             Hook.delete().where(Hook.id == hook.id).execute()
 
 
-def ask_for_ping(uid: str, now: int) -> None:
+def ask_for_ping(uid: str, now: int) -> bool:
     """Schedule a ping. If the receiver answers, a waiting or paused hook becomes active.
 
-    Hooks that the operator turned off get none.
+    Return False, and do nothing, if the operator turned the hook off.
     """
     with writing():
-        hook = find_hook(uid)
-        if hook.state != OFF:
-            Hook.update(ping=True, due_at=now).where(Hook.id == hook.id).execute()
+        mine = (Hook.id == find_hook(uid).id) & (Hook.state != OFF)
+        return bool(Hook.update(ping=True, due_at=now).where(mine).execute())
 
 
-def switch_hook(hook: Hook, on: bool, now: int) -> bool:
+def switch_hook(uid: str, on: bool, now: int) -> bool:
     """Turn a hook on or off. Return False if it already was.
 
     Only the operator can turn it on again. Events resume once it answers a ping.
     """
+    hook = find_hook(uid)
     if on != (hook.state == OFF):
         return False
     change = {"state": "waiting" if on else OFF, "ping": on, "failures": 0, "due_at": now}
@@ -315,3 +309,37 @@ def read_list(text: str) -> list[str] | None:
     """Parse a hook's JSON list; None if it is damaged."""
     words: list[str] | None = read_stored(text, NAMES.shape)
     return words
+
+
+# ---- what followers get --------------------------------------------------------------------------
+LABELS = ("verified", "mismatch")
+# A history with or without a gap.
+STATES = ("partial", "complete")
+
+
+class Shared(NamedTuple):
+    """An event as followers get it: a kind of PUBLIC_EVENTS, and what is shown."""
+
+    kind: str
+    shown: Mapping[str, Any]
+
+
+def share(kind: str, shown: Mapping[str, Any]) -> Shared | None:
+    """Return an event's public version: a verified trade, a post labeled verified or mismatch, or a
+    gap in the history that was found or closed. Return None for other events.
+    """
+    if kind == "trade":
+        # If a post about it would be verified.
+        status, _ = judge(shown["kind"], shown["flags"], (), None, shown["explainedShare"])
+        return Shared(kind, shown) if status == "verified" else None
+    if kind == "coverage":
+        coverage = shown["coverage"]
+        return Shared(kind, shown) if coverage and coverage["state"] in STATES else None
+    verification = shown["verification"]
+    # A later label change is a separate event.
+    is_judged = kind == "verification" or verification["checkedAt"] == shown["createdAt"]
+    if shown["hiddenAt"] or verification["status"] not in LABELS or not is_judged:
+        return None
+    # Only the bot's owner may know the key.
+    provenance = {**shown["provenance"], "keyId": None}
+    return Shared("verification", {**shown, "provenance": provenance})

@@ -95,16 +95,20 @@ def create_bot(
         return NewBot(bot, owner, insert_key(owner, "publish", "", now, bot=bot), code)
 
 
-def retire_bot(bot: Bot, now: int) -> None:
-    """Revoke the bot's keys and free its wallets; page and posts stay. Idempotent."""
+def retire_bot(bot: Bot, now: int) -> bool:
+    """Revoke the bot's keys and free its wallets; page and posts stay. Return False if it was
+    already retired.
+    """
     with writing():
         retired = Bot.update(retired_at=now, auto_post=False).where(
             Bot.id == bot.id, Bot.retired_at.is_null()
         )
-        if retired.execute():
+        is_new = bool(retired.execute())
+        if is_new:
             append_leaf("retirement", now, bot=bot.uid)
         Key.update(revoked_at=now).where(Key.bot == bot, Key.revoked_at.is_null()).execute()
         detach(bot, now)
+        return is_new
 
 
 def find_bot(uid: str) -> Bot:
@@ -205,7 +209,6 @@ def read_voice(text: str) -> dict[str, Any]:
 
 
 def check_voice(given: Mapping[str, Any]) -> str:
-    """Return a voice as JSON, with defaults filled in. Raises Problem for an invalid value."""
     if set(given) - set(VOICE):
         raise invalid("voice", f"may only contain {', '.join(VOICE)}")
     return orjson.dumps(

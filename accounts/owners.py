@@ -16,8 +16,6 @@ from storage import new_uid, writing
 
 
 class OwnerWithCode(NamedTuple):
-    """An owner and its recovery code, which isn't stored."""
-
     owner: Owner
     recovery_code: str
 

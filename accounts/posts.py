@@ -166,7 +166,6 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
 
 
 def _tell(kind: str, field: str, message: str) -> str:
-    """Return the message for a field's error: ours if there is one, otherwise pydantic's."""
     if kind not in ("string_too_short", "string_too_long"):
         return message
     longest = f"{MAX_LENGTHS[field]:,}"
@@ -299,7 +298,6 @@ def store_post(**columns: Any) -> Published:
 
 
 def _is_claim(bot: int, signature: str | None) -> bool:
-    """Whether this is the bot's first post about the transaction."""
     if signature is None:
         return False
     return database.execute_sql(IS_TOLD, (signature, bot)).fetchone() is None
@@ -334,7 +332,6 @@ def measure_words(columns: dict[str, Any]) -> int:
 
 
 def count_posts_bytes(bot: Bot | int, change: int) -> None:
-    """Add to the owner's stored bytes, inside the post's transaction."""
     database.execute_sql(COUNT_POSTS, (change, getattr(bot, "id", bot)))
 
 

@@ -24,13 +24,15 @@ SETTINGS = {
 }
 POSTS = "SELECT posts_bytes FROM owner WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
 KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?"
-# Wallets disconnected, by detaching, replacing or retiring. Connecting a first wallet is free.
-GIVEN_UP = "(SELECT bot_id FROM attachment WHERE detached_at > ?)"
-CHANGES = f"SELECT COUNT(*) FROM {GIVEN_UP} a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ?"
-TRADERS = "SELECT COUNT(*) FROM trader WHERE owner_id = ? AND retired_at IS NULL"
-HOOKS = "SELECT COUNT(*) FROM hook WHERE owner_id = ?"
-HELD = "attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
-WALLETS = f"SELECT COUNT(*) FROM {HELD} AND b.owner_id = ?"
+# The rows that count toward a quota, by owner_id. A wallet that was disconnected by detaching,
+# replacing or retiring is a change; connecting a first wallet is free.
+COUNTED = {
+    "wallet_changes_per_day": "(SELECT bot_id FROM attachment WHERE detached_at > {since}) a"
+    " JOIN bot b ON b.id = a.bot_id WHERE TRUE",
+    "wallets": "attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL",
+    "traders": "trader WHERE retired_at IS NULL",
+    "hooks": "hook WHERE TRUE",
+}
 # The highest use by one owner, and the number of owners at the limit. Owners with less than 1 MB of
 # posts count as 0; the partial index covers the rest.
 MAX_POSTS = (
@@ -41,11 +43,6 @@ MAX_OF = (
     "SELECT COALESCE(MAX(n), 0), COUNT(CASE WHEN n >= ? THEN 1 END) FROM (SELECT COUNT(*) AS n FROM"
     " {} GROUP BY owner_id) AS by_owner"
 )
-MAX_CHANGES = MAX_OF.format(f"{GIVEN_UP} a JOIN bot b ON b.id = a.bot_id")
-MAX_HOOKS = MAX_OF.format("hook")
-MAX_TRADERS = MAX_OF.format("trader WHERE retired_at IS NULL")
-# The owner of each attached wallet. Counted in Python, which is faster than SQLite's GROUP BY.
-HOLDERS = f"SELECT b.owner_id FROM {HELD}"
 
 
 class Use(NamedTuple):
@@ -67,6 +64,9 @@ class Use(NamedTuple):
     def is_full(self) -> bool:
         return self.used >= self.limit
 
+    def add(self, count: int) -> "Use":
+        return self._replace(used=self.used + count)
+
 
 def find_limit(config: Config, quota: str) -> int:
     limit: int = getattr(config, SETTINGS[quota])
@@ -85,58 +85,29 @@ def is_known(bot_id: int, event_id: str | None) -> bool:
     return database.execute_sql(KNOWN, (bot_id, event_id)).fetchone() is not None
 
 
-def find_wallet_changes(config: Config, owner_id: int, now: int) -> Use:
-    """Wallets disconnected in the last 24 hours."""
-    since = now - DAY_MS
-    changes = database.execute_sql(CHANGES, (since, owner_id)).fetchone()[0]
-    return Use("wallet_changes_per_day", config.max_wallet_changes_per_day, changes)
+def find_use(config: Config, quota: str, owner_id: int, now: int = 0) -> Use:
+    """Return an owner's use of a quota other than posts. `now`: for the changes of the last day."""
+    sql = f"SELECT COUNT(*) FROM {_write_counted(quota, now)} AND owner_id = ?"
+    ((used,),) = database.execute_sql(sql, (owner_id,)).fetchall()
+    return Use(quota, find_limit(config, quota), used)
 
 
-def find_wallets(config: Config, owner_id: int, given_up: int = 0) -> Use:
-    """Wallets attached to the owner's bots, minus `given_up`, which make room for a new one."""
-    held = database.execute_sql(WALLETS, (owner_id,)).fetchone()[0]
-    return Use("wallets", config.max_wallets_per_owner, held - given_up)
-
-
-def find_traders(config: Config, owner_id: int) -> Use:
-    return Use(
-        "traders",
-        config.max_traders_per_owner,
-        database.execute_sql(TRADERS, (owner_id,)).fetchone()[0],
-    )
-
-
-def find_hooks(config: Config, owner_id: int) -> Use:
-    return Use(
-        "hooks",
-        config.max_hooks_per_owner,
-        database.execute_sql(HOOKS, (owner_id,)).fetchone()[0],
-    )
+def _write_counted(quota: str, now: int) -> str:
+    return COUNTED[quota].format(since=now - DAY_MS)
 
 
 # ---- what all use --------------------------------------------------------------------------------
 def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]:
     """Return the highest use of each quota by one owner, without naming the owner."""
     posts, full = execute(MAX_POSTS, (config.max_posts_kept_mb * MB,)).fetchone()
-    day = now - DAY_MS
-    return [
-        Use("posts_kept_mb", config.max_posts_kept_mb, posts // MB, full),
-        _find_most(execute, config, "wallet_changes_per_day", MAX_CHANGES, day),
-        _find_most_wallets(execute, config),
-        _find_most(execute, config, "traders", MAX_TRADERS),
-        _find_most(execute, config, "hooks", MAX_HOOKS),
-    ]
-
-
-def _find_most(
-    execute: Callable[..., Any], config: Config, quota: str, sql: str, *values: int
-) -> Use:
-    limit = find_limit(config, quota)
-    most, full = execute(sql, (limit, *values)).fetchone()
-    return Use(quota, limit, most, full)
-
-
-def _find_most_wallets(execute: Callable[..., Any], config: Config) -> Use:
-    limit = find_limit(config, "wallets")
-    held = Counter(owner_id for (owner_id,) in execute(HOLDERS).fetchall()).values()
-    return Use("wallets", limit, max(held, default=0), sum(count >= limit for count in held))
+    found = [Use("posts_kept_mb", config.max_posts_kept_mb, posts // MB, full)]
+    for quota in COUNTED:
+        limit, counted = find_limit(config, quota), _write_counted(quota, now)
+        if quota == "wallets":
+            # Counted in Python, which is faster than SQLite's GROUP BY.
+            held = Counter(execute(f"SELECT owner_id FROM {counted}").fetchall()).values()
+            most, full = max(held, default=0), sum(count >= limit for count in held)
+        else:
+            most, full = execute(MAX_OF.format(counted), (limit,)).fetchone()
+        found.append(Use(quota, limit, most, full))
+    return found

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from accounts import conduct, influencers, quotas, wallets
 from accounts.api_keys import MAX_ACTIVE_KEYS, NewKey, insert_key, is_active
-from accounts.fields import check_wallet, is_provable, parse_body
+from accounts.fields import check_wallet, is_provable
 from accounts.keys import hash_secret, is_well_formed, make_key
 from accounts.owners import check_present, hash_recovery_code, make_recovery_code
 from accounts.problem import Problem, invalid, refuse_full
@@ -70,7 +70,6 @@ class Registered:
 
 # ---- the challenge -------------------------------------------------------------------------------
 def make_challenge(config: Config, secret: str, wallet: Any, now: int) -> Challenge:
-    """Return the text that a wallet's owner signs to register a bot."""
     if not isinstance(wallet, str):
         raise invalid("wallet", "must be the wallet's address, as text")
     address = check_wallet(wallet)
@@ -122,11 +121,6 @@ def name_source(secret: str, network: str) -> str:
 
 
 # ---- registering ---------------------------------------------------------------------------------
-def parse_registration(value: dict[str, Any]) -> RegistrationBody:
-    """Check the types of a body. Raises Problem naming each invalid field."""
-    return parse_body(RegistrationBody, value)
-
-
 def register(
     config: Config, body: RegistrationBody, source: str, given_at: int, now: int
 ) -> Registered:
@@ -169,7 +163,6 @@ def _check_again(row: Registration, given_at: int) -> None:
 
 
 def list_registered(source: str | None = None) -> list[Registration]:
-    """List registrations with their bots and owners, newest first, from one source or from all."""
     found = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
     found = found.order_by(Registration.id.desc())
     return list(found.where(Registration.source == source) if source else found)
@@ -232,9 +225,9 @@ def _move(config: Config, source: Owner, owner: Owner, now: int) -> None:
     """Give an account's bots and keys to another owner, and close the account."""
     check_present(owner.id)
     conduct.refuse_banned(owner)
-    held = quotas.find_wallets(config, source.id).used
+    held = quotas.find_use(config, "wallets", source.id).used
     if held:
-        refuse_full(quotas.find_wallets(config, owner.id, 1 - held), "wallet_limit")
+        refuse_full(quotas.find_use(config, "wallets", owner.id).add(held - 1), "wallet_limit")
     if Key.select().where(Key.owner.in_([source, owner]), is_active(now)).count() > MAX_ACTIVE_KEYS:
         raise Problem(
             "key_limit",

@@ -1,33 +1,31 @@
 """Seasons: the operator announces, changes and cancels them; owners join with their bots.
 
-Each function is one short transaction that raises Problem if it refuses. `now` is UTC milliseconds.
-Every change is a leaf of the log. evidence.seasons freezes the standings.
+A change is one short transaction that raises Problem if it refuses, and a leaf of the log.
+evidence.seasons freezes the standings. Times are UTC milliseconds; amounts, raw units of the
+season's currency.
 """
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
 
-from accounts import season_standings
+import storage
 from accounts.acts import store_act
 from accounts.fields import check_line
 from accounts.problem import Problem, invalid, refuse_unknown
-from accounts.season_standings import (
-    ALL,
-    PROVEN,
-    RULES,
-    SeasonRow,
-    Terms,
-    find_since,
-    read_frozen,
-    work_out,
-)
 from accounts.tables import Season, SeasonEntry
+from chain.ledger.inventory import SOL
+from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import HOUR_MS
 from chain.reading.currencies import CURRENCIES, map_currencies
+from chain.stored.attachments import OF_RECORD, read_totals
+from chain.stored.summary import read_coverage
 from models import Bot
-from storage import new_uid, read_rows, writing
+from storage import Rows, new_uid, read_rows, writing
 from storage.arrivals import append_leaf
 
 MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
@@ -35,6 +33,11 @@ MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 MAX_DAYS, DAY_MS = 366, 86_400_000
 # Standings freeze no later than this after the end, proven or not.
 DEADLINE_MS = 3 * DAY_MS
+# Ranking criteria and their sort columns.
+RULES = {"pnl": "realized", "return": "return_points", "pnl_floor": "worst_case"}
+PROVEN, ALL = "proven", "all"
+# Why a history doesn't prove a result, the worst first.
+UNPROVEN = ("not_observed", "backfilling", "gap")
 WALLETS = (PROVEN, ALL)
 DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": PROVEN, "min_trades": "3"}
 # Members of a season's leaf and evidence, and their columns.
@@ -43,6 +46,101 @@ TERMS = {
     **{"currency": "money", "minTrades": "min_sales"},
     **{"startsAtMs": "starts_at", "endsAtMs": "ends_at"},
 }
+
+
+class Terms(NamedTuple):
+    name: str
+    rule: str
+    money: str
+    symbol: str
+    decimals: int
+    wallets: str
+    min_sales: int
+    starts_at: int
+    ends_at: int
+
+    @property
+    def min_cost(self) -> int:
+        """The cost basis required for a rank by return: 1 SOL, or 100 of a stablecoin."""
+        return int(10**self.decimals) * (1 if self.money == SOL else 100)
+
+
+class SeasonRow(NamedTuple):
+    """A bot's row. Numbers are None before the start, and after the freeze if they aren't proven.
+
+    `since`: when its results begin to count; `sales`: with a known cost; `reason`: why it has no
+    rank.
+    """
+
+    bot: int
+    joined_at: int | None
+    since: int
+    ownership: str | None
+    reason: str | None
+    rank: int | None = None
+    realized: int | None = None
+    cost: int | None = None
+    return_points: int | None = None
+    worst_case: int | None = None
+    sales: int | None = None
+    trades: int | None = None
+
+    @property
+    def is_unproven(self) -> bool:
+        return self.reason in UNPROVEN
+
+
+class Place(NamedTuple):
+    """A row's sort key: ranked rows first, best first, ties by the bot's age."""
+
+    group: int
+    score: int
+    bot: int
+
+
+def find_place(rule: str, row: SeasonRow) -> Place:
+    if row.reason:
+        return Place(1, 0, row.bot)
+    return Place(0, -getattr(row, RULES[rule]), row.bot)
+
+
+def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
+    """Sort rows and rank those without a reason. Ties share one."""
+    listed, ranked = sorted(rows, key=lambda row: find_place(rule, row)), []
+    last: tuple[int, int] | None = None
+    for place, row in enumerate(listed, 1):
+        score = getattr(row, RULES[rule])
+        if not row.reason and (last is None or score != last[1]):
+            last = place, score
+        ranked.append(row._replace(rank=last[0] if last and not row.reason else None))
+    return ranked
+
+
+def measure(terms: Terms, sums: Sums) -> dict[str, int | None]:
+    """Return a row's numbers. Below the cost required for a rank, the return could overflow its
+    column, so there is none.
+    """
+    is_enough = sums.cost >= terms.min_cost
+    return {
+        "realized": sums.realized,
+        "cost": sums.cost,
+        "return_points": sums.return_points if is_enough else None,
+        "worst_case": sums.worst_case,
+        "sales": sums.matched + sums.partial,
+        "trades": sums.trades,
+    }
+
+
+def find_reason(terms: Terms, ownership: str | None, sums: Sums) -> str | None:
+    if ownership is None:
+        return "no_wallet"
+    if terms.wallets == PROVEN and ownership != PROVEN:
+        return "not_proven"
+    if sums.matched + sums.partial < terms.min_sales:
+        return "too_few_sells"
+    if terms.rule == "return" and sums.cost < terms.min_cost:
+        return "too_little_cost"
+    return None
 
 
 def find_terms(season: Season) -> Terms:
@@ -65,7 +163,6 @@ def find_state(season: Season, now: int) -> str:
 
 
 def find_deadline(season: Season) -> int:
-    """Return the latest time at which the standings freeze, in ms."""
     return (season.closing_at or season.ends_at) + DEADLINE_MS
 
 
@@ -95,7 +192,6 @@ def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) ->
 
 
 def list_texts(old: Season) -> dict[str, str]:
-    """Return a season's terms in the form that read_terms accepts."""
     times = {name: str(show_hour(getattr(old, name))) for name in ("starts_at", "ends_at")}
     told = {"name": old.name, "rule": old.rule, "currency": old.symbol, "wallets": old.wallets}
     return {**told, "min_trades": str(old.min_sales), **times}
@@ -144,7 +240,6 @@ def _read_hour(field: str, text: str) -> int:
 
 
 def create_season(given: Mapping[str, str], who: str, now: int) -> Season:
-    """Announce a season; `given` as for read_terms."""
     terms = read_terms(given, now)
     with writing():
         if Season.select().where(*_are_open()).count() >= MAX_OPEN:
@@ -157,7 +252,6 @@ def create_season(given: Mapping[str, str], who: str, now: int) -> Season:
 
 
 def change_season(uid: str, given: Mapping[str, str], who: str, reason: str, now: int) -> bool:
-    """Change a season that hasn't started. Return False if nothing differs."""
     with writing():
         season = find_season(uid)
         if find_state(season, now) != "upcoming":
@@ -172,7 +266,6 @@ def change_season(uid: str, given: Mapping[str, str], who: str, reason: str, now
 
 
 def cancel_season(uid: str, who: str, reason: str, now: int) -> bool:
-    """Cancel a season that isn't final. Return False if it already was canceled."""
     with writing():
         season = find_season(uid)
         if season.frozen_at is not None:
@@ -211,14 +304,20 @@ def join(uid: str, bot: Bot, now: int) -> bool:
 def is_entrant(season: Season, bot_id: int, now: int) -> bool:
     """Whether a bot certainly takes part: it joined, or had a wallet at the start."""
     if now >= season.starts_at:
-        return season_standings.is_entrant(read_rows, season.id, find_terms(season), bot_id)
+        return _count_entrants(season, season.starts_at, bot_id) > 0
     same = SeasonEntry.season == season, SeasonEntry.bot == bot_id
     return bool(SeasonEntry.select().where(*same).exists())
 
 
+def _count_entrants(season: Season, at: int, bot_id: int | None = None) -> int:
+    """Count the bots, or one bot, that joined or had a wallet at a time until the start."""
+    sql = COUNT if bot_id is None else f"{COUNT} AND b.id = {bot_id}"
+    ((count,),) = read_rows(sql.format(season=season.id, at=at))
+    return int(count)
+
+
 # ---- readers -------------------------------------------------------------------------------------
 def find_season(uid: str) -> Season:
-    """Return the season with this id. Raises Problem `not_found`."""
     found: Season | None = Season.get_or_none(Season.uid == uid)
     return found or refuse_unknown("season")
 
@@ -233,7 +332,6 @@ def list_open() -> list[Season]:
 
 
 def list_seasons(limit: int = MAX_LISTED, before: int | None = None) -> list[Season]:
-    """List seasons, newest first. `before`: only those with a lower id."""
     found = Season.select().order_by(Season.id.desc()).limit(limit)
     return list(found.where(Season.id < before) if before is not None else found)
 
@@ -253,8 +351,7 @@ def count_entrants(season: Season, now: int) -> int:
         return int(SeasonEntry.select().where(SeasonEntry.season == season).count())
     if season.cancelled_at is not None:
         return 0
-    terms = find_terms(season)
-    return season_standings.count_entrants(read_rows, season.id, terms, now)
+    return _count_entrants(season, min(now, season.starts_at))
 
 
 BADGES = """
@@ -272,3 +369,146 @@ def list_badges(bot_id: int, now: int) -> list[dict[str, Any]]:
     names = ("uid", "name", "ends_at", "rank")
     found = read_rows(BADGES, (bot_id, now, bot_id))
     return [dict(zip(names, row, strict=True)) for row in found]
+
+
+# ---- who takes part ------------------------------------------------------------------------------
+# Bots with a wallet at the start, and those that joined. {at}: the start, or now if it is earlier.
+IS_ENTRANT = """(e.bot_id IS NOT NULL OR EXISTS (
+    SELECT 1 FROM attachment s WHERE s.bot_id = b.id AND s.attached_at <= {at}
+    AND (s.detached_at IS NULL OR s.detached_at > {at})))"""
+ENTRANTS = """
+FROM bot b LEFT JOIN season_entry e ON e.bot_id = b.id AND e.season_id = {season}"""
+COUNT = f"SELECT COUNT(*) {ENTRANTS} WHERE {IS_ENTRANT}"
+HOLDINGS = f"""
+SELECT b.id, e.joined_at, CASE WHEN x.target IS NULL THEN 0 ELSE 1 END, a.ownership, a.attached_at,
+       a.detached_at, a.forward_realized, w.coverage, w.observed_to,
+       CASE WHEN w.closing_at IS NULL AND NOT EXISTS (
+           SELECT 1 FROM attachment h WHERE h.wallet_id = w.id AND h.detached_at IS NULL)
+       THEN 1 ELSE 0 END
+{ENTRANTS}
+JOIN owner o ON o.id = b.owner_id LEFT JOIN ban x ON x.kind = 'owner' AND x.target = o.uid
+LEFT JOIN attachment a ON a.bot_id = b.id AND a.attached_at < {{ends}}
+    AND (a.detached_at IS NULL OR a.detached_at > {{at}})
+LEFT JOIN wallet w ON w.id = a.wallet_id
+WHERE {IS_ENTRANT} ORDER BY b.id"""
+
+
+class Holding(NamedTuple):
+    """One of an entrant's wallets during the season, or no wallet. `is_closed`: no bot has it, and
+    all its activity was observed.
+    """
+
+    bot: int
+    joined_at: int | None
+    is_banned: int
+    ownership: str | None
+    attached_at: int | None
+    detached_at: int | None
+    forward_realized: int | None
+    coverage: str | None
+    observed_to: int | None
+    is_closed: int
+
+
+class Entrant(NamedTuple):
+    bot: int
+    joined_at: int | None
+    since: int
+    ownership: str | None
+    # Reasons that rule out a rank regardless of results.
+    reason: str | None
+
+
+def list_entrants(rows: Rows, season: int, terms: Terms, now: int) -> Iterator[Entrant]:
+    at = min(now, terms.starts_at)
+    sql = HOLDINGS.format(season=season, at=at, ends=terms.ends_at)
+    for _, found in groupby(map(Holding._make, rows(sql)), attrgetter("bot")):
+        yield _make_entrant(terms, at, now, list(found))
+
+
+def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> Entrant:
+    first, held = found[0], [one for one in found if one.attached_at is not None]
+    # A wallet disconnected right at the start has no time in the season.
+    since = terms.starts_at
+    if not any((one.attached_at or 0) <= at for one in held):
+        since = find_since(terms, first.joined_at)
+    proven = all(one.ownership == PROVEN for one in held)
+    ownership = (PROVEN if proven else "claimed") if held else None
+    problems = {_find_problem(terms, one, now) for one in held}
+    reason = next((one for one in UNPROVEN if one in problems), None)
+    if now < terms.starts_at:
+        reason = "not_started"
+    return Entrant(
+        first.bot, first.joined_at, since, ownership, "excluded" if first.is_banned else reason
+    )
+
+
+def find_since(terms: Terms, joined_at: int | None) -> int:
+    """Return when the results of a bot that joined count: from the next full hour."""
+    if joined_at is None or joined_at <= terms.starts_at:
+        return terms.starts_at
+    return -(-joined_at // HOUR_MS) * HOUR_MS
+
+
+def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
+    """Return why a wallet's history doesn't prove its results so far, or None."""
+    coverage = read_coverage(one.coverage)
+    if one.forward_realized is None or coverage["state"] == "none":
+        return "not_observed"
+    is_over = now >= terms.ends_at
+    if coverage["state"] == "backfilling" or (is_over and coverage["pending"]):
+        return "backfilling"
+    if coverage["gaps"]:
+        return "gap"
+    until = min(terms.ends_at, one.detached_at or terms.ends_at)
+    is_seen = one.is_closed or (one.observed_to or 0) * 1000 >= until
+    return "not_observed" if is_over and not is_seen else None
+
+
+# ---- standings -----------------------------------------------------------------------------------
+def read_sums(rows: Rows, terms: Terms, since: Mapping[int, int]) -> dict[int, Sums]:
+    """Return each bot's totals from its `since` to the end, while it had each wallet."""
+    ends, begun = _read(rows, terms, terms.ends_at, since), dict[int, Sums]()
+    by_hour: dict[int, list[int]] = defaultdict(list)
+    for bot, begins_at in since.items():
+        by_hour[begins_at].append(bot)
+    for begins_at, bots in by_hour.items():
+        begun |= _read(rows, terms, begins_at, bots)
+    return {bot: ends.get(bot, NOTHING).minus(begun.get(bot, NOTHING)) for bot in since}
+
+
+def _read(rows: Rows, terms: Terms, until: int, bots: Iterable[int]) -> dict[int, Sums]:
+    found: dict[int, Sums] = {}
+    for part in storage.in_parts(bots):
+        told = read_totals(rows, OF_RECORD, part, [terms.money], until // HOUR_MS)
+        found |= {bot: sums for (bot, _), sums in told.items()}
+    return found
+
+
+def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[SeasonRow]:
+    """Return the standings as they are now, the best first."""
+    entrants = list(list_entrants(rows, season, terms, now))
+    is_begun = now >= terms.starts_at
+    sums = read_sums(rows, terms, {one.bot: one.since for one in entrants}) if is_begun else {}
+    return rank(terms.rule, (_make_standing(terms, one, sums.get(one.bot)) for one in entrants))
+
+
+def _make_standing(terms: Terms, one: Entrant, sums: Sums | None) -> SeasonRow:
+    numbers: dict[str, Any] = measure(terms, sums) if sums else {}
+    settled = find_reason(terms, one.ownership, sums or NOTHING)
+    # Nothing needs proof if the bot can't be ranked anyway.
+    reason = settled if settled in ("no_wallet", "not_proven") and one.reason in UNPROVEN else None
+    return SeasonRow(
+        one.bot, one.joined_at, one.since, one.ownership, reason or one.reason or settled, **numbers
+    )
+
+
+FROZEN = f"""
+SELECT {", ".join(("bot_id", *SeasonRow._fields[1:]))} FROM season_entry
+WHERE season_id = {{season}} AND since IS NOT NULL"""
+
+
+def read_frozen(rows: Rows, season: int, rule: str) -> list[SeasonRow]:
+    """Return frozen standings, the best first; before the freeze, those proven so far."""
+    found = map(SeasonRow._make, rows(FROZEN.format(season=season)))
+    return sorted(found, key=lambda row: find_place(rule, row))

@@ -20,7 +20,6 @@ Statements = dict[str, list[str]]
 
 
 def refuse_changes(table: str, why: str) -> Statements:
-    """Return triggers that forbid updating or deleting rows of `table`."""
     return {
         "sqlite": [
             f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table}"
@@ -211,7 +210,7 @@ class Season(Base):
 class SeasonEntry(Base):
     """A bot that joined a season (`joined_at`), and every bot once standings are frozen.
 
-    The other columns are accounts.season_standings.SeasonRow. They are null until the bot's history
+    The other columns are accounts.seasons.SeasonRow. They are null until the bot's history
     has reached the end; `rank` until the freeze.
     """
 

@@ -73,7 +73,7 @@ def create_trader(
     }
     with writing():
         if config and owner:
-            refuse_full(quotas.find_traders(config, owner.id))
+            refuse_full(quotas.find_use(config, "traders", owner.id))
         return _insert_trader(columns, owner, voice or {}, now)
 
 
@@ -100,7 +100,6 @@ def _insert_trader(
 
 
 def check_settings(family: str, given: Settings, own: OwnFiles | None = None) -> str:
-    """Return a family's settings as JSON. Raises Problem naming the setting and what is allowed."""
     try:
         find_strategy(family, given, own)
     except BadSetting as error:
@@ -204,7 +203,6 @@ def _cancel_orders(period: Period) -> None:
 
 
 def _open_periods(trader: Trader, number: int, now: int) -> Period:
-    """Open an account period for a trader and each of its twins. Return the trader's."""
     opened = [_open_period(trader, number, twin, now) for twin in range(TWINS + 1)]
     return opened[0]
 
@@ -263,17 +261,10 @@ def open_review(trader: Trader, reason: str, now: int) -> None:
         )
 
 
-def clear_review(trader: Trader, reason: str, now: int) -> None:
-    """Clear the trader: the record counts, and its headline is shown again."""
-    _decide(trader, "cleared", reason, now)
-
-
-def uphold_review(trader: Trader, reason: str, now: int) -> None:
-    """Uphold the review: the record stays but doesn't count, and the trader restarts guarded."""
-    _decide(trader, "upheld", reason, now)
-
-
-def _decide(trader: Trader, state: str, reason: str, now: int) -> None:
+def decide_review(trader: Trader, state: str, reason: str, now: int) -> None:
+    """Decide an open review: `cleared` shows the headline again; with `upheld` the record stays but
+    doesn't count, and the trader restarts guarded.
+    """
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)

@@ -63,8 +63,6 @@ class CitedTrade(NamedTuple):
 
 
 class Judgment(NamedTuple):
-    """The verification of a post: `status`, `status_reason` and trade, as stored in Post."""
-
     status: str
     reason: str | None
     trade: Trade | None
@@ -135,7 +133,6 @@ def judge_post(post: Post, wallet: Wallet) -> Judgment:
 
 
 def _list_others(post: Post, wallet: Wallet) -> list[Wallet]:
-    """Return the other wallets that the bot had proven and attached when the post was made."""
     values = post.bot_id, wallet.id, post.created_at, post.created_at
     rows = storage.database.execute_sql(OTHERS, values)
     numbers = [number for (number,) in rows.fetchall()]
@@ -157,7 +154,6 @@ def _judge_by(post: Post, trade: Trade) -> Judgment:
 
 
 def judge_stored(trade: CitedTrade | Trade, post_mint: str | None) -> tuple[str, str | None]:
-    """Return a post's (status, reason) from the trade it cites."""
     rows = (orjson.loads(text) for text in (trade.token_changes, trade.beside_tokens))
     mints = list_moved_mints(trade.kind, trade.mint, *rows)
     return judge(trade.kind, orjson.loads(trade.flags), mints, post_mint, trade.explained)

@@ -42,7 +42,6 @@ def list_holdings(bot: Bot) -> list[Attachment]:
 
 
 def find_holder(address: str) -> Attachment | None:
-    """Return a wallet's open attachment, with the wallet, or None."""
     held = Attachment.select(Attachment, Wallet).join(Wallet)
     found: Attachment | None = held.where(
         Wallet.address == address, Attachment.detached_at.is_null()
@@ -117,7 +116,6 @@ def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: i
 
 
 def parse_signature(text: str) -> bytes | None:
-    """Parse a 64-byte signature in base58, base64 or hex; None for anything else."""
     text = text.strip()
     if len(text) > MAX_SIGNATURE_TEXT:
         return None
@@ -138,7 +136,6 @@ def _from_base64(text: str) -> bytes:
 
 
 def is_signed(address: str, signature: bytes, text: str) -> bool:
-    """Whether the key of `address` signed `text`, as is or as an off-chain message."""
     key = VerifyKey(base58.b58decode(address))
     return any(
         _verifies(key, signature, message)
@@ -239,9 +236,9 @@ def attach(
     replaced = None if is_added else lead
     # Also counts a wallet that moves from another bot of the same owner.
     given_up = [one for one in (replaced, held) if one and one.bot.owner_id == bot.owner_id]
-    used = quotas.find_wallets(config, bot.owner_id, len(given_up))
+    used = quotas.find_use(config, "wallets", bot.owner_id).add(-len(given_up))
     refuse_full(used, "wallet_limit")
-    refuse_full(quotas.find_wallet_changes(config, bot.owner_id, now))
+    refuse_full(quotas.find_use(config, "wallet_changes_per_day", bot.owner_id, now))
     forget_standings([bot.id])
     for one in (replaced, held):
         if one:
@@ -262,7 +259,6 @@ def give_up(held: Attachment, now: int) -> None:
 
 
 def _check_company(bot: Bot, lead: Attachment | None, ownership: str, is_added: bool) -> None:
-    """Require every wallet to be proven if the bot has several."""
     if is_added and lead and lead.ownership != "proven":
         raise invalid("wallet", CLAIMED_FIRST)
     if ownership != "proven" and len(list_holdings(bot)) > 1:
@@ -270,7 +266,6 @@ def _check_company(bot: Bot, lead: Attachment | None, ownership: str, is_added: 
 
 
 def check_address(config: Config, address: str, ownership: str) -> None:
-    """Raise Problem if no bot may have this wallet, or none as proven."""
     if is_nobodys(address, table(config.extra_swap_programs, config.added_programs)):
         raise invalid("wallet", NOBODYS)
     if Wallet.select().where(Wallet.address == address, Wallet.trouble == IS_PROGRAM).exists():

@@ -17,7 +17,7 @@ from bench.intervals import SPENT, WORLDS
 from paper import brain, rules
 from paper.account import Account, Close
 from paper.engine import Market, name_twin, play, run_heartbeat
-from paper.market import Check, Token, parse_snapshot
+from paper.market import Check, SnapshotRow, Token, parse_snapshot
 from paper.rules import DAY_MS, HOUR_MS, Phase, is_first_within
 from paper.strategies import Momentum
 from paper.trader import Trader
@@ -112,7 +112,7 @@ def play_account(number):
             price = format(Decimal(prices[n]), ".18f")
             volume = str(50_000 + chance.randrange(50_000))
             told = ident, token.mint, at, price, "5000", "1500000", volume, volume, volume
-            seen.append(parse_snapshot(*told, "raydium"))
+            seen.append(parse_snapshot(SnapshotRow(*told, "raydium")))
         run_heartbeat(one, at)
         play(market, [one], seen, at)
         counted["lessons"] += sum(line.kind == "lesson" for line in one.journal.entries)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from chain.reading.pools import PoolReading, State
 from paper import fills, measured
 from paper.fills import NEVER_TRADED, Terms
-from paper.market import parse_snapshot
+from paper.market import SnapshotRow, parse_snapshot
 
 
 def main(arguments):
@@ -39,7 +39,9 @@ def try_sales(count, seed=1):
         price = f"{10 ** chance.uniform(-15, 0):.18f}"
         raw = int(10 ** chance.uniform(0, 18)) + 1
         pool = f"{int(reserve) + 1}e-9"
-        snapshot = parse_snapshot(number, "A", 0, price, pool, None, None, venue="raydium")
+        snapshot = parse_snapshot(
+            SnapshotRow(number, "A", 0, price, pool, None, None, venue="raydium")
+        )
         if not snapshot.price:
             continue
         found = fills.quote("sell", raw, snapshot, Terms(decimals, 0), NEVER_TRADED, 0)
@@ -65,7 +67,9 @@ def try_swaps(count, volatility, seed=1):
         moved = math.exp(chance.gauss(0, volatility * math.sqrt(minutes)) / 2)
         swap, pool = make_swap(chance, int(sol * moved), int(raw / moved))
         price = f"{sol / raw / 1_000:.18f}"
-        before = parse_snapshot(number, "A", 0, price, f"{sol}e-9", None, None, venue="raydium")
+        before = parse_snapshot(
+            SnapshotRow(number, "A", 0, price, f"{sol}e-9", None, None, venue="raydium")
+        )
         found = measured.measure(swap, pool, before)
         errors.append(abs(found.bps))
         drifts.append(abs(found.drift_bps))

@@ -10,7 +10,7 @@ from config import Config
 
 if TYPE_CHECKING:
     from operate.backups import Holding
-    from operate.findings import Finding
+    from operate.doctor import Finding
 
 
 def add_commands(commands: Commands) -> None:

@@ -61,7 +61,7 @@ def run_server(config: Config, args: Namespace) -> None:
     from chain.reading.programs import table
     from cli.processes import serve
     from operate import backups
-    from operate.filesystems import check_filesystem
+    from operate.doctor import check_filesystem
     from storage import counters
 
     refuse_demonstration(config)

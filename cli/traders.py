@@ -177,13 +177,11 @@ def run_reset(config: Config, args: Namespace) -> None:
 def run_review(config: Config, args: Namespace) -> None:
     from accounts import traders
 
-    decide = {
-        "open": traders.open_review,
-        "clear": traders.clear_review,
-        "uphold": traders.uphold_review,
-    }[args.action]
     trader, action = traders.find_trader(args.trader), REVIEW_ACTIONS[args.action]
-    decide(trader, args.reason, now_ms())
+    if args.action == "open":
+        traders.open_review(trader, args.reason, now_ms())
+    else:
+        traders.decide_review(trader, action.state, args.reason, now_ms())
     print_result(args, {"traderId": trader.uid, "review": action.state}, action.text)
 
 

@@ -33,7 +33,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_witness(config: Config, args: Namespace) -> int:
-    from evidence import witnessing
+    from evidence import witness
     from evidence.notes import Signer
     from operate import backups
 
@@ -42,10 +42,10 @@ def run_witness(config: Config, args: Namespace) -> int:
     with open_database(config):
         signer = Signer(log_key(config))
         if args.forget:
-            known = witnessing.forget(args.url)
+            known = witness.forget(args.url)
             print_result(args, {"forgotten": known}, "forgotten" if known else "nothing to forget")
             return 0
-        outcome = witnessing.observe_log(args.url, signer, now_ms())
+        outcome = witness.observe_log(args.url, signer, now_ms())
     print_result(args, outcome._asdict(), f"{outcome.verdict}: {outcome.url}: {outcome.text}")
     if outcome.verdict == "alarm":
         print(f"ALARM: {outcome.url}: {outcome.text}", file=sys.stderr)

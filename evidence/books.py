@@ -1,12 +1,13 @@
-"""An auditor's tables, in a temporary file. They have an instance's tables and columns, so that the
-same statements read both.
+"""Rebuilt tables, in a temporary file. They have an instance's tables and columns, so that the same
+statements read both.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from chain.stored.derived import DERIVED
+from chain.stored.store import LAST_TRADE, PendingLedger, show_summary
 from chain.stored.tables import Mint, StandingTotal, TokenTrader, TradeMint
 from chain.stored.trades import Row, list_moved
 from models import Attachment, Bot, Trade, Wallet
@@ -19,7 +20,7 @@ ADD_TRADER = "INSERT OR IGNORE INTO token_trader (mint, side, wallet_id) VALUES 
 
 
 class Books:
-    """The tables that claims are read from (evidence.claimed), without rows."""
+    """The tables that claims are read from (evidence.claimed), at first without rows."""
 
     def __init__(self) -> None:
         # An empty name makes a temporary file.
@@ -42,11 +43,6 @@ class Books:
         sql = f"INSERT INTO {table._meta.table_name} ({names}) VALUES ({marks})"
         return self._db.execute(sql, tuple(values.values())).lastrowid or 0
 
-    def add_many(self, table: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        marks = ", ".join("?" * len(names))
-        sql = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"
-        self._db.executemany(sql, rows)
-
     def update(self, table: Any, number: int, **values: Any) -> None:
         names = ", ".join(f"{name} = ?" for name in values)
         sql = f"UPDATE {table._meta.table_name} SET {names} WHERE id = ?"
@@ -57,9 +53,9 @@ class Books:
         found = self._db.execute("SELECT id FROM bot WHERE uid = ?", (uid,)).fetchone()
         return int(found[0]) if found else self.add(Bot, uid=uid)
 
-    # ---- trades ----------------------------------------------------------------------------------
+    # ---- a wallet's ledger -----------------------------------------------------------------------
     def add_trade(self, wallet_id: int, row: Row) -> None:
-        columns = {name: row[name] for name in ("slot", "place", "signature")}
+        columns = {name: value for name, value in row.items() if name != "wallet"}
         number = self.add(Trade, wallet_id=wallet_id, **columns)
         for mint, side, slot, place in list_moved(row):
             self._db.execute("INSERT OR IGNORE INTO mint (address) VALUES (?)", (mint,))
@@ -70,6 +66,31 @@ class Books:
     def drop_trades(self, wallet_id: int) -> None:
         for table in ("trade", "trade_mint", "token_trader"):
             self._db.execute(f"DELETE FROM {table} WHERE wallet_id = ?", (wallet_id,))
+
+    def add_ledger(
+        self, wallet_id: int, pending: PendingLedger, waiting: Collection[int] = ()
+    ) -> None:
+        """Insert all other data derived from a wallet's ledger, except for attachments `waiting` to
+        be published.
+        """
+        ledger = pending.ledger
+        last = self._db.execute(LAST_TRADE, (wallet_id,)).fetchone()
+        last_trade_at = last and last[0] and last[0] * 1000
+        self.update(Wallet, wallet_id, **show_summary(ledger), last_trade_at=last_trade_at)
+        for derived, rows in pending.derived.take(ledger).items():
+            names, view = (*derived.key, *derived.columns), derived.key.index("view")
+            marks = ", ".join("?" * (len(names) + 1))
+            self._db.executemany(
+                f"INSERT INTO {derived.name} (wallet_id, {', '.join(names)}) VALUES ({marks})",
+                (
+                    (wallet_id, *key, *values)
+                    for key, values in rows.items()
+                    if values is not None and key[view] not in waiting
+                ),
+            )
+        for number, holdings in ledger.find_holdings().items():
+            if number not in waiting:
+                self.update(Attachment, number, **holdings._asdict())
 
 
 def _write_table(table: Any) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 
 import orjson
 
-from accounts.season_standings import SeasonRow, Terms
-from accounts.seasons import show_terms
+from accounts.seasons import SeasonRow, Terms, show_terms
 from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings
 from chain.stored.attachments import write_last
@@ -66,7 +65,6 @@ PROFILE = "SELECT standing_at FROM bot WHERE id = {bot}"
 
 # ---- a wallet ------------------------------------------------------------------------------------
 def show_derived(rows: Rows, wallet_id: int) -> Json:
-    """Return a wallet's derived data: its sums, previous owners and spans."""
     (row,) = rows(WALLET.format(wallet=wallet_id))
     bot, earlier, since = row[len(SUMS) :]
     return {
@@ -105,7 +103,6 @@ def _show_column(value: int | str | None) -> Any:
 
 # ---- digests of rows -----------------------------------------------------------------------------
 def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
-    """Return the SHA-256, in hex, of rows as lines of JSON, one row at a time."""
     whole = hashlib.sha256()
     for row in rows:
         whole.update(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
@@ -181,7 +178,6 @@ def show_delays(row: Mapping[str, Any]) -> Json | None:
 
 # ---- seasons -------------------------------------------------------------------------------------
 def show_standing_of(row: SeasonRow) -> Json:
-    """Return the members of a row's leaf and evidence."""
     return show_values({name: value for name, value in row._asdict().items() if name != "bot"})
 
 

@@ -10,7 +10,21 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evidence.document import FORMAT, digest_claims
-from evidence.lines import PAGE_SIZE, Json
+from evidence.lines import (
+    ADDRESS,
+    DIGEST,
+    ID,
+    MOMENT,
+    NAME,
+    PAGE_SIZE,
+    RAW,
+    SIGNATURE,
+    SLOT,
+    TEXT,
+    ClaimedPost,
+    ClaimedReceipt,
+    Json,
+)
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 
@@ -24,16 +38,7 @@ MAX_WALLETS = 200
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
 # How often to read a document because one of its pages changed.
 MAX_READINGS = 3
-ADDRESS = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$")]
-SIGNATURE = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$")]
-DIGEST = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-SLOT = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
-RAW = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
-TEXT = Annotated[str, Field(max_length=100_000)]
-NAME = Annotated[str, Field(max_length=40)]
 NAME_OF_SEASON = Annotated[str, Field(max_length=200)]
-MOMENT = Annotated[int, Field(ge=0, lt=2**53, strict=True)]
-ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
 class Nonsense(Exception):
@@ -172,42 +177,6 @@ class Claims(BaseModel):
     log: ClaimedLeaf | None
 
 
-class ClaimedReceipt(BaseModel):
-    """The members that every receipt line needs to be compared."""
-
-    signature: SIGNATURE
-    slot: SLOT
-
-
-class ClaimedWords(BaseModel):
-    salt: Annotated[str, Field(max_length=80)] | None
-    eventId: TEXT
-    body: TEXT
-    symbol: TEXT | None
-    reason: TEXT | None
-
-
-class ClaimedPost(BaseModel):
-    id: ID
-    wallet: ADDRESS | None
-    signature: SIGNATURE | None
-    mint: ADDRESS | None
-    status: Annotated[str, Field(max_length=20)]
-    reason: Annotated[str, Field(max_length=80)] | None
-    tradeId: ID | None
-    eventAtMs: SLOT
-    checkedAtMs: SLOT | None
-    createdAtMs: SLOT
-    isClaim: bool
-    delaySeconds: SLOT | None
-    source: NAME
-    channel: NAME
-    hiddenAtMs: SLOT | None
-    log: ID | None
-    logIndex: SLOT | None
-    words: ClaimedWords | None
-
-
 class ListedBot(BaseModel):
     botId: ID
 
@@ -330,7 +299,6 @@ def _parse(body: bytes) -> Any:
 
 
 def check_shape(shape: Any, value: Any) -> Any:
-    """Parse the value as the model `shape`. Raises Nonsense."""
     try:
         return shape.model_validate(value)
     except (ValidationError, RecursionError) as error:

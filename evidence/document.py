@@ -73,7 +73,6 @@ def show_wallet(wallet_id: int) -> Json:
 
 
 def digest_wallet(wallet_id: int) -> str:
-    """Digest all claims about a wallet, from one snapshot of the database."""
     with snapshot():
         return digest_claims(show_wallet(wallet_id), name_pages(RECEIPTS, wallet_id).digests)
 
@@ -123,7 +122,6 @@ def _show_history(wallet_id: int | None) -> Json:
 
 
 def show_rules(programs: Programs) -> Json:
-    """Return the rules in use: the version, the built-in table and the operator's additions."""
     return {
         "version": VERSION,
         "reading": READING,
@@ -143,7 +141,6 @@ def show_rules(programs: Programs) -> Json:
 
 
 def _show_pending(wallet_id: int) -> Json:
-    """Return listed signatures whose transactions are still missing, oldest first."""
     ((count,),) = _rows(COUNT_PENDING.format(wallet=wallet_id))
     rows = _rows(PENDING.format(wallet=wallet_id))
     return {
@@ -163,7 +160,6 @@ def show_bot(bot_id: int, hour: int) -> Json:
 
 
 def show_profile(rows: Rows, bot_id: int) -> Json:
-    """Return a bot's profile and owner; times in ms."""
     ((uid, owner, created_at, retired_at, salt, *said),) = rows(BOT.format(bot=bot_id))
     return {
         "owner": mark_owner(uid, owner),

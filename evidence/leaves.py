@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from accounts.influencers import SAID
-from evidence.claims import ClaimedLeaf, ClaimedPost, ClaimedProfile, ClaimedWallet
+from evidence.claims import ClaimedLeaf, ClaimedProfile, ClaimedWallet
 from evidence.differences import Difference, compare
+from evidence.lines import ClaimedPost
 from evidence.log_memory import Said
 from storage.arrivals import hash_words
 
@@ -80,7 +81,6 @@ def _hash_post(post: ClaimedPost) -> str | None:
 
 # ---- bots ----------------------------------------------------------------------------------------
 def compare_bot(bot: ClaimedProfile, said: list[Said], before: int) -> Iterator[Difference]:
-    """Compare a bot's profile, owner, and times of creation and retirement."""
     profiles = _list(said, "profile")
     if not profiles:
         yield Difference(
@@ -116,7 +116,6 @@ def compare_published(wallet: ClaimedWallet, said: list[Said], before: int) -> I
 def compare_last_digest(
     claimed: ClaimedLeaf | None, place: int | None, said: list[Said], before: int
 ) -> Iterator[Difference]:
-    """Compare the claimed leaf of a wallet's last digest, at `place`, with the last such leaf."""
     shown = claimed and _show_digest(place, claimed.digest, claimed.loggedAtMs)
     logged = [
         (one.place, _show_digest(one.place, one.leaf.get("digest"), one.leaf.get("at")))

@@ -4,9 +4,10 @@ arrival, in pages of 1,000 named by digest (SHA-256 of a page's bytes, in hex).
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import orjson
+from pydantic import BaseModel, Field
 
 from chain.amounts import show_raw
 from chain.stored.trades import DIGESTED
@@ -15,6 +16,23 @@ from storage import read_rows
 PAGE_SIZE = 1_000
 Line = dict[str, Any]
 Json = dict[str, Any]
+# Members of documents from an instance, which is untrusted.
+ADDRESS = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$")]
+SIGNATURE = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$")]
+DIGEST = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+SLOT = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+RAW = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
+TEXT = Annotated[str, Field(max_length=100_000)]
+NAME = Annotated[str, Field(max_length=40)]
+MOMENT = Annotated[int, Field(ge=0, lt=2**53, strict=True)]
+ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
+
+
+class ClaimedReceipt(BaseModel):
+    """The members that every receipt line needs to be compared."""
+
+    signature: SIGNATURE
+    slot: SLOT
 
 
 # ---- pages ---------------------------------------------------------------------------------------
@@ -189,34 +207,50 @@ RECEIPTS = Paged(
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-# Line members and their SQL.
-POST = {
-    "id": "p.uid",
-    "createdAtMs": "p.created_at",
-    "eventAtMs": "p.event_at",
-    "checkedAtMs": "p.checked_at",
-    "wallet": "w.address",
-    "signature": "p.signature",
-    "mint": "p.mint",
-    "status": "p.status",
-    "reason": "p.status_reason",
-    "tradeId": "t.uid",
-    "isClaim": "p.claim",
-    "delaySeconds": "p.delay",
-    "hiddenAtMs": "p.hidden_at",
-    "source": "p.source",
-    "channel": "p.channel",
-    "log": "l.uid",
-    "logIndex": "p.leaf_id - l.first_leaf",
-}
-# Hashed as `words` in a post's leaf.
-WORDS = {
-    "salt": "p.salt",
-    "eventId": "p.event_id",
-    "body": "p.body",
-    "symbol": "p.symbol",
-    "reason": "p.reason",
-}
+def _shown(sql: str) -> Any:
+    return Field(json_schema_extra={"sql": sql})
+
+
+def _list_sql(shape: type[BaseModel]) -> dict[str, str]:
+    """Return the members of a shape that have SQL, {name: SQL}."""
+    told = {name: field.json_schema_extra for name, field in shape.model_fields.items()}
+    return {name: str(extra["sql"]) for name, extra in told.items() if isinstance(extra, dict)}
+
+
+class ClaimedWords(BaseModel):
+    """Hashed as `words` in a post's leaf."""
+
+    salt: Annotated[str, Field(max_length=80)] | None = _shown("p.salt")
+    eventId: TEXT = _shown("p.event_id")
+    body: TEXT = _shown("p.body")
+    symbol: TEXT | None = _shown("p.symbol")
+    reason: TEXT | None = _shown("p.reason")
+
+
+class ClaimedPost(BaseModel):
+    """A post's line, in order of its members. `words`: null once it is hidden."""
+
+    id: ID = _shown("p.uid")
+    createdAtMs: SLOT = _shown("p.created_at")
+    eventAtMs: SLOT = _shown("p.event_at")
+    checkedAtMs: SLOT | None = _shown("p.checked_at")
+    wallet: ADDRESS | None = _shown("w.address")
+    signature: SIGNATURE | None = _shown("p.signature")
+    mint: ADDRESS | None = _shown("p.mint")
+    status: Annotated[str, Field(max_length=20)] = _shown("p.status")
+    reason: Annotated[str, Field(max_length=80)] | None = _shown("p.status_reason")
+    tradeId: ID | None = _shown("t.uid")
+    isClaim: bool = _shown("p.claim")
+    delaySeconds: SLOT | None = _shown("p.delay")
+    hiddenAtMs: SLOT | None = _shown("p.hidden_at")
+    source: NAME = _shown("p.source")
+    channel: NAME = _shown("p.channel")
+    log: ID | None = _shown("l.uid")
+    logIndex: SLOT | None = _shown("p.leaf_id - l.first_leaf")
+    words: ClaimedWords | None
+
+
+POST, WORDS = _list_sql(ClaimedPost), _list_sql(ClaimedWords)
 POST_LINES = f"""
 SELECT p.id, {", ".join((*POST.values(), *WORDS.values()))}
 FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
@@ -226,7 +260,6 @@ WHERE p.bot_id = {{owner}} AND p.id > {{after}} ORDER BY p.id LIMIT {{most}}"""
 
 
 def show_post(values: list[Any]) -> Line:
-    """Make a post's line; its words are null once it is hidden."""
     line: Line = dict(zip(POST, values, strict=False))
     words = dict(zip(WORDS, values[len(POST) :], strict=True))
     line["isClaim"] = bool(line["isClaim"])

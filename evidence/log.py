@@ -86,7 +86,6 @@ def find_log(uid: str | None = None, db: Any = database) -> LogRow | None:
 
 
 def find_post(uid: str) -> LoggedPost | None:
-    """Return a post with its leaf, or None if it is unknown or not logged."""
     rows = database.execute_sql(PROMISED, (uid,)).fetchall()
     return LoggedPost(*rows[0]) if rows else None
 
@@ -116,17 +115,10 @@ def read_hashes(
 
 
 def make_reader(log: LogRow, size: int, db: Any = database) -> tree.ReadHash:
-    """Return a reader of hashes of the log's first `size` leaves that reads each tile once."""
-    tiles: dict[tuple[int, int], list[bytes]] = {}
+    def fetch(level: int, number: int, width: int) -> list[bytes]:
+        return read_hashes(log, level, number, width, db)
 
-    def read(level: int, index: int) -> bytes:
-        number, place = divmod(index, tree.TILE_WIDTH)
-        if (level, number) not in tiles:
-            width = tree.find_width(size, level, number)
-            tiles[level, number] = read_hashes(log, level, number, width, db)
-        return tiles[level, number][place]
-
-    return read
+    return tree.read_tiles(size, fetch)
 
 
 # ---- checkpoints and proofs ----------------------------------------------------------------------
@@ -153,7 +145,6 @@ def prove(log: LogRow, index: int, signer: Signer) -> Proof:
 
 
 def write_promise(origin: str, leaf: str) -> bytes:
-    """Return the text that a promise signs: this leaf is in the log of this origin."""
     return f"candor-log-promise/v1\n{origin}\n{leaf}\n".encode()
 
 
@@ -228,7 +219,6 @@ def read_opening(one: LogRow) -> dict[str, Any] | None:
 
 
 def list_openings() -> list[dict[str, Any]]:
-    """List what each log says about the previous one, newest first."""
     told = (read_opening(one) for one in reversed(list_logs()))
     return [previous for previous in told if previous]
 
@@ -237,7 +227,6 @@ def list_openings() -> list[dict[str, Any]]:
 
 
 def list_witnessed() -> list[Witnessed]:
-    """List the watched instances by URL."""
     return list(Witnessed.select().order_by(Witnessed.url))
 
 

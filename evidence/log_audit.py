@@ -9,8 +9,9 @@ from functools import partial
 from typing import NamedTuple
 
 from evidence import witness
-from evidence.claims import Changed, ClaimedPost, Instance, Nonsense
+from evidence.claims import Changed, Instance, Nonsense
 from evidence.differences import Difference
+from evidence.lines import ClaimedPost
 from evidence.log import name_origin
 from evidence.log_memory import LogMemory, Part
 from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
@@ -112,7 +113,6 @@ class LogAudit:
         return None if part is None or index is None else part.begins + index
 
     def excuse(self, post: ClaimedPost) -> str | None:
-        """Return why a post can't be compared, or None."""
         part = self._find_part(post.log)
         if post.log is None or post.logIndex is None:
             return None

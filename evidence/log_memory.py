@@ -112,7 +112,6 @@ class LogMemory:
         return self._list("l.about = ?", about)
 
     def list_seasons(self) -> list[Said]:
-        """List all leaves about seasons."""
         return self._list(OF_SEASONS)
 
     def list_posts(self, bot: str, before: int) -> list[str]:

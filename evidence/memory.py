@@ -15,7 +15,7 @@ import orjson
 
 from chain.reading.entries import Entry
 from chain.reading.receipts import Receipt, pack, read_stored
-from evidence.claims import ClaimedPost
+from evidence.lines import ClaimedPost
 from evidence.log_memory import LogMemory
 
 RECEIPTS = (
@@ -126,12 +126,10 @@ class Memory:
         ).fetchall()
 
     def store_entry(self, entry: Entry, digest: str, inner_told: bool) -> None:
-        """Store a transaction's entry for the current wallet."""
         row = (entry.signature, entry.slot, entry.tx_index, entry.dump(), digest, inner_told)
         self._work.execute(STORE_ENTRY, row)
 
     def store_places(self, places: Mapping[str, int]) -> None:
-        """Store the places of transactions in their slots."""
         rows = [(place, signature) for signature, place in places.items()]
         self._work.executemany("UPDATE tx SET tx_index = ? WHERE signature = ?", rows)
 
@@ -153,16 +151,11 @@ class Memory:
     def find_entry(self, signature: str) -> KeptEntry | None:
         return next(self._list("signature = ?", signature), None)
 
-    def list_claimed(self) -> Iterator[KeptEntry]:
-        """Yield known transactions that are claimed or included, by slot."""
-        return self._list("taken = 1")
-
-    def list_unclaimed(self) -> Iterator[KeptEntry]:
-        """Yield known transactions that aren't claimed, by slot."""
-        return self._list("taken = 0")
-
-    def list_all(self) -> Iterator[KeptEntry]:
-        return self._list("TRUE")
+    def list_entries(self, taken: bool | None = None) -> Iterator[KeptEntry]:
+        """Yield known transactions by slot. `taken`: only those that are included in the rebuild,
+        or only the others.
+        """
+        return self._list("TRUE") if taken is None else self._list("taken = ?", taken)
 
     def _list(self, where: str, *values: Any) -> Iterator[KeptEntry]:
         sql = (
@@ -178,7 +171,6 @@ class Memory:
             yield KeptEntry(entry, digest, bool(inner_told), line)
 
     def list_missing(self) -> list[dict[str, Any]]:
-        """List claimed lines whose transaction is unknown, by slot."""
         sql = "SELECT line FROM tx WHERE line IS NOT NULL AND entry IS NULL ORDER BY slot"
         return [orjson.loads(line) for (line,) in self._work.execute(sql)]
 
@@ -215,7 +207,6 @@ class Memory:
         return self._list_posts("WHERE wallet IS ?", wallet)
 
     def list_all_posts(self) -> Iterator[ClaimedPost]:
-        """Yield all posts in order of time."""
         return self._list_posts("ORDER BY created_at, place")
 
     def list_repeated(self) -> set[str]:

@@ -128,8 +128,6 @@ class Line(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A parsed note that isn't verified yet."""
-
     text: str
     lines: list[Line]
 

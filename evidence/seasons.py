@@ -5,19 +5,23 @@ auditor's own books.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from accounts.season_standings import (
+from accounts.seasons import (
+    TERMS,
     UNPROVEN,
     SeasonRow,
     Terms,
+    find_deadline,
     find_reason,
     find_since,
+    find_terms,
+    list_open,
     measure,
     rank,
     read_frozen,
     read_sums,
+    show_terms,
     work_out,
 )
-from accounts.seasons import TERMS, find_deadline, find_terms, list_open, show_terms
 from accounts.tables import Season, SeasonEntry
 from chain.reading.currencies import list_added
 from chain.reading.entries import READING

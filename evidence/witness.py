@@ -1,30 +1,35 @@
-"""Watch another instance's log: check that it continues the log seen before.
+"""Watch other instances' logs: does each continue what it showed before? The last consistent
+checkpoint of each is stored.
 
 An instance that can't be reached or responds with nonsense is not accused. One that signed a
 checkpoint that doesn't contain the previous one is, of a fork or a rollback.
 """
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
+from evidence import log
 from evidence.log import name_origin
 from evidence.notes import (
     MAX_SIZE,
     BadNote,
     Checkpoint,
     Note,
+    Signer,
     Verifier,
     check_note,
     decode,
     parse_checkpoint,
     parse_note,
 )
+from evidence.tables import Witnessed
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
-from storage import tree
+from storage import tree, write_rows, writing
 
 # The observation of a log at one URL.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
@@ -126,17 +131,10 @@ def _check_signature(note: Note, checkpoint: Checkpoint, key: Verifier) -> None:
 
 
 def _read_tiles(get: Fetch, prefix: str, size: int) -> tree.ReadHash:
-    tiles: dict[tuple[int, int], list[bytes]] = {}
+    def fetch_tile(level: int, number: int, width: int) -> list[bytes]:
+        return tree.cut_tile(get(prefix + tree.write_path(level, number, width)), width)
 
-    def read(level: int, index: int) -> bytes:
-        number, place = divmod(index, tree.TILE_WIDTH)
-        if (level, number) not in tiles:
-            width = tree.find_width(size, level, number)
-            tile = get(prefix + tree.write_path(level, number, width))
-            tiles[level, number] = tree.cut_tile(tile, width)
-        return tiles[level, number][place]
-
-    return read
+    return tree.read_tiles(size, fetch_tile)
 
 
 def _check_root(get: Fetch, prefix: str, checkpoint: Checkpoint) -> None:
@@ -145,7 +143,6 @@ def _check_root(get: Fetch, prefix: str, checkpoint: Checkpoint) -> None:
 
 
 def _find_root(get: Fetch, prefix: str, size: int) -> bytes:
-    """Return the root of the tiles; Alarm if they don't match the size."""
     try:
         return tree.find_root(_read_tiles(get, prefix, size), size)
     except tree.BadProof as error:
@@ -153,7 +150,6 @@ def _find_root(get: Fetch, prefix: str, size: int) -> bytes:
 
 
 def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> None:
-    """Alarm unless the new tree starts with the old one."""
     if new.size < old.size:
         raise Alarm(f"ROLLBACK: it had {old.size} leaves and now has {new.size}")
     if new.size == old.size:
@@ -251,3 +247,125 @@ def parse_previous(said: dict[str, Any] | None) -> Previous | None:
     if not isinstance(told.log, str) or told.why not in REASONS:
         raise ValueError("not a log, or not one of the documented reasons")
     return told
+
+
+# ---- what was seen -------------------------------------------------------------------------------
+logger = logging.getLogger("candor.log")
+
+
+class Outcome(NamedTuple):
+    """The result of observing another instance's log: `verdict` is consistent | alarm |
+    cannot_tell.
+    """
+
+    url: str
+    verdict: str
+    text: str
+
+
+def observe_log(url: str, signer: Signer, now: int, get: Fetch | None = None) -> Outcome:
+    """Observe the log of the instance at `url`. If it continues the last checkpoint, store and
+    cosign the new one. `now` in ms.
+    """
+    url = url.rstrip("/")
+    row = Witnessed.get_or_none(Witnessed.url == url)
+    seen = Seen(row.key, row.note) if row else None
+    try:
+        found = read_log(get or make_fetch(url), seen)
+    except Alarm as alarm:
+        _note_trouble(url, str(alarm), now)
+        if alarm.seen is not None:
+            _keep(url, seen, alarm.seen, signer, now)
+        return Outcome(url, "alarm", str(alarm))
+    except CannotTell as reason:
+        return Outcome(url, "cannot_tell", str(reason))
+    _keep(url, seen, found.seen, signer, now)
+    return Outcome(url, "consistent", describe(seen, found))
+
+
+def describe(seen: Seen | None, found: Look) -> str:
+    told = f"{found.seen.checkpoint.size} leaves, consistent with "
+    if seen is None:
+        return f"{told}themselves; seen for the first time"
+    before = f"the {seen.checkpoint.size} seen before"
+    if not found.steps:
+        return told + before
+    why = ", ".join(step.why for step in reversed(found.steps))
+    return (
+        f"a NEW LOG ({why}) of {told}{before}: it names the old log, which still begins with them"
+    )
+
+
+def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
+    """Observe each of these instances, and what each saw of our log; return problems in a sentence,
+    or None.
+    """
+    wrong = []
+    for url in urls:
+        get = make_fetch(url)
+        outcomes = (observe_log(url, signer, now, get), ask_about_us(url, signer, get))
+        wrong += [f"{one.url}: {one.text}" for one in outcomes if one.verdict == "alarm"]
+    for one in wrong:
+        logger.error("log witness: %s", one)
+    return "; ".join(wrong) or None
+
+
+def ask_about_us(url: str, signer: Signer, get: Fetch) -> Outcome:
+    """Compare another instance's view of our log with the log. A checkpoint that we signed and no
+    longer have means that this database isn't the one it saw.
+    """
+    one = log.find_log()
+    try:
+        blocks = get("witness").decode().split("\n\n")[1:]
+    except (FetchError, UnicodeDecodeError):
+        return Outcome(url, "cannot_tell", "it doesn't say what it has seen of this log")
+    for text, lines in zip(blocks[::2], blocks[1::2], strict=False):
+        if one and text.split("\n")[0] == one.origin:
+            try:
+                note = parse_note(f"{text}\n\n{lines.rstrip()}\n".encode())
+                check_note(note, signer.verifier(one.origin))
+                return _compare(url, one, parse_checkpoint(note.text))
+            except BadNote as error:
+                return Outcome(url, "cannot_tell", f"its record of this log can't be read: {error}")
+    return Outcome(url, "cannot_tell", "it hasn't seen this log")
+
+
+def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:
+    if theirs.size > one.size:
+        text = f"it has seen {theirs.size} leaves of this log, which has {one.size}: ROLLBACK here"
+        return Outcome(url, "alarm", text)
+    root = tree.find_root(log.make_reader(one, theirs.size), theirs.size)
+    if root != theirs.root:
+        text = f"it has seen another root of {theirs.size} leaves of this log: FORK here"
+        return Outcome(url, "alarm", text)
+    return Outcome(url, "consistent", f"it has seen {theirs.size} leaves of this log")
+
+
+def _keep(url: str, before: Seen | None, found: Seen, signer: Signer, now: int) -> None:
+    """Replace the checkpoint it was compared with, adding our cosignature; do nothing if another
+    process replaced it first.
+    """
+    text = parse_note(found.note.encode()).text
+    # Only the log's own line; other witnesses publish their cosignatures themselves.
+    lines = found.note[len(text) + 1 :].splitlines(keepends=True)
+    own = [line for line in lines if line.split(" ")[1] == found.checkpoint.origin][:2]
+    note = f"{text}\n{''.join(own)}{signer.cosign(signer.witness_name, text, now // 1000)}"
+    with writing():
+        row = Witnessed.get_or_none(Witnessed.url == url)
+        if (row and row.note) != (before and before.note):
+            return
+        values = {"url": url, "key": found.key, "note": note, "checked_at": now}
+        write_rows(Witnessed, [values], ("url",))
+
+
+def _note_trouble(url: str, text: str, now: int) -> None:
+    """Store a problem; it stays until the operator forgets the instance."""
+    with writing():
+        Witnessed.update(trouble=text, trouble_at=now).where(
+            Witnessed.url == url, Witnessed.trouble.is_null() | (Witnessed.trouble != text)
+        ).execute()
+
+
+def forget(url: str) -> bool:
+    with writing():
+        return bool(Witnessed.delete().where(Witnessed.url == url.rstrip("/")).execute())

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from accounts import following, hooks
+from accounts import hooks
 from accounts.hooks import OFF
 from accounts.tables import Hook
 from config import Config
@@ -392,7 +392,7 @@ def choose(target: Target, event: Event) -> Event | None:
         return None
     told, bot = event, event.shown["botId"]
     if target.bots is not None and bot not in target.bots:
-        shared = following.share(event.kind, event.shown) if bot in target.followed else None
+        shared = hooks.share(event.kind, event.shown) if bot in target.followed else None
         if shared is None:
             return None
         told = event._replace(kind=shared.kind, shown=shared.shown)

@@ -24,7 +24,7 @@ from evidence.notes import Signer
 from operate import foreign_schema, instance
 from operate.instance import SIDE_FILES, Refused
 from storage import key_files, trouble
-from storage.files import sync
+from storage.files import is_locked, sync
 from storage.sqlite import SQLite
 
 BUSY_MS = 5000
@@ -71,7 +71,6 @@ def _refusing() -> Iterator[None]:
 
 
 def need_file(config: Config, instead: str) -> None:
-    """Refuse if the data is on a PostgreSQL server; `instead` says what to use there."""
     if config.database_url:
         raise Refused(
             f"DATABASE_URL is set, so the data is in PostgreSQL: use its own {instead}"
@@ -129,8 +128,7 @@ def store_copy(source: Path, target: Path) -> Holding:
 
 
 def list_partials(folder: Path, name: str = "*") -> list[Path]:
-    """List unfinished copies of the file `name` whose process was killed."""
-    return [path for path in sorted(folder.glob(f".{name}.*.partial")) if not _is_held(path)]
+    return [path for path in sorted(folder.glob(f".{name}.*.partial")) if not is_locked(path)]
 
 
 def remove_partials(folder: Path, name: str = "*") -> None:
@@ -142,14 +140,6 @@ def remove_partials(folder: Path, name: str = "*") -> None:
 def _remove(path: Path) -> None:
     for side in SIDE_FILES:
         path.with_name(path.name + side).unlink(missing_ok=True)
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        with open(path) as file:
-            return not lock_descriptor(file.fileno(), blocking=False)
-    except FileNotFoundError:
-        return True
 
 
 def _copy_pages(source: Path, target: Path) -> None:

@@ -4,36 +4,82 @@ only on request.
 A check yields Findings: `fine`, `look` (the operator should know) or `wrong` (needs action).
 """
 
+import contextlib
+import itertools
 import os
 import pwd
+import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import apsw
+from peewee import OperationalError
+
+import storage
+from accounts import quotas
+from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.reading.added import BadTable
 from chain.reading.added_currencies import use_added
 from chain.reading.currencies import list_added
 from chain.reading.programs import table
 from chain.rpc import Rpc, RpcError
+from chain.stored.summary import list_damaged
+from chain.stored.tables import CHANGES, OBJECT, WALLET_PARTS
 from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
-from operate import backups
-from operate.database_checks import (
-    check_database,
-    check_deep,
-    check_jobs,
-    check_schema,
-    check_witnessed,
-)
-from operate.filesystems import check_filesystem
-from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
+from operate import backups, foreign_schema, inspection, instance
 from operate.instance import SIDE_FILES
 from operate.stored_backups import LEAST_FREE
 from storage import counters, files, key_files
+from storage.rows import read_stored
+
+# The newest final block may be this old: nodes lag, and finality takes time.
+CLOCK_MS = 90_000
+SET_CLOCK = "set it on the machine itself (as root: timedatectl set-ntp true)"
+
+
+@dataclass(frozen=True)
+class Finding:
+    # fine | look (the operator should know) | wrong (something needs doing)
+    level: str
+    text: str
+    advice: str = ""
+
+
+def fine(text: str) -> Finding:
+    return Finding("fine", text)
+
+
+def look(text: str, advice: str = "") -> Finding:
+    return Finding("look", text, advice)
+
+
+def wrong(text: str, advice: str) -> Finding:
+    return Finding("wrong", text, advice)
+
+
+def show_time(ms: int | None) -> str:
+    """Write UTC milliseconds for people; "never" for None."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000)) if ms else "never"
+
+
+def show_span(ms: int) -> str:
+    """Write a span of time for people, in its two largest units: `2 h 5 min`."""
+    parts: list[str] = []
+    rest = ms // 1000
+    for unit, seconds in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, seconds)
+        if count or (parts and len(parts) < 2):
+            parts.append(f"{count} {unit}")
+    return " ".join(part for part in parts[:2] if not part.startswith("0 ")) or "0 s"
+
 
 OWN_FILES = {
     *(name + side for name in ("app.db", "ratelimit.db") for side in SIDE_FILES),
@@ -50,7 +96,6 @@ LEFTOVERS = {
 
 
 def examine(config: Config, now: int, online: bool = False, deep: bool = False) -> list[Finding]:
-    """Return all findings in a fixed order. `now` in ms. `deep`: also compare derived data."""
     return [finding for check in list_checks(config, now, online, deep) for finding in check]
 
 
@@ -132,7 +177,6 @@ def check_settings(config: Config) -> Iterator[Finding]:
 
 
 def check_tables(config: Config) -> Iterator[Finding]:
-    """Check the operator's files, and use their currencies in this process."""
     try:
         programs = table(config.extra_swap_programs, config.added_programs)
         use_added(config.added_currencies)
@@ -391,7 +435,6 @@ def _can_use(path: Path, is_written: bool, user: int) -> bool:
 
 
 def can_look(config: Config) -> bool:
-    """Whether this user can read everything that an examination reads."""
     folder = config.data_dir
     if not os.access(folder, os.R_OK | os.X_OK):
         return False
@@ -401,7 +444,6 @@ def can_look(config: Config) -> bool:
 
 
 def advise_owner(folder: Path, owner: int) -> str:
-    """Say how to access another user's files."""
     server = "USER" if owner == ROOT else str(owner)
     named = (
         "where USER is the server's user"
@@ -423,3 +465,515 @@ def name_user(number: int) -> str:
 
 def is_open(path: Path) -> bool:
     return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+
+
+MOUNTINFO = Path("/proc/self/mountinfo")
+# Another machine keeps the files. Its locks and syncs can't be relied on
+# (https://sqlite.org/faq.html#q5), and shared memory for the WAL doesn't work across machines.
+NETWORK = frozenset(
+    "9p afs beegfs ceph cifs coda davfs gpfs lustre ncp ncpfs nfs nfs4 panfs pvfs2 smb3"
+    " smbfs".split()
+)
+# Folders that a host shares with a virtual machine, WSL or Docker Desktop.
+SHARED = frozenset("drvfs fakeowner prl_fs vboxsf virtiofs vmhgfs".split())
+# Programs that show another machine's files. Unlike these, fuse.mergerfs, fuse.gocryptfs and most
+# others keep files on a local disk.
+FUSE = frozenset(
+    "beegfs-fuse blobfuse blobfuse2 ceph ceph-fuse curlftpfs davfs davfs2 gcsfuse glusterfs goofys"
+    " grpcfuse gvfsd-fuse juicefs mfs mount-s3 osxfs rclone s3fs seaweedfs smbnetfs sshfs"
+    " vmhgfs-fuse".split()
+)
+
+
+def check_filesystem(config: Config) -> Iterator[Finding]:
+    """Warn if SQLite's database is on a network filesystem. PostgreSQL's files are elsewhere."""
+    try:
+        mountinfo = MOUNTINFO.read_text(errors="surrogateescape")
+    except OSError:
+        # Not Linux, or /proc is not mounted.
+        return
+    kind = find_type(config.data_dir.resolve(), mountinfo)
+    if not config.database_url and is_network(kind):
+        yield look(
+            f"DATA_DIR ({config.data_dir}) is on a network or shared filesystem ({kind}), where"
+            " SQLite can lose data",
+            "stop the server, move DATA_DIR to a local disk and start it again; or use"
+            " PostgreSQL (docs/scale.md)",
+        )
+
+
+def is_network(kind: str) -> bool:
+    return kind in NETWORK | SHARED or (kind.startswith("fuse.") and kind[5:] in FUSE)
+
+
+def find_type(folder: Path, mountinfo: str) -> str:
+    """Return the type of the filesystem that a resolved path is on; "" if `mountinfo` lacks it.
+
+    `mountinfo`: the text of /proc/self/mountinfo, described in proc_pid_mountinfo(5).
+    """
+    found, depth = "", 0
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        names, kinds = left.split(" "), right.split(" ")
+        if len(names) < 6 or len(kinds) < 2:
+            continue
+        point = Path(_unescape(names[4]))
+        # At the same place, a later mount covers an earlier one.
+        if folder.is_relative_to(point) and len(point.parts) >= depth:
+            found, depth = kinds[0], len(point.parts)
+    return found
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+LARGE_WAL = 256_000_000
+MAX_DIFFERENCES = 200
+RESTORE = (
+    "stop the server; restore the newest backup with --replace (the damaged file is kept aside)"
+)
+# A file that can't be opened or locked may be intact, and a restore would lose newer data.
+NOT_DAMAGED = (
+    "there is no sign of damage: check its disk and the permissions of the file and its folder;"
+    " then run `app.py doctor` again"
+)
+REBUILD = "run `app.py rebuild` to recompute it from the stored receipts; check the disk"
+TAMPERED = (
+    "someone changed the database, or its disk is failing: find out which. An older backup has"
+    " the original"
+)
+ADVICE = {
+    **dict.fromkeys(("log", "log_leaf", "log_node", "logged_wallet"), TAMPERED),
+    "receipt": "run `app.py rebuild`; the observer then fetches missing and damaged receipts again",
+    **dict.fromkeys(
+        ("owner", "bot", "key", "session", "post", "attachment", "token", "trader"),
+        "rebuild restores only rows derived from receipts; restore the rest from a backup, and"
+        " check the disk",
+    ),
+}
+
+
+def check_database(config: Config, now: int) -> Iterable[Finding]:
+    return check_server(config, now) if config.database_url else check_file(config, now)
+
+
+def check_file(config: Config, now: int) -> list[Finding]:
+    path = config.database_path
+    if not path.exists() and _was_used(config):
+        return [
+            wrong(
+                f"{path} is missing, but {config.data_dir} was in use",
+                "put it back, or restore a backup with `app.py restore FILE`",
+            )
+        ]
+    if not path.exists():
+        return [
+            look(
+                f"there is no database in {config.data_dir} yet",
+                "run `make run` to create it, or `app.py restore FILE` to restore a backup",
+            )
+        ]
+    try:
+        with contextlib.closing(backups.open_reading(path)) as db:
+            applied = foreign_schema.list_applied(db)
+            return [
+                *check_foreign(db, path),
+                *check_whole(db, path),
+                *check_schema(applied),
+                *check_current(db.execute, applied, config, now),
+            ]
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        return [wrong(f"{path} cannot be read: {error}", RESTORE)]
+    except apsw.Error as error:
+        return [wrong(f"{path} can't be read right now: {error}", NOT_DAMAGED)]
+
+
+def _was_used(config: Config) -> bool:
+    return any(
+        (config.data_dir / name).exists() for name in ("secret_key", "ratelimit.db")
+    ) or instance.is_in_use(config.data_dir)
+
+
+def check_deep(config: Config, now: int) -> Iterator[Finding]:
+    if not config.database_url and not config.database_path.exists():
+        return
+    try:
+        # A pending migration is already reported.
+        if _lacks_migrations(config):
+            yield look(
+                "nothing was recomputed, because the schema is not this version's",
+                "start the server once, then try again",
+            )
+            return
+        differences = inspection.inspect(config, now, instance.is_in_use(config.data_dir))
+        found = list(itertools.islice(differences, MAX_DIFFERENCES + 1))
+    except (apsw.Error, OperationalError) as error:
+        is_damaged = isinstance(error, apsw.NotADBError | apsw.CorruptError)
+        advice = RESTORE if is_damaged else NOT_DAMAGED
+        yield wrong(f"not everything can be read: {error}", advice)
+        return
+    yield from _tell_differences(found)
+
+
+def _tell_differences(found: Sequence[inspection.Difference]) -> Iterator[Finding]:
+    for one in found[:MAX_DIFFERENCES]:
+        yield (
+            look(str(one))
+            if one.level == "look"
+            else wrong(str(one), ADVICE.get(one.table, REBUILD))
+        )
+    if len(found) > MAX_DIFFERENCES:
+        yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", REBUILD)
+    if not any(one.level == "wrong" for one in found):
+        # These were not compared, or not completely.
+        but = "except for the problems above, " if found else ""
+        yield fine(
+            f"{but}every wallet matches a rebuild from its receipts; every post, verification"
+            " and attachment matches the log; names and profiles have no second source to"
+            " compare with"
+        )
+
+
+def check_current(
+    execute: Callable[..., Any], applied: list[str], config: Config, now: int
+) -> Iterator[Finding]:
+    if applied == storage.list_migrations():
+        yield from check_contents(execute, config, now)
+
+
+def _lacks_migrations(config: Config) -> bool:
+    if config.database_url:
+        database = storage.make_database(config)
+        try:
+            with database.connection_context():
+                return storage.list_applied(database) != storage.list_migrations()
+        finally:
+            database.close_all()
+    with contextlib.closing(backups.open_reading(config.database_path)) as db:
+        return foreign_schema.list_applied(db) != storage.list_migrations()
+
+
+def check_server(config: Config, now: int) -> list[Finding]:
+    database = storage.make_database(config)
+    try:
+        database.check_sessions()
+        with database.connection_context():
+            applied = storage.list_applied(database)
+            return [
+                fine(f"PostgreSQL {database.version()} answers"),
+                *check_schema(applied),
+                *check_current(database.execute_sql, applied, config, now),
+            ]
+    except OperationalError as error:
+        return [
+            wrong(
+                f"the database in DATABASE_URL can't be used: {str(error).strip()}",
+                "start it, or correct DATABASE_URL",
+            )
+        ]
+    finally:
+        database.close_all()
+
+
+def check_whole(db: Any, path: Path) -> Iterator[Finding]:
+    flaws = backups.list_flaws(db)
+    for flaw in flaws:
+        yield wrong(
+            f"{path}: {flaw}",
+            RESTORE,
+        )
+    if not flaws:
+        yield fine(f"{path} is whole")
+    wal = path.with_name("app.db-wal")
+    if wal.exists() and wal.stat().st_size > LARGE_WAL:
+        yield look(
+            f"{wal} has {wal.stat().st_size / 1e6:.0f} MB because another program has been "
+            f"reading for a long time",
+            "end long-running readers (a copy, a sqlite3 shell); the next start shrinks it",
+        )
+
+
+def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
+    for sentence in foreign_schema.list_foreign(db):
+        yield wrong(
+            f"{path}: {sentence}",
+            "find out who added it; `restore` refuses this file. Restore an older backup, or"
+            " drop everything that isn't Candor's",
+        )
+
+
+def check_schema(applied: list[str]) -> Iterator[Finding]:
+    known = storage.list_migrations()
+    newer, pending = (
+        sorted(set(applied) - set(known)),
+        [name for name in known if name not in applied],
+    )
+    if newer:
+        yield wrong(
+            f"the schema is from a newer version (it has {newer[0]})",
+            "install that version, or restore a backup from before the upgrade",
+        )
+    elif pending:
+        yield look(
+            f"the schema lacks {', '.join(pending)}",
+            "the next start upgrades it, and first backs up app.db if there is one",
+        )
+    else:
+        yield fine(f"the schema is {known[-1]}, the newest")
+
+
+# ---- what is stored ------------------------------------------------------------------------------
+
+# A job may fail for this long before the operator must act.
+MAX_FAILING_MS = 3_600_000
+# A job is late after this many intervals, and at least this many ms, as in health.
+LATE_INTERVALS, LATE_MS = 4, 120_000
+# A transaction is stuck after this many tries.
+STUCK_TRIES = 5
+DAY_MS = 86_400_000
+# Candor didn't exist before, so an earlier clock is wrong.
+FIRST_DAY_MS = 1_790_000_000_000
+
+
+def check_contents(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
+    running = instance.is_in_use(config.data_dir)
+    yield (
+        fine("the server is running")
+        if running
+        else look("the server isn't running", "run `make run` to start it")
+    )
+    yield from check_clock(execute, now)
+    yield from check_jobs(execute, config, now, running)
+    yield from check_budgets(execute, now)
+    yield from check_receipts(execute)
+    yield from check_limits(execute, config)
+    yield from check_derived(execute)
+    yield from check_currencies(execute)
+    yield from check_sums(execute)
+    yield from check_witnessed(execute)
+    yield from check_use(execute, config, now)
+
+
+DATED = (
+    *("owner.created_at", "bot.created_at", "key.created_at", "session.seen_at"),
+    *("wallet.created_at", "wallet.polled_at", "attachment.attached_at", "post.created_at"),
+    "job.heartbeat_at",
+)
+
+
+class JobRow(NamedTuple):
+    name: str
+    state: str
+    heartbeat_at: int | None
+    last_success_at: int | None
+    last_error: str | None
+
+
+JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error FROM job"
+SCOUT = "SELECT details FROM job WHERE name = 'scout'"
+
+
+def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
+    """Check that no time in the columns DATED is later than `now` (ms), as after setting a clock
+    back.
+    """
+    newest, place = max(
+        (execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0, f"{name}.{column}")
+        for name, column in (one.split(".") for one in DATED)
+    )
+    if now < FIRST_DAY_MS:
+        yield wrong(
+            f"the clock says {show_time(now)}, at least {show_span(FIRST_DAY_MS - now)} behind:"
+            " this program is newer than that",
+            f"{SET_CLOCK}, then restart the server",
+        )
+    elif now < newest - CLOCK_MS:
+        yield wrong(
+            f"the clock says {show_time(now)}, {show_span(newest - now)} behind the newest"
+            f" stored time ({place}: {show_time(newest)})",
+            f"compare it with another clock. If it is behind, {SET_CLOCK}. If it is right, it"
+            " ran ahead when that time was stored: do nothing, and this message disappears"
+            " after that time",
+        )
+    else:
+        yield fine(f"the clock says {show_time(now)}")
+
+
+def check_jobs(
+    execute: Callable[..., Any], config: Config, now: int, running: bool
+) -> Iterator[Finding]:
+    # Before the first owner no job can have succeeded.
+    began = execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now
+    rows = {row.name: row for row in map(JobRow._make, execute(JOBS))}
+    for name, seconds in (
+        ("observer", config.observer_interval_seconds),
+        ("scout", config.scout_interval_seconds),
+        ("paper", config.paper_interval_seconds),
+    ):
+        if seconds:
+            yield check_job(name, seconds, rows.get(name), began, now, running)
+        else:
+            yield look(
+                f"the job {name} is turned off",
+                f"unset {name.upper()}_INTERVAL_SECONDS to turn it on",
+            )
+
+
+def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
+    budgets = [
+        (name, one)
+        for (details,) in execute(SCOUT)
+        for name, one in (read_stored(details, OBJECT) or {}).get("budgets", {}).items()
+        if one["day"] == now // DAY_MS
+    ]
+    for name, one in budgets:
+        used = f"{name} used {one['requests']:,} of {one['allowed']:,} daily requests"
+        if one.get("heldBack"):
+            yield look(
+                f"{used}; its limits delayed other requests (today: {one['heldBack']:,}, the"
+                f" last at {show_time(one['heldBackAt'])}), so prices are older than they should"
+                " be",
+                "raise SCOUT_INTERVAL_SECONDS; make sure nothing else on this IP address uses"
+                " the same service",
+            )
+        else:
+            yield fine(used)
+
+
+def check_job(
+    name: str, seconds: float, row: JobRow | None, began: int, now: int, running: bool
+) -> Finding:
+    if row is None:
+        return look(f"the job {name} has not run yet")
+    if running and now - (row.heartbeat_at or 0) > max(LATE_MS, LATE_INTERVALS * 1000 * seconds):
+        return wrong(
+            f"the job {name} has not run since {show_time(row.heartbeat_at)}",
+            "check the server's log, then restart the server",
+        )
+    if row.state != "failing":
+        if row.last_success_at is None:
+            return fine(f"the job {name} has not run yet, or is turned off")
+        return fine(f"the job {name} last succeeded at {show_time(row.last_success_at)}")
+    last = show_time(row.last_success_at)
+    text = f"the job {name} is failing ({row.last_error}); it last succeeded {last}"
+    advice = (
+        "run `doctor --online` to query each endpoint and provider"
+        if not (row.last_error or "").startswith("internal")
+        else "the server's log has the traceback: please report it"
+    )
+    return (
+        wrong(text, advice)
+        if now - (row.last_success_at or began) > MAX_FAILING_MS
+        else look(text, advice)
+    )
+
+
+def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
+    count, problem = execute(
+        "SELECT COUNT(*), MAX(problem) FROM sighting WHERE state = 'pending' AND (tries >= ? OR"
+        " problem IS NOT NULL)",
+        (STUCK_TRIES,),
+    ).fetchone()
+    if count:
+        yield look(
+            f"{count} receipts are listed but no endpoint returns them in usable"
+            f" form{f' ({problem})' if problem else ''}; their wallets stay `partial`",
+            "add another endpoint to SOLANA_RPC_URLS; the observer keeps retrying",
+        )
+    else:
+        yield fine("no receipt is stuck")
+
+
+NEAR_LIMIT = f"""
+SELECT address, filled, history_from FROM wallet
+WHERE filled >= {NEAR_LIMIT_PERCENT} ORDER BY filled DESC, id"""
+
+
+def check_limits(execute: Callable[..., Any], config: Config) -> Iterator[Finding]:
+    for address, filled, history_from in execute(NEAR_LIMIT).fetchall():
+        what = f"wallet {address} is at {filled}% of the limit on transactions or token accounts"
+        if history_from is not None:
+            what += f"; transactions before slot {history_from} aren't loaded"
+        yield look(
+            what,
+            f"raise MAX_RECEIPTS_PER_WALLET ({config.max_receipts_per_wallet}) to load more; new"
+            " transactions are always loaded",
+        )
+
+
+DERIVED = f"SELECT address, coverage, {', '.join(WALLET_PARTS)} FROM wallet ORDER BY id"
+
+
+def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
+    for address, coverage, *texts in execute(DERIVED):
+        if damaged := list_damaged(coverage, texts):
+            yield wrong(
+                f"{', '.join(damaged)} of wallet {address} can't be read, so pages leave them out",
+                "the observer's next poll rebuilds them, or run `app.py rebuild`; check the disk",
+            )
+
+
+# Money that is left over; of stablecoins as JSON by mint.
+IMBALANCES = """
+SELECT address, imbalance, stablecoin_imbalance FROM wallet
+WHERE imbalance <> 0 OR stablecoin_imbalance <> '{}' ORDER BY id"""
+
+
+SEEN = """
+SELECT t.token_changes FROM mint m JOIN trade_mint x ON x.mint_id = m.id
+JOIN trade t ON t.id = x.trade_id WHERE m.address = '{mint}' LIMIT 1"""
+
+
+def check_currencies(execute: Callable[..., Any]) -> Iterator[Finding]:
+    """Compare the decimals of the operator's currencies with those in transactions."""
+    for one in list_added():
+        for (text,) in execute(SEEN.format(mint=one.mint)):
+            changes = read_stored(text, CHANGES.shape) or []
+            seen = next((places for mint, _, places in changes if mint == one.mint), one.decimals)
+            if seen != one.decimals:
+                yield wrong(
+                    f"{one.symbol} has {seen} decimals on the chain and {one.decimals} in"
+                    " DATA_DIR/currencies.csv, so its amounts are shown wrong",
+                    "correct that row and restart the server",
+                )
+
+
+def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
+    rows = execute(IMBALANCES).fetchall()
+    for address, imbalance, of_stablecoins in rows:
+        # check_derived names damaged JSON.
+        left_over = read_stored(of_stablecoins, WALLET_PARTS["stablecoin_imbalance"].shape) or {}
+        missing = [f"{imbalance} lamports"] if imbalance else []
+        missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]
+        if missing:
+            yield wrong(
+                f"the books of {address} don't balance: {' and '.join(missing)} are missing",
+                "this is a bug in Candor: run `app.py rebuild`, and report it if it persists",
+            )
+    if not rows:
+        yield fine("the books of every wallet balance to the lamport and to the raw unit")
+
+
+def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:
+    for url, trouble in execute("SELECT url, trouble FROM witnessed ORDER BY url"):
+        if trouble:
+            yield look(
+                f"the log of {url} has changed: {trouble}",
+                "ask its operator; `app.py witness URL --forget` starts over",
+            )
+
+
+def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
+    uses = quotas.list_use(execute, config, now)
+    for use in uses:
+        if use.owners_at_limit:
+            yield look(
+                f"owners at their quota {use.setting} ({use.limit}): {use.owners_at_limit}",
+                f"they get an error; raise {use.setting}, or use the command line for them,"
+                " which has no quotas",
+            )
+    yield fine(
+        "highest usage by one owner: "
+        + ", ".join(f"{use.used} of {use.limit} ({use.setting})" for use in uses)
+    )

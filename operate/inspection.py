@@ -6,27 +6,317 @@ compared with the log. Names and profiles have no second source, so only their f
 (operate.forms).
 """
 
+import contextlib
+import itertools
+import re
+import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from heapq import merge
+from itertools import groupby, islice
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import orjson
+from peewee import BigIntegerField, BooleanField, IntegerField, TextField
+
+import storage
+from accounts.acts import ACTS
+from accounts.conduct import ABOUT
+from accounts.delays import TimedPost, judge_delays, sum_delays
+from accounts.seasons import Terms, show_terms
+from accounts.verification import CitedTrade, judge_stored
+from chain.ledger.sums import round_down
+from chain.ledger.views import Holdings
 from chain.reading.currencies import list_added
 from chain.reading.entries import Entry, read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import digest_receipt, parse_stored, unpack_text
 from chain.stored import store
+from chain.stored.attachments import (
+    HOLDERS,
+    HOLDINGS,
+    Holder,
+    is_own_trade,
+    mark_entries,
+    read_shared,
+    read_siblings,
+)
+from chain.stored.derived import DERIVED
+from chain.stored.standings import Board, StandingRow, list_boards, list_forgotten, work_out
+from chain.stored.summary import UNREADABLE as NO_COVERAGE
+from chain.stored.summary import read_coverage
+from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS
+from chain.stored.trades import DIGESTED
+from chain.stored.verify import OTHER_WALLET, choose
 from config import Config
-from evidence.claimed import SUMS
-from operate.differences import UNREADABLE, Difference
-from operate.forms import check_forms
-from operate.ledgers import check_delays, check_ledger, check_posts, check_standings
-from operate.log_checks import check_log
-from operate.readers import Reader, open_reader
+from evidence.books import Books
+from evidence.claimed import PACE, SUMS, show_seasons
+from evidence.claims import ClaimedProfile, ClaimedSeason, Nonsense, check_shape
+from evidence.document import show_profile
+from evidence.leaves import Held, HeldWallets, compare_bot, compare_held, compare_post
+from evidence.lines import POST_LINES, ClaimedPost, show_post
+from evidence.log_memory import LogMemory, Part, Said
+from evidence.seasons import compare_seasons
+from models import Attachment, Post, Wallet
+from operate import backups, schema
+from storage import Rows, trouble
+from storage.rows import Shape, make_shape, read_stored
+from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
+
+# Raised when reading damaged rows.
+UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError)
+# Characters shown of a value, and differences kept for a table.
+MAX_SHOWN, MAX_FOUND = 80, 1_000
+Key = tuple[Any, ...]
+Keyed = tuple[Key, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference in stored data: where (as far as each field applies) and `what`."""
+
+    table: str
+    what: str
+    wallet: str | None = None
+    signature: str | None = None
+    field: str | None = None
+    # "wrong", or "look" if nothing is lost and the difference will resolve itself.
+    level: str = "wrong"
+
+    def __str__(self) -> str:
+        names = {"wallet": self.wallet, "signature": self.signature, "field": self.field}
+        where = ", ".join(f"{name} {value}" for name, value in names.items() if value)
+        return f"{self.table}: {where + ': ' if where else ''}{self.what}"
+
+
+class Checked(NamedTuple):
+    """Rows to compare: `source` is the SQL from FROM on; `key` and `columns` are SQL, too. Keys
+    aren't null.
+    """
+
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    source: str
+
+    def read(self, rows: Rows, **values: Any) -> Iterator[Keyed]:
+        """Yield the rows in order of key. `values`: of the placeholders in `source`."""
+        width, order = len(self.key), f" ORDER BY {', '.join(self.key)}" if self.key else ""
+        sql = f"SELECT {', '.join((*self.key, *self.columns))} {self.source.format(**values)}"
+        for row in rows(sql + order):
+            yield tuple(row[:width]), row[width:]
+
+
+def compare_rows(
+    checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None = None
+) -> Iterator[Difference]:
+    """Compare a table's rows with rebuilt ones. Both must be in order of key."""
+    return islice(_compare(checked, stored, right, wallet), MAX_FOUND)
+
+
+def _compare(
+    checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None
+) -> Iterator[Difference]:
+    names = [name.rpartition(".")[2] for name in checked.key]
+    signed = names.index("signature") + 1 if "signature" in names else 0
+    both = merge(((*one, 0) for one in stored), ((*one, 1) for one in right), key=itemgetter(0))
+    for key, found in groupby(both, itemgetter(0)):
+        sides = {side: values for _, values, side in found}
+        for name, what in _compare_row(checked, sides.get(0), sides.get(1)):
+            field = " ".join([*map(str, key[signed:]), name]).strip() or None
+            signature = key[signed - 1] if signed else None
+            yield Difference(checked.table, what, wallet, signature, field)
+
+
+def _compare_row(
+    checked: Checked, stored: Sequence[Any] | None, right: Sequence[Any] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the differing columns and what differs. None: no such row."""
+    if stored is None or right is None:
+        yield "", "the row is missing" if stored is None else "a fresh rebuild has no such row"
+        return
+    for column, one, other in zip(checked.columns, stored, right, strict=True):
+        if one != other:
+            shown = f"is {one!r:.{MAX_SHOWN}}; a fresh rebuild says {other!r:.{MAX_SHOWN}}"
+            yield column.rpartition(".")[2], shown
+
+
+# ---- reading -------------------------------------------------------------------------------------
+ROWS_AT_ONCE = 200
+
+
+class Reader:
+    """A separate connection to either engine. Inside `snapshot` it sees one snapshot."""
+
+    def __init__(self, config: Config) -> None:
+        self._is_file, self._names = not config.database_url, itertools.count()
+        self._connection: Any = (
+            backups.open_reading(config.database_path)
+            if self._is_file
+            else storage.make_database(config).open()
+        )
+        self.close = self._connection.close
+
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        return iter(self._connection.execute(sql)) if self._is_file else self._stream(sql)
+
+    def _stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        with self._connection.cursor(name=f"rows{next(self._names)}") as cursor:
+            cursor.itersize = ROWS_AT_ONCE
+            yield from cursor.execute(sql)
+
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
+        begin = trouble.BEGIN_SQLITE if self._is_file else trouble.BEGIN_POSTGRESQL
+        return trouble.hold_snapshot(self._connection.execute, begin)
+
+
+# ---- forms ---------------------------------------------------------------------------------------
+BASE58 = "[1-9A-HJ-NP-Za-km-z]"
+ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"
+# By table and column.
+FORMS = {
+    "owner": {"uid": "owner_[0-9a-f]{24}"},
+    "bot": {"uid": "bot_[0-9a-f]{24}", "handle": "[^A-Z]+"},
+    "key": {
+        "uid": "key_[0-9a-f]{24}",
+        "scope": "read|publish|inbox",
+        "prefix": "cnd_(read|pub|inbox)_",
+        "last4": "[0-9A-Za-z]{4}",
+    },
+    "registration": {"wallet": ADDRESS, "source": "|[0-9a-f]{12}"},
+    "admin_session": {"uid": "admin_[0-9a-f]{24}"},
+    "admin_act": {"who": "command line|admin_[0-9a-f]{24}", "what": "|".join(ACTS)},
+    "report": {"uid": "report_[0-9a-f]{24}", "about": "|".join(ABOUT)},
+    "ban": {"kind": "owner|wallet", "target": rf"owner_[0-9a-f]{{24}}|{ADDRESS}"},
+    "wallet": {"rules": "|[0-9a-f]{16}"},
+    "attachment": {"ownership": "claimed|proven"},
+    "sighting": {"state": "pending|stored"},
+    "trade": {"uid": "trade_[0-9a-f]{24}", "digest": "|[0-9a-f]{24}"},
+    "post": {
+        "uid": "post_[0-9a-f]{24}",
+        "source": "bot|observer",
+        "channel": "api|studio|discord|observer",
+        "status": "none|pending|verified|mismatch|not_found",
+        "status_reason": (
+            "other_wallet|failed|not_a_trade|mint_not_in_trade|ambiguous|value_unexplained"
+        ),
+    },
+    "arrival": {"kind": "post|trade|verification|coverage|restore"},
+    "trader": {"uid": "trader_[0-9a-f]{24}"},
+}
+# JSON by the column's name, in every table.
+LIST, OBJECT = make_shape(list[Any]), make_shape(dict[str, Any])
+PARTS = {
+    **WALLET_PARTS,
+    **{"token_changes": CHANGES, "beside_tokens": CHANGES, "lots": LOTS},
+    **dict.fromkeys(("flags", "counterparties", "marks", "events", "bots"), NAMES),
+}
+JSON = {
+    **{name: part.shape for name, part in PARTS.items()},
+    **dict.fromkeys(("checks", "reasons", "reserves"), LIST),
+    **dict.fromkeys(("voice", "coverage", "scan_cursor", "details", "fall_check"), OBJECT),
+    **dict.fromkeys(("challenge", "settings", "phase", "facts", "asked"), OBJECT),
+}
+COUNTS = {
+    *("slot", "head_slot", "tries", "full_scans", "scan_new", "place", "tx_index", "posts_bytes"),
+}
+NUMBER = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
+# By the column's name, in every table.
+EVERYWHERE = {
+    **dict.fromkeys(("address", "mint", "held_mint"), ADDRESS),
+    **dict.fromkeys(("hash", "recovery_hash", "claim_hash", "hidden_hash"), HASH),
+    "signature": SIGNATURE,
+    "held_amount": r"\d{1,20}",
+    "source": "bot|observer|dexscreener|geckoterminal|wallets",
+    "endpoint": r"endpoint \d+",
+    **dict.fromkeys(("price_sol", "price_usd", "liquidity_usd", "market_cap_usd"), NUMBER),
+    **dict.fromkeys(("pool_sol", "pool_tokens", "change5m_pct", "change1h_pct"), NUMBER),
+    **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
+}
+# Planned times may be in the future.
+AHEAD = {
+    *("due_at", "repair_at", "expires_at", "claim_ends_at", "auto_post_since"),
+    # Of a season.
+    *("starts_at", "ends_at"),
+}
+# In ms: only trading pairs can be older.
+FIRST_MS = 1_500_000_000_000
+DAY_MS = 86_400_000
+CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
+# By column: whether a value is possible.
+Checks = dict[str, Callable[[Any], Any]]
+
+
+def check_forms(reader: Reader, now: int) -> Iterator[Difference]:
+    """Yield impossible values: text, numbers and dates of all tables. `now` in ms."""
+    for model in schema.TABLES:
+        checks: Checks = dict(_list_form_checks(model, now))
+        if not checks:
+            continue
+        try:
+            yield from _check_rows(reader, model._meta, checks)
+        except UnicodeDecodeError:
+            yield Difference(model._meta.table_name, "a text is not UTF-8")
+
+
+def _check_rows(reader: Reader, table: Any, checks: Checks) -> Iterator[Difference]:
+    key = table.get_primary_keys()[0].column_name
+    selected = ", ".join(f'"{column}"' for column in (key, *checks))
+    for number, *values in reader.rows(f'SELECT {selected} FROM "{table.table_name}"'):
+        for (column, check), value in zip(checks.items(), values, strict=True):
+            if value is not None and not _fits(check, value):
+                what = f"of row {number} cannot be {value!r:.60}"
+                yield Difference(table.table_name, what, field=column)
+
+
+def _fits(check: Callable[[Any], Any], value: object) -> bool:
+    # In a damaged file, values may have a type other than their column's.
+    try:
+        return bool(check(value))
+    except TypeError:
+        return False
+
+
+def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
+    forms = EVERYWHERE | FORMS.get(model._meta.table_name, {})
+    for one in model._meta.sorted_fields:
+        if one.name in forms and isinstance(one, TextField):
+            yield one.column_name, re.compile(forms[one.name]).fullmatch
+        elif isinstance(one, BooleanField):
+            yield one.column_name, lambda value: value in (0, 1)
+        elif one.name in JSON:
+            yield one.column_name, partial(_is_json, shape=JSON[one.name])
+        elif isinstance(one, BigIntegerField) and one.name.endswith("_at"):
+            latest = now + DAY_MS * (4_000 if one.name in AHEAD else 1)
+            # 1 marks a wallet that a pass of the observer is polling.
+            marks = (0, 1) if one.name == "due_at" else (0,)
+            yield one.column_name, partial(_is_time, latest=latest, marks=marks)
+        elif isinstance(one, BigIntegerField | IntegerField) and one.name in COUNTS:
+            yield one.column_name, lambda value: 0 <= value < 10**12
+        elif isinstance(one, TextField) and model is Post:
+            yield one.column_name, _is_text
+
+
+def _is_json(value: Any, shape: Shape) -> bool:
+    return read_stored(value, shape) is not None
+
+
+def _is_time(value: Any, latest: int, marks: tuple[int, ...]) -> bool:
+    return value in marks or FIRST_MS <= value <= latest
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and CONTROL.search(value) is None
+
 
 # An observed wallet's transactions are stored just before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
-WALLET = ("address", "backfilled", "rules", *SUMS, "coverage")
+WALLET = ("address", "backfilled", "rules", "reconciliation", "coverage")
 
 
 class ListedReceipt(NamedTuple):
@@ -55,7 +345,7 @@ def inspect(
     reporting one.
     """
     programs = table(config.extra_swap_programs, config.added_programs)
-    reader = open_reader(config)
+    reader = Reader(config)
     try:
         with reader.snapshot():
             yield from check_forms(reader, now)
@@ -106,7 +396,6 @@ def check_lists(reader: Reader) -> Iterator[Difference]:
 
 # ---- one wallet ----------------------------------------------------------------------------------
 def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Difference]:
-    """Yield differences between a wallet's stored data and data rebuilt from its receipts."""
     row = next(reader.rows(f"SELECT {', '.join(WALLET)} FROM wallet WHERE id = {number}"))
     wallet = SimpleNamespace(id=number, **dict(zip(WALLET, row, strict=True)))
     reread: dict[str, Entry] = {}
@@ -172,3 +461,425 @@ def _is_other(listed: ListedReceipt, entry: Entry) -> bool:
         return listed.entry is not None and unpack_text(listed.entry) != entry.show()
     except ValueError:
         return True
+
+
+# ---- a wallet's ledger ---------------------------------------------------------------------------
+ENTRIES = """
+SELECT signature, slot, tx_index, entry, seen_at FROM sighting
+WHERE wallet_id = {wallet} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"""
+PLACED = ("t.slot", "t.place", "t.signature")
+OF_WALLET = "WHERE wallet_id = {wallet}"
+# Everything derived from a wallet's ledger.
+LEDGER = (
+    Checked(
+        "trade",
+        PLACED,
+        ("uid", "digest", *(name for name in DIGESTED if f"t.{name}" not in PLACED)),
+        f"FROM trade t {OF_WALLET}",
+    ),
+    Checked(
+        "trade_mint",
+        (*PLACED, "COALESCE(n.address, '')"),
+        ("m.wallet_id", "m.side", "m.slot", "m.place"),
+        """FROM trade t JOIN trade_mint m ON m.trade_id = t.id LEFT JOIN mint n ON n.id = m.mint_id
+        WHERE t.wallet_id = {wallet}""",
+    ),
+    Checked("token_trader", ("side", "mint"), (), f"FROM token_trader {OF_WALLET}"),
+    *(Checked(one.name, one.key, one.columns, f"FROM {one.name} {OF_WALLET}") for one in DERIVED),
+)
+# Before the first publication these are empty.
+PUBLISHED = (
+    Checked("attachment", ("id",), Holdings._fields, f"FROM attachment {OF_WALLET}"),
+    Checked("wallet", (), SUMS, "FROM wallet WHERE id = {wallet}"),
+)
+
+
+def check_ledger(reader: Reader, wallet: Any, reread: dict[str, Entry]) -> Iterator[Difference]:
+    """Rebuild a wallet's ledger from its first transaction, and compare what is derived from it.
+    `reread`: entries that replace the stored ones, by signature.
+    """
+    with contextlib.closing(Books()) as books:
+        pending = _rebuild(reader, wallet, reread, books)
+        ledger, said = pending.ledger, read_coverage(wallet.coverage)
+        waiting = 0 if said is NO_COVERAGE else ledger.chain.count - said["receipts"]
+        if waiting > 0:
+            what = f"{waiting} stored receipts aren't in its ledger yet: the next poll applies them"
+            yield Difference("wallet", what, wallet.address, level="look")
+            return
+        is_published = wallet.coverage is not None or ledger.chain.count
+        for checked in (*LEDGER, *(PUBLISHED if is_published else ())):
+            stored = checked.read(reader.rows, wallet=wallet.id)
+            right = checked.read(books.rows, wallet=wallet.id)
+            yield from compare_rows(checked, stored, right, wallet.address)
+        if is_published:
+            yield from _check_coverage(wallet, pending, said)
+
+
+def _rebuild(
+    reader: Reader, wallet: Any, reread: dict[str, Entry], books: Books
+) -> store.PendingLedger:
+    books.add(Wallet, id=wallet.id)
+    for number, *_ in reader.rows(HOLDINGS.format(wallet=wallet.id)):
+        books.add(Attachment, id=number, wallet_id=wallet.id)
+
+    def make(
+        pending: store.PendingLedger, booked: Iterable[store.BookedEntry]
+    ) -> store.PendingLedger:
+        books.drop_trades(wallet.id)
+        for one in booked:
+            books.add_trade(wallet.id, one.make_row(wallet))
+        return pending
+
+    ledger = store.begin_ledger(reader.rows, wallet.id, _was_backfilled(wallet))
+    pending = store.rebuild_ledger(ledger, lambda: _list_entries(reader, wallet.id, reread), make)
+    books.add_ledger(wallet.id, pending)
+    return pending
+
+
+def _was_backfilled(wallet: Any) -> bool:
+    """Whether the history was listed completely at the wallet's last publication, which is a later
+    transaction.
+    """
+    if not wallet.backfilled or wallet.reconciliation is not None:
+        return bool(wallet.backfilled)
+    return bool(read_coverage(wallet.coverage)["state"] != "backfilling")
+
+
+def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
+    siblings = read_siblings(reader.rows, number)
+    shared = read_shared(reader.rows, number, siblings)
+    yield from mark_entries(_list_own(reader, number, reread), siblings, shared)
+
+
+def _list_own(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
+    for row in reader.rows(ENTRIES.format(wallet=number)):
+        if row[0] in reread:
+            yield reread[row[0]]._replace(seen_at=row[-1])
+        else:
+            yield Entry.load(*row)
+
+
+def _check_coverage(
+    wallet: Any, pending: store.PendingLedger, said: dict[str, Any]
+) -> Iterator[Difference]:
+    told = store.show_extent(pending)
+    coverage = Checked("wallet", (), tuple(f"coverage.{name}" for name in told), "")
+    stored = [said[name] for name in told]
+    for one in compare_rows(coverage, [((), stored)], [((), [*told.values()])], wallet.address):
+        yield replace(one, field=f"coverage.{one.field}")
+    for name, what in _judge_books(pending.ledger, said):
+        yield Difference("wallet", what, wallet.address, field=name)
+
+
+def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield money that is left over, and coverage claims beyond what the ledger shows. Whether the
+    node agreed is unknown here.
+    """
+    left_over = {"lamports": ledger.reconcile().imbalance, **ledger.find_imbalances()}
+    for money, units in left_over.items():
+        if units:
+            yield "reconciliation", f"the books don't balance: {units} of {money} are left over"
+    if said["state"] == "complete" and (ledger.chain.gaps or ledger.chain.opened or said["gaps"]):
+        yield "coverage.state", "says complete, but a fresh rebuild has gaps or begins late"
+    gaps = {(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in said["gaps"]}
+    found = {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.chain.gaps}
+    if said["state"] == "partial" and not found <= gaps:
+        yield "coverage.gaps", "lacks gaps that a fresh rebuild finds"
+
+
+# ---- posts ---------------------------------------------------------------------------------------
+class JudgedPost(NamedTuple):
+    """A post that cites a signature, with its stored verification; times in ms."""
+
+    uid: str
+    bot_id: int
+    signature: str
+    mint: str | None
+    created_at: int
+    checked_at: int | None
+    status: str
+    status_reason: str | None
+    trade_id: int | None
+    event_at: int
+
+
+POSTS = f"""
+SELECT {", ".join(JudgedPost._fields)} FROM post
+WHERE wallet_id = {{wallet}} AND signature IS NOT NULL ORDER BY id"""
+# From the post's wallet, and from others that the bot had proven and attached then.
+NAMED = f"""
+SELECT p.uid, {", ".join(f"t.{name}" for name in CitedTrade._fields)}
+FROM post p JOIN attachment a ON a.bot_id = p.bot_id
+    AND (a.wallet_id = p.wallet_id OR a.ownership = 'proven' AND a.attached_at <= p.created_at
+        AND (a.detached_at IS NULL OR a.detached_at >= p.created_at))
+JOIN sighting s ON s.wallet_id = a.wallet_id AND s.signature = p.signature
+JOIN trade t ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature
+WHERE p.wallet_id = {{wallet}} AND p.signature IS NOT NULL ORDER BY t.id"""
+JUDGED = JudgedPost._fields[-4:]
+
+
+def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
+    sql = f"{HOLDERS.format(wallet=wallet.id)} ORDER BY id"
+    holders = [Holder._make(row) for row in reader.rows(sql)]
+    trades: dict[str, dict[int, CitedTrade]] = defaultdict(dict)
+    for uid, *named in reader.rows(NAMED.format(wallet=wallet.id)):
+        trade = CitedTrade._make(named)
+        trades[uid][trade.id] = trade
+    for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
+        if post.status == "pending" and post.checked_at is None:
+            # Newer than the last publication.
+            continue
+        right = _judge(post, list(trades[post.uid].values()), wallet.id, holders)
+        for name, one, other in zip(JUDGED, post[-4:], right, strict=True):
+            if one != other:
+                what = f"of {post.uid} is {one}; its trade says {other}"
+                yield Difference("post", what, wallet.address, post.signature, name)
+
+
+def _judge(
+    post: JudgedPost, named: list[CitedTrade], wallet_id: int, holders: list[Holder]
+) -> tuple[str, str | None, int | None, int]:
+    """Return the correct values of JUDGED according to the trades a post cites."""
+    mine = [
+        one
+        for one in named
+        if one.wallet_id != wallet_id
+        or is_own_trade(holders, post.bot_id, post.created_at, one.block_time)
+    ]
+    if chosen := choose([(*judge_stored(one, post.mint), one) for one in mine]):
+        status, reason, trade = chosen
+        at = post.event_at
+        if status == post.status == "verified":
+            at = trade.block_time * 1000 if trade.block_time else post.created_at
+        return status, reason, trade.id, at
+    stored = post.status, post.status_reason
+    if named:
+        stored = OTHER_WALLET
+    elif post.status not in ("pending", "not_found") and stored != OTHER_WALLET:
+        stored = "pending", None
+    return *stored, None, post.event_at
+
+
+TIMED = """
+SELECT p.uid, p.bot_id, p.trade_id, p.delay, p.status, p.created_at, t.block_time
+FROM post p LEFT JOIN trade t ON t.id = p.trade_id
+WHERE p.delay IS NOT NULL OR p.status = 'verified'
+ORDER BY p.created_at, p.id"""
+# A bot's first post about a transaction is its claim.
+CLAIMS = """
+SELECT p.uid, p.claim FROM post p WHERE p.claim <> (p.signature IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM post o WHERE o.signature = p.signature AND o.bot_id = p.bot_id AND o.id < p.id))
+ORDER BY p.id"""
+
+
+DELAYS = Checked("delay_total", ("bot_id",), PACE, "FROM delay_total")
+
+
+def check_delays(reader: Reader) -> Iterator[Difference]:
+    for uid, claim in reader.rows(CLAIMS):
+        what = f"of {uid} is {bool(claim)}; its bot's posts say {not claim}"
+        yield Difference("post", what, field="claim")
+    counted: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for post, delay in judge_delays(map(TimedPost._make, reader.rows(TIMED))):
+        if delay is not None:
+            counted[post.bot][round_down(delay)] += 1
+        if post.delay != delay:
+            what = f"of {post.id} is {post.delay}; its trade says {delay}"
+            yield Difference("post", what, field="delay")
+    sums = ((bot, sum_delays(delays)) for bot, delays in sorted(counted.items()))
+    right = (((bot,), [told[name] for name in PACE]) for bot, told in sums)
+    yield from compare_rows(DELAYS, DELAYS.read(reader.rows), right)
+
+
+# ---- standings -----------------------------------------------------------------------------------
+STANDINGS = Checked(
+    "standing_total",
+    ("bot_id",),
+    StandingRow._fields[1:],
+    "FROM standing_total WHERE record = '{record}' AND money = '{money}' AND seconds = {seconds}",
+)
+
+
+def check_standings(reader: Reader, now: int) -> Iterator[Difference]:
+    """Compare standings with the wallets' activity, except those waiting to be recomputed. `now` in
+    ms.
+    """
+    for board in list_boards():
+        try:
+            yield from _check_board(reader, board, now // 1000)
+        except UNREADABLE:
+            # Damaged rows are reported for their own table.
+            continue
+
+
+def _check_board(reader: Reader, board: Board, now: int) -> Iterator[Difference]:
+    waiting = list_forgotten(reader.rows, board, now)
+    found = STANDINGS.read(reader.rows, **board._asdict())
+    stored = [StandingRow(*key, *values) for key, values in found if key[0] not in waiting]
+    made = work_out(reader.rows, board, now, [one.bot for one in stored])
+    yield from compare_rows(STANDINGS, _name_rows(board, stored), _name_rows(board, made))
+
+
+def _name_rows(board: Board, rows: Iterable[StandingRow]) -> list[Keyed]:
+    return sorted(((f"bot {one.bot}, {board}",), one[1:]) for one in rows)
+
+
+LOGS = "SELECT id, uid, first_leaf FROM log ORDER BY id"
+NODES = "SELECT log_id, level, place, hash FROM log_node"
+LEAVES = "SELECT id, data FROM log_leaf ORDER BY id"
+BOTS = "SELECT id, uid FROM bot ORDER BY id"
+ATTACHED = """
+SELECT w.address, a.ownership, a.attached_at, a.detached_at
+FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.bot_id = {bot} ORDER BY a.id"""
+LOGGED_WALLETS = """
+SELECT w.address, g.leaf_id FROM wallet w LEFT JOIN logged_wallet g ON g.wallet_id = w.id
+ORDER BY w.id"""
+SEASONS = f"""
+SELECT uid, CASE WHEN cancelled_at IS NULL THEN 0 ELSE 1 END,
+       CASE WHEN frozen_at IS NULL THEN 0 ELSE 1 END, {", ".join(Terms._fields)}
+FROM season ORDER BY id"""
+# All logs are read as one; a leaf's place is its id, and no leaf is too new.
+ALL, MANY = "all", 2**62
+
+
+def check_log(reader: Reader) -> Iterator[Difference]:
+    with contextlib.closing(sqlite3.connect("", isolation_level=None)) as kept:
+        memory = LogMemory(kept)
+        kept.execute("BEGIN")
+        yield from check_leaves(reader, memory)
+        memory.join([Part(ALL, 0, MANY)])
+        firsts = {uid: first for _, uid, first in reader.rows(LOGS)}
+        bots, seasons = dict(reader.rows(BOTS)), memory.list_seasons()
+        for number, uid in bots.items():
+            yield from _check_bot(reader, memory, number, uid, seasons)
+            yield from _check_posts(reader, memory, firsts, number, uid)
+        yield from _check_terms(reader, seasons)
+        for uid in sorted(set(memory.list_bots()) - set(bots.values())):
+            yield Difference("bot", f"{uid} is in the log but not in the database")
+        for address, leaf in reader.rows(LOGGED_WALLETS):
+            said = [one for one in memory.list_said(address) if one.leaf["kind"] == "evidence"]
+            last = said[-1].place if said else None
+            if leaf != last:
+                what = f"is leaf {leaf}, but the last leaf of the log is {last}"
+                yield Difference("logged_wallet", what, wallet=address)
+
+
+# ---- bots and posts ------------------------------------------------------------------------------
+def _check_bot(
+    reader: Reader, memory: LogMemory, number: int, uid: str, seasons: list[Said]
+) -> Iterator[Difference]:
+    said, held = memory.list_said(uid), HeldWallets()
+    try:
+        profile = check_shape(ClaimedProfile, show_profile(reader.rows, number))
+    except Nonsense:
+        yield Difference("bot", f"{uid} cannot be read")
+        return
+    for one in compare_bot(profile, said, MANY):
+        field = one.field.split(".")[-1]
+        yield Difference("bot", f"{uid} doesn't match the log", field=field)
+    for address, *span in reader.rows(ATTACHED.format(bot=number)):
+        held.setdefault(address, []).append(Held(*span))
+    for one in compare_held(held, said, MANY):
+        what = f"when {uid} had it, and whether it was proven, doesn't match the log"
+        yield Difference("attachment", what, wallet=one.field.partition(".")[2])
+    try:
+        frozen = {
+            season: check_shape(ClaimedSeason, one)
+            for season, one in show_seasons(reader.rows, number).items()
+        }
+    except Nonsense:
+        yield Difference("season_entry", f"{uid}: a row of a season can't be read")
+        return
+    for one in compare_seasons(frozen, uid, held, seasons, MANY):
+        what = f"{uid}: {one.field.split('.')[1]} doesn't match the log"
+        yield Difference("season_entry", what, field=one.field.split(".")[-1])
+
+
+def _check_terms(reader: Reader, said: list[Said]) -> Iterator[Difference]:
+    """Compare the state and the terms of all seasons with their last leaves."""
+    last = {one.leaf["season"]: one.leaf for one in said if one.leaf["kind"] == "season"}
+    for uid, is_cancelled, is_frozen, *terms in reader.rows(SEASONS):
+        state = "cancelled" if is_cancelled else "final" if is_frozen else "open"
+        shown = {"state": state, **show_terms(Terms._make(terms))}
+        leaf = last.pop(uid, {})
+        for name, value in shown.items():
+            if leaf.get(name) != value:
+                yield Difference("season", f"{uid} doesn't match the log", field=name)
+    for uid in sorted(last):
+        yield Difference("season", f"{uid} is in the log but not in the database")
+
+
+def _check_posts(
+    reader: Reader, memory: LogMemory, firsts: dict[str, int], number: int, uid: str
+) -> Iterator[Difference]:
+    known = set()
+    for _, *values in reader.rows(POST_LINES.format(owner=number, after=0, most=MANY)):
+        line = show_post(values)
+        known.add(line["id"])
+        try:
+            post = check_shape(ClaimedPost, line)
+        except Nonsense:
+            yield Difference("post", f"{line['id']} cannot be read")
+            continue
+        place = None
+        if post.log is not None and post.logIndex is not None:
+            place = firsts[post.log] + post.logIndex
+        for one in compare_post(post, uid, place, memory.list_said(post.id), MANY):
+            field = one.field.split(".")[-1]
+            yield Difference("post", f"{post.id} doesn't match the log", field=field)
+    for missing in memory.list_posts(uid, MANY):
+        if missing not in known:
+            yield Difference("post", f"{missing} is in the log but not in the database")
+
+
+# ---- the tree ------------------------------------------------------------------------------------
+def check_leaves(reader: Reader, memory: LogMemory) -> Iterator[Difference]:
+    """Read all leaves in order into `memory`, and compare the stored hashes above full tiles."""
+    logs = {first: (number, uid) for number, uid, first in reader.rows(LOGS)}
+    nodes = {(log, level, place): bytes(node) for log, level, place, node in reader.rows(NODES)}
+    log, first, expected = 0, 0, 0
+    levels: list[list[bytes]] = [[]]
+    begun = set()
+    for number, data in reader.rows(LEAVES):
+        for missing in range(expected, min(number, expected + 10)):
+            yield Difference("log_leaf", f"leaf {missing} is missing")
+        expected = number + 1
+        if number in logs:
+            (log, uid), first, levels = logs[number], number, [[]]
+            begun.add(uid)
+        try:
+            leaf = orjson.loads(data)
+            if number not in logs and leaf["kind"] == "opening":
+                what = f"leaf {number} opens {leaf['log']}, which is missing"
+                yield Difference("log", what)
+            if number in logs and (leaf["kind"], leaf["log"]) != ("opening", uid):
+                yield Difference("log", f"{uid} doesn't start with its opening leaf")
+            memory.add_leaves(ALL, number, [data.encode()])
+        except UNREADABLE:
+            yield Difference("log_leaf", f"leaf {number - first} can't be read")
+        yield from _add(nodes, log, levels, 0, number - first, hash_leaf(data.encode()))
+    for _, uid in logs.values():
+        if uid not in begun:
+            yield Difference("log", f"{uid}: its first leaf is missing")
+    for _, level, place in nodes:
+        yield Difference("log_node", f"level {level}, place {place}: no leaves lead to this hash")
+
+
+def _add(
+    nodes: dict[Any, bytes], log: int, levels: list[list[bytes]], level: int, place: int, one: bytes
+) -> Iterator[Difference]:
+    """Add a hash to the tree; if it fills a tile, compare the hash above it."""
+    levels[level].append(one)
+    if (place + 1) % TILE_WIDTH or len(levels[level]) != TILE_WIDTH:
+        return
+    found, parent = hash_tile(levels[level]), place // TILE_WIDTH
+    levels[level].clear()
+    if nodes.pop((log, level + 1, parent), None) != found:
+        yield Difference(
+            "log_node",
+            f"level {level + 1}, place {parent}: the hash doesn't match the leaves below it; one"
+            " of them was changed",
+        )
+    if level + 1 == len(levels):
+        levels.append([])
+    yield from _add(nodes, log, levels, level + 1, parent, found)

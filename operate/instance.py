@@ -52,8 +52,4 @@ def alone(data_dir: Path) -> Iterator[None]:
 
 
 def is_in_use(data_dir: Path) -> bool:
-    try:
-        with open(data_dir / files.DATA_DIR_LOCK) as file:
-            return not lock_descriptor(file.fileno(), blocking=False)
-    except FileNotFoundError:
-        return False
+    return files.is_locked(data_dir / files.DATA_DIR_LOCK)

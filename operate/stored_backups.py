@@ -16,7 +16,7 @@ from filelock import lock_descriptor
 from config import Config
 from operate import backups
 from operate.instance import Refused
-from storage.files import make_folder
+from storage.files import is_locked, make_folder
 
 # Bytes to keep free, in addition to the copies being made.
 LEAST_FREE = 200_000_000
@@ -45,11 +45,7 @@ def find_folder(config: Config) -> Path:
 
 
 def is_at_work(config: Config) -> bool:
-    try:
-        with open(find_folder(config) / LOCK) as file:
-            return not lock_descriptor(file.fileno(), blocking=False)
-    except FileNotFoundError:
-        return False
+    return is_locked(find_folder(config) / LOCK)
 
 
 def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], None]) -> str:

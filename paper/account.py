@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from paper.fills import (
     MAX_ATTEMPTS,
@@ -60,7 +60,7 @@ class Position:
     marked_on: int
     # The highest mark.
     high: int
-    # Snapshots since the entry.
+    # Scout intervals since the entry.
     held: int = 0
     # Whether part of it was sold.
     reduced: bool = False
@@ -106,14 +106,18 @@ class Position:
     def gross(self) -> int:
         return self.mid_sold - self.mid_bought
 
+    @property
+    def net(self) -> int:
+        return self.cash
+
     def marked(
-        self, snapshot: Snapshot, horizon_ms: int, worth: int | None = None, interval_ms: int = 0
+        self, snapshot: Snapshot, horizon_ms: int, interval_ms: int, worth: int | None = None
     ) -> "Position":
         """Return the position at a new mark. A mark too long after the previous one is marked as
         stale.
 
         `worth`: what the pool would pay. `held` counts scout intervals, no matter how often prices
-        of held tokens are requested; without an interval it counts marks.
+        of held tokens are requested.
         """
         marks = (
             self.marks
@@ -126,11 +130,7 @@ class Position:
             marked_at=snapshot.at,
             marked_on=snapshot.id,
             high=max(self.high, snapshot.known_price),
-            held=(
-                (snapshot.at - self.opened_at + interval_ms // 2) // interval_ms
-                if interval_ms
-                else self.held + 1
-            ),
+            held=(snapshot.at - self.opened_at + interval_ms // 2) // interval_ms,
             worth=worth,
             pair=self.pair or snapshot.pair,
             marks=marks,
@@ -220,8 +220,8 @@ _read_columns = attrgetter(*[one.name for one in fields(Close)[1:-1]])
 
 
 def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) -> Close:
-    """Return a Close from a row that has its columns and a `pipeline`. `marks`: parsed; `reviewed`:
-    the account is under review.
+    """Return a Close from a closed position, or a row with its columns and a `pipeline`. `marks`:
+    parsed; `reviewed`: the account is under review.
     """
     excluded = find_exclusion(row.pipeline, marks, row.reason, reviewed=reviewed)
     values = ident, *_read_columns(row), excluded
@@ -231,13 +231,6 @@ def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) 
 def public_id(handle: str, noun: str, number: int | str) -> str:
     """Derive an id from the handle, so that a replay derives the same one."""
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
-
-
-class Applied(NamedTuple):
-    """An order and its position, if there is one, after a fill."""
-
-    order: Order
-    position: Position | None
 
 
 class Account:
@@ -280,14 +273,17 @@ class Account:
         return next((order for order in self.orders.values() if order.mint == mint), None)
 
     def place(self, **fields: Any) -> Order:
-        """Open an order with the next number."""
         order = Order(number=self.next_order, **fields)
         self.orders[order.number] = order
         self.next_order += 1
         return order
 
-    def apply(self, order: Order, fill: Fill, snapshot: Snapshot | None) -> Applied:
-        """Book a fill or a failed attempt. The first fill of a position needs its snapshot."""
+    def apply(
+        self, order: Order, fill: Fill, snapshot: Snapshot | None
+    ) -> tuple[Order, Position | None]:
+        """Book a fill or a failed attempt. Return the order and its position, if there is one. The
+        first fill of a position needs its snapshot.
+        """
         position = self.positions.get(fill.mint)
         # Lost, unless a later attempt opens a position and includes them.
         idle = fill.fees if position is None and fill.failed else 0
@@ -298,7 +294,7 @@ class Account:
         self.cash += fill.cash
         self.lost_fees += idle
         if idle:
-            return Applied(order, None)
+            return order, None
         if position is None:
             assert snapshot is not None
             position = self._open(order, fill, snapshot)
@@ -306,7 +302,7 @@ class Account:
         self.positions[fill.mint] = position
         if position.closed_at is not None:
             del self.positions[fill.mint]
-        return Applied(order, position)
+        return order, position
 
     def _open(self, order: Order, fill: Fill, snapshot: Snapshot) -> Position:
         self.lost_fees -= order.lost
@@ -328,19 +324,6 @@ class Account:
             pair=snapshot.pair,
         )
 
-    def doubt(self, mint: str, mark: str = UNPROVEN) -> Position:
-        """Add a mark to an open position and return it."""
-        position = self.positions[mint]
-        marks = tuple(sorted({*position.marks, mark}))
-        self.positions[mint] = replace(position, marks=marks)
-        return self.positions[mint]
-
-    def revalue(self, mint: str, worth: int) -> Position:
-        """Value an open position at what its pool would pay, and return it."""
-        self.positions[mint] = replace(self.positions[mint], worth=worth)
-        return self.positions[mint]
-
     def settle(self, order: Order, state: str) -> Order:
-        """Close an order with this final state and return it."""
         self.orders.pop(order.number, None)
         return replace(order, state=state)

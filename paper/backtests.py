@@ -8,15 +8,15 @@ only run on the beginning of the recording; their decisions must match those on 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
 from chain.amounts import sol
 from chain.stored.summary import show_time
 from paper import engine, results
-from paper.account import PIPELINE, STARTING_CASH, Account, Close
+from paper.account import PIPELINE, STARTING_CASH, Account, Close, read_close
 from paper.brain import format_line
-from paper.engine import TWINS, Market, name_twin, run_heartbeat, summarize
+from paper.engine import TWINS, Market, name_twin, run_heartbeat
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.market import Flow, Snapshot, Token, percent
 from paper.measured import RECORDED_RECEIPTS, CostsFrom, VenueError, list_eligible
@@ -56,14 +56,11 @@ class Recording:
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
-        """Return what live traders paid the network at a time (ms)."""
         known = bisect_right(self.costs, at, key=lambda one: one.at)
         return self.costs[known - 1].costs if known else RECORDED_COSTS
 
 
 class Point(NamedTuple):
-    """The equity of an account at a time, in lamports and ms."""
-
     at: int
     equity: int
 
@@ -134,7 +131,9 @@ class Player:
 
 def _list_closes(trader: Trader) -> list[Close]:
     closed = [one for one in trader.journal.positions.values() if one.closed_at]
-    closes = [summarize(one, str(one.number), trader.reviewed) for one in closed]
+    closes = [
+        read_close(str(one.number), one, one.marks, reviewed=trader.reviewed) for one in closed
+    ]
     return sorted(closes, key=lambda close: close.closed_at)
 
 
@@ -209,17 +208,11 @@ def find_difference(
     `lengths`: the diary's number of lines at each end.
     """
     for player in ended:
-        had = list(whole[: lengths.get(player.until, len(whole))])
-        if had != player.lines:
-            width = max(len(had), len(player.lines))
-            pairs = zip(_fill(had, width), _fill(player.lines, width), strict=True)
-            first, second = next(pair for pair in pairs if pair[0] != pair[1])
-            return Difference(player.until, first, second)
+        had = whole[: lengths.get(player.until, len(whole))]
+        for first, second in zip_longest(had, player.lines):
+            if first != second:
+                return Difference(player.until, first, second)
     return None
-
-
-def _fill(lines: Sequence[DiaryLine], width: int) -> list[DiaryLine | None]:
-    return [*lines, *[None] * (width - len(lines))]
 
 
 # ---- walk-forward --------------------------------------------------------------------------------

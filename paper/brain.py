@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.amounts import sol
+from paper import results
 from paper.account import Close, cluster
 from paper.market import percent
-from paper.results import compare_ratios, count_excluded, describe_rates, find_ratio, find_return
+from paper.results import count_excluded, describe_rates, find_ratio, find_return
 from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, is_first_within
 
 # ---- the diary -----------------------------------------------------------------------------------
@@ -210,7 +211,7 @@ def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
     similar random entries by this much; None for too few days or clusters on either side.
     """
     ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
-    return compare_ratios(ours, theirs).chance if ours and theirs else None
+    return results.find_chance(ours, theirs) if ours and theirs else None
 
 
 def _describe(
@@ -246,7 +247,6 @@ def _name(key: str, group: Sequence[Close]) -> str:
 def find_new_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return the lessons of a weekly check, without patterns; see find_lessons."""
     if not is_first_within(closes, LOOK_MS):
         return []
     return [one for one in find_lessons(closes, now, control) if not one.is_pattern]

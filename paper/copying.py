@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from chain.ledger.inventory import share
 from chain.reading.pools import ONE, PoolReading, State
-from paper.fills import add_raw, add_sol, buy, sell
+from paper.fills import add_raw, buy, sell, shift
 
 MODEL = "copy/1"
 # lamports per purchase
@@ -83,8 +83,6 @@ class _Part:
 
 
 class Outcome(NamedTuple):
-    """The follower's proceeds for one of the bot's sales, or why they are unknown."""
-
     lamports: int | None
     reason: str | None
 
@@ -114,7 +112,7 @@ class Follower:
         pool = trade.pool
         if isinstance(pool, str):
             return self._miss(trade, pool)
-        state = add_sol(pool.after, self._more[pool.pool], "buy") if self.stays else pool.after
+        state = shift(pool.after, self._more[pool.pool], "buy") if self.stays else pool.after
         got = buy(pool, state, self.size)
         if got is None:
             return self._miss(trade, "nothing_left_to_buy")
@@ -150,7 +148,6 @@ class Follower:
         return Outcome(received, None)
 
     def _cut(self, trade: CopiedTrade, reasons: Counter[str]) -> _Part:
-        """Take the follower's share of each slice out of its lots."""
         part = _Part()
         proceeds = share(trade.proceeds, [amount for _, amount, _ in trade.slices])
         for (origin, amount, cost), got in zip(trade.slices, proceeds, strict=True):
@@ -181,7 +178,7 @@ class Follower:
         more = self._more[pool.pool]
         if not self.stays or not more:
             return pool.after
-        return add_raw(add_sol(pool.before, more, "sell"), pool.after.raw - pool.before.raw)
+        return add_raw(shift(pool.before, more, "sell"), pool.after.raw - pool.before.raw)
 
     def _let_go(self, raw: int, pool: str) -> None:
         self._held[pool] -= raw

@@ -83,9 +83,6 @@ def run_tick(now: int) -> tuple[str | None, str]:
 
 
 def list_due(done: dict[int, DoneRow], now: int) -> dict[int, list[WalletRow]]:
-    """Return {bot: its wallets} for bots whose sales changed since their last results. Results of
-    bots without sales are deleted.
-    """
     held: dict[int, list[WalletRow]] = {}
     for row in select(WalletRow, WALLETS):
         held.setdefault(row.bot, []).append(row)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from chain.amounts import exact, sol
 from paper import rules
-from paper.account import STARTING_CASH, Close, Position, find_exclusion, public_id
+from paper.account import STARTING_CASH, UNPROVEN, Position, public_id, read_close
 from paper.brain import find_new_lessons
 from paper.fills import (
     MAX_ATTEMPTS,
@@ -118,25 +118,8 @@ class Market:
             mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens
         }
 
-    def copy(self) -> "Market":
-        other = Market(self.interval_ms, self.tokens.values(), self.flows)
-        other.windows, other.before = dict(self.windows), dict(self.before)
-        other.memories, other.costs = dict(self.memories), self.costs
-        other.apart_memories = {who: dict(known) for who, known in self.apart_memories.items()}
-        other.eligible, other.sol_cents = self.eligible, self.sol_cents
-        other.quoted_at = dict(self.quoted_at)
-        other.awake_since, other.newest_at = self.awake_since, self.newest_at
-        other.silences = list(self.silences)
-        return other
-
-    def copy_at(self, now: int) -> "Market | None":
-        """Return a copy to run at `now` (ms), or None if this market has seen a later snapshot: the
-        clock was set back, and every new snapshot would seem outdated.
-        """
-        return None if self.newest_at > now + SKEW_MS else self.copy()
-
     def apart(self, handle: str) -> "Market":
-        # Five times as fast as copy.copy; each twin needs one per round.
+        """Return this market with the pools as a twin left them."""
         other = Market.__new__(Market)
         memories = self.apart_memories.setdefault(handle, {})
         other.__dict__ = {**self.__dict__, "memories": memories}
@@ -169,7 +152,6 @@ class Market:
         self.windows[snapshot.mint] = (*recent, snapshot)
 
     def note_sol(self, seen: Iterable[Snapshot]) -> None:
-        """Note the SOL price: the median of this moment's snapshots."""
         prices = sorted(one.sol_cents for one in seen if one.sol_cents)
         if prices:
             self.sol_cents = prices[len(prices) // 2]
@@ -180,7 +162,6 @@ class Market:
         self.silences = list(silences)
 
     def count_awake_ms(self, since: int, until: int) -> int:
-        """Return the time outside known silences."""
         silent = (min(one.end, until) - max(one.start, since) for one in self.silences)
         return until - since - sum(one for one in silent if one > 0)
 
@@ -226,7 +207,6 @@ class Market:
 
     # ---- what simulated trades did ---------------------------------------------------------------
     def recall(self, snapshot: Snapshot) -> Memory:
-        """Return a pool's memory, without trades from more than a day ago."""
         memory = self.memories.get(pool_key(snapshot), NEVER_TRADED)
         is_old = memory.last is not None and snapshot.at - memory.last.at > FORGOTTEN_MS
         return NEVER_TRADED if is_old else memory
@@ -235,14 +215,26 @@ class Market:
         self.memories[pool_key(snapshot)] = remember(self.recall(snapshot), fill, snapshot)
 
     def find_worth(self, position: Position, snapshot: Snapshot) -> int:
-        """Return the lamports that a pool would pay for a whole position."""
         terms = Terms(position.decimals, self.tokens[position.mint].transfer_fee_bps)
         return liquidate(position.raw, snapshot, terms, self.recall(snapshot))
 
 
+class Round(NamedTuple):
+    """What traders play at a moment: the snapshots of the market's tokens, by mint. `now`: when the
+    engine sees them.
+    """
+
+    market: Market
+    seen: Mapping[str, CheckedSnapshot]
+    at: int
+    now: int
+    faults: Faults
+
+
 # ---- after closes and days -----------------------------------------------------------------------
 def record_close(trader: Trader, position: Position) -> None:
-    close = summarize(position, public_id(trader.handle, "close", position.number), trader.reviewed)
+    ident = public_id(trader.handle, "close", position.number)
+    close = read_close(ident, position, position.marks, reviewed=trader.reviewed)
     at = close.closed_at
     recent = [one for one in trader.closes if one.closed_at > at - 2 * rules.LOOK_BACK_MS]
     trader.closes = [*recent, close]
@@ -267,25 +259,7 @@ def record_close(trader: Trader, position: Position) -> None:
         )
 
 
-def summarize(position: Position, ident: str, reviewed: bool = False) -> Close:
-    """Return a closed position as a Close."""
-    assert position.closed_at is not None and position.reason is not None
-    return Close(
-        ident,
-        position.mint,
-        position.symbol,
-        position.opened_at,
-        position.closed_at,
-        position.reason,
-        position.gross,
-        position.cash,
-        position.spent,
-        find_exclusion(position.pipeline, position.marks, position.reason, reviewed=reviewed),
-    )
-
-
 def add_pauses(trader: Trader, at: int) -> None:
-    """Start the pauses that the newest close triggers, and record them in the diary."""
     number = len(trader.journal.entries)
     found = rules.find_pauses(
         trader.closes,
@@ -348,7 +322,6 @@ def end_pause(trader: Trader, pause: Pause, now: int) -> None:
 
 
 def check_drawdown(trader: Trader, at: int) -> None:
-    """Return to Guarded Start if the equity is far below its peak."""
     equity = trader.account.equity
     trader.peak = max(trader.peak, equity)
     if rules.is_locked(equity, trader.peak, trader.phase):
@@ -361,7 +334,6 @@ def check_drawdown(trader: Trader, at: int) -> None:
 
 
 def change_phase(trader: Trader, name: str, at: int, why: str) -> None:
-    """Start a phase with a new peak."""
     trader.phase = rules.Phase(name, since=at, last_day=trader.phase.last_day)
     trader.peak = trader.account.equity
     trader.add_line("phase", at, what=name, why=why)
@@ -389,13 +361,6 @@ def check_account(trader: Trader, at: int) -> None:
 
 # ---- open orders ---------------------------------------------------------------------------------
 NO_FEES = "no_cash_for_fees"
-
-
-class DueOrder(NamedTuple):
-    """An open order that can be filled from this snapshot."""
-
-    trader: Trader
-    order: Order
 
 
 def expire_orders(trader: Trader, at: int) -> None:
@@ -431,33 +396,26 @@ def drop_orders(trader: Trader, at: int, *, all_of_them: bool = True) -> None:
             end_order(trader, order, "cancelled", at)
 
 
-def settle_orders(
-    traders: Sequence[Trader],
-    seen: Mapping[str, CheckedSnapshot],
-    market: Market,
-    at: int,
-    faults: Faults,
-) -> None:
+def settle_orders(traders: Sequence[Trader], moment: Round) -> None:
     """Fill the orders that are due. The oldest decision is filled first.
 
     A token with prices only from observed transactions has no next quote: its orders fill on the
     last reserves.
     """
-    seen = {**seen, **market.list_observed(at)}
+    faults, seen = moment.faults, {**moment.seen, **moment.market.list_observed(moment.at)}
     due = [
-        DueOrder(trader, order)
+        (trader, order)
         for trader in traders
         for order in trader.account.orders.values()
-        if order.mint in seen and order.due_at <= at and order.mint not in trader.put_off
+        if order.mint in seen and order.due_at <= moment.at and order.mint not in trader.put_off
     ]
-    for trader, order in sorted(
-        due, key=lambda one: (one.order.decided_at, one.trader.id, one.order.number)
-    ):
+    due.sort(key=lambda one: (one[1].decided_at, one[0].id, one[1].number))
+    for trader, order in due:
         if faults.has(trader.id):
             continue
         with faults.isolate(trader.id):
             faults.mint = order.mint
-            settle_due(trader, order, *seen[order.mint], market, at)
+            settle_due(trader, order, *seen[order.mint], moment.market, moment.at)
 
 
 # Flaws that make an order wait for the next snapshot.
@@ -543,10 +501,11 @@ def book_fill(
     market.remember(done, snapshot)
     if position is not None and position.closed_at is None:
         if market.is_unproven(snapshot):
-            position = trader.account.doubt(position.mint)
+            doubt(trader, position.mint, UNPROVEN)
         worth = market.find_worth(position, snapshot)
-        position = trader.account.revalue(position.mint, worth)
-    trader.journal.fills.append(JournalFill(done, position.number if position else None))
+        position = replace(trader.account.positions[position.mint], worth=worth)
+        put_position(trader, position)
+    trader.journal.fills.append((done, position.number if position else None))
     trader.journal.orders[order.number] = order
     if position is not None:
         trader.journal.positions[position.number] = position
@@ -568,7 +527,6 @@ def describe_plan(trader: Trader, order: Order, done: Fill) -> dict[str, str]:
 
 
 def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:
-    """Return a fill's facts for the diary, as display text."""
     facts: dict[str, Any] = {
         "side": done.side,
         "symbol": order.symbol,
@@ -599,24 +557,19 @@ def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[s
 # After this long without a usable price, not counting the scout's pauses, a position is closed at
 # nothing.
 MAX_UNPRICED_MS = DAY_MS
+UNSEEN = (None, None)
 REVIEWED_FLAWS = {
     "price_jump": "the price moved more than the limit between adjacent snapshots",
     "clock_skew": "a snapshot's time contradicts the clock or an adjacent snapshot",
 }
 
 
-def update_positions(
-    trader: Trader,
-    market: Market,
-    seen: Mapping[str, CheckedSnapshot],
-    at: int,
-    faults: Faults,
-) -> None:
+def update_positions(trader: Trader, moment: Round) -> None:
     """Write off positions that lost liquidity or price, value the others, and open reviews."""
+    faults, seen = moment.faults, moment.seen
     for position in trader.held:
         faults.mint = position.mint
-        snapshot, flaw = seen.get(position.mint, (None, "unseen"))
-        update_position(trader, position, snapshot, flaw, market, at)
+        update_position(trader, position, moment)
     for order in trader.account.orders.values():
         faults.mint = order.mint
         if (
@@ -624,56 +577,44 @@ def update_positions(
             and order.mint not in trader.account.positions
             and order.mint not in trader.put_off
         ):
-            raise_flaw(
-                trader, *seen[order.mint], order.symbol, f"order {order.number}", order.number
-            )
+            about = f"order {order.number}"
+            raise_flaw(trader, *seen[order.mint], order.symbol, about, order.number)
 
 
-def update_position(
-    trader: Trader,
-    position: Position,
-    snapshot: Snapshot | None,
-    flaw: str | None,
-    market: Market,
-    at: int,
-) -> None:
+def update_position(trader: Trader, position: Position, moment: Round) -> None:
+    snapshot, flaw = moment.seen.get(position.mint, UNSEEN)
     if snapshot is not None and flaw != "clock_skew":
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
-            moved = move_position(trader, position, snapshot)
+            moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
+            put_position(trader, moved)
             # Two pools that alternate as the deepest don't determine a price.
-            handle_missing_price(trader, moved, snapshot, market, at)
+            handle_missing_price(trader, moved, moment)
             return
         if is_gone(snapshot, position.liquidity):
-            write_off_position(trader, position, snapshot, market)
+            write_off_position(trader, position, snapshot, moment.market)
             return
     if snapshot is not None and flaw is None:
-        mark_position(trader, position, snapshot, market)
+        mark_position(trader, position, snapshot, moment.market)
         return
     if snapshot is not None:
         # The reversal of a jump is a separate reason, because the first may have been cleared.
-        direction = (
-            f"{position.marked_on}{'' if (snapshot.price or 0) <= position.price else ' up'}"
-        )
-        raise_flaw(
-            trader, snapshot, flaw, position.symbol, f"position {position.number}", direction
-        )
+        way = "" if (snapshot.price or 0) <= position.price else " up"
+        about, subject = f"position {position.number}", f"{position.marked_on}{way}"
+        raise_flaw(trader, snapshot, flaw, position.symbol, about, subject)
         if flaw == "non_positive_price":
             doubt(trader, position.mint, flaw)
-    handle_missing_price(trader, position, snapshot, market, at)
+    handle_missing_price(trader, position, moment)
 
 
-def move_position(trader: Trader, position: Position, snapshot: Snapshot) -> Position:
-    moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
-    trader.account.positions[position.mint] = moved
-    trader.journal.positions[moved.number] = moved
-    return moved
+def put_position(trader: Trader, position: Position) -> None:
+    trader.account.positions[position.mint] = position
+    trader.journal.positions[position.number] = position
 
 
 def mark_position(trader: Trader, position: Position, snapshot: Snapshot, market: Market) -> None:
     worth = market.find_worth(position, snapshot)
-    marked = position.marked(snapshot, market.horizon_ms, worth, market.interval_ms)
-    trader.account.positions[position.mint] = marked
-    trader.journal.positions[marked.number] = marked
+    marked = position.marked(snapshot, market.horizon_ms, market.interval_ms, worth)
+    put_position(trader, marked)
 
 
 def raise_flaw(
@@ -697,25 +638,21 @@ def raise_flaw(
 
 def doubt(trader: Trader, mint: str, mark: str) -> None:
     """Exclude the close of an open position from comparisons, and nothing else in its account."""
-    if mark not in trader.account.positions[mint].marks:
-        position = trader.account.doubt(mint, mark)
-        trader.journal.positions[position.number] = position
+    position = trader.account.positions[mint]
+    if mark not in position.marks:
+        put_position(trader, replace(position, marks=tuple(sorted({*position.marks, mark}))))
 
 
-def handle_missing_price(
-    trader: Trader,
-    position: Position,
-    snapshot: Snapshot | None,
-    market: Market,
-    at: int,
-) -> None:
+def handle_missing_price(trader: Trader, position: Position, moment: Round) -> None:
     """Doubt a position without a usable price for three intervals; after a day, close it at zero.
 
     Time without a snapshot of any token doesn't count: the scout was silent, not the token.
     """
+    market, at = moment.market, moment.at
     if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
         return
-    doubt(trader, position.mint, "missing_snapshot" if snapshot is None else "missing_price")
+    is_seen = position.mint in moment.seen
+    doubt(trader, position.mint, "missing_price" if is_seen else "missing_snapshot")
     if market.count_awake_ms(position.marked_at, at) > MAX_UNPRICED_MS:
         last = Snapshot(position.marked_on, position.mint, at, position.price)
         write_off_position(trader, position, last, market, "price_gone")
@@ -765,16 +702,12 @@ MIN_ENTRY = 10_000_000
 MAX_POOL_SHARE_BPS = 200
 
 
-def leave(
-    trader: Trader, market: Market, seen: Mapping[str, CheckedSnapshot], now: int, faults: Faults
-) -> None:
-    """Place the sales that strategies want."""
+def leave(trader: Trader, moment: Round) -> None:
     for position in trader.held:
-        faults.mint = position.mint
-        snapshot, flaw = seen.get(position.mint, (None, "unseen"))
-        if snapshot is None or flaw is not None:
-            continue
-        leave_position(trader, market, position, snapshot, now)
+        moment.faults.mint = position.mint
+        snapshot, flaw = moment.seen.get(position.mint, UNSEEN)
+        if snapshot is not None and flaw is None:
+            leave_position(trader, moment.market, position, snapshot, moment.now)
 
 
 def leave_position(
@@ -788,30 +721,17 @@ def leave_position(
     if not isinstance(found, Exit) or (order and not gives_way(order, found)):
         return
     if trader.account.cash < market.costs.p50:
-        refuse(
-            trader,
-            market.tokens[position.mint],
-            Refusal(NO_FEES, "not enough cash for one network fee, so it can't be sold"),
-            snapshot.at,
-        )
+        unpaid = Refusal(NO_FEES, "not enough cash for one network fee, so it can't be sold")
+        refuse(trader, market.tokens[position.mint], unpaid, snapshot.at)
         return
     if order:
         end_order(trader, order, "cancelled", snapshot.at)
     amount = position.raw * found.share // ONE or position.raw
-    place(
-        trader,
-        market,
-        snapshot,
-        "sell",
-        amount,
-        found.reason,
-        found.reason.replace("_", " "),
-        exact(amount, position.decimals),
-    )
+    detail, shown = found.reason.replace("_", " "), exact(amount, position.decimals)
+    place(trader, market, snapshot, "sell", amount, found.reason, detail, shown)
 
 
 def gives_way(order: Order, found: Exit) -> bool:
-    """Return whether the strategy's sale replaces an open order."""
     return order.side == "buy" or (found.reason in STOPS and order.reason not in STOPS)
 
 
@@ -846,20 +766,16 @@ def place(
         detail=detail if side == "buy" else "",
     )
     trader.journal.orders[order.number] = order
-    note_decision(trader, order, detail, shown)
-
-
-def note_decision(trader: Trader, order: Order, detail: str, shown: str) -> None:
     trader.add_line(
         "decision",
         order.decided_at,
         order.mint,
         order.number,
-        what=order.side,
+        what=side,
         symbol=order.symbol,
-        reason=order.reason,
+        reason=reason,
         detail=detail,
-        **{"sol" if order.side == "buy" else "amount": shown},
+        **{"sol" if side == "buy" else "amount": shown},
     )
 
 
@@ -878,34 +794,32 @@ def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit
     return found.brings(side) * amount * (ONE - limit_bps) // (max(1, taken) * ONE)
 
 
-def enter(
-    traders: Sequence[Trader],
-    market: Market,
-    seen: Mapping[str, CheckedSnapshot],
-    at: int,
-    now: int,
-    faults: Faults,
-) -> None:
+def enter(traders: Sequence[Trader], moment: Round) -> None:
     """Evaluate each distinct strategy once, then place each trader's entries.
 
     Each trader considers tokens in its own order, so that all compete for pools fairly.
     """
-    views = [market.view(mint) for mint, (_, flaw) in seen.items() if flaw is None]
+    market, faults, at = moment.market, moment.faults, moment.at
+    views = list_views(moment)
     by_strategy: dict[Strategy, list[Signal]] = {}
     for trader in traders:
         with faults.isolate(trader.id):
             if trader.strategy not in by_strategy:
                 trader.strategy.prepare(views)
-                by_strategy[trader.strategy] = find_signals(views, trader.strategy, now)
+                by_strategy[trader.strategy] = find_signals(views, trader.strategy, moment.now)
             for view, found in sorted(
                 by_strategy[trader.strategy],
-                key=lambda signal: rank(trader, signal.view.token.mint),
+                key=lambda signal: rank(trader, signal[0].token.mint),
             ):
                 faults.mint = view.token.mint
                 if faults.mint not in trader.put_off:
                     consider(trader, market, view, found, at)
             if isinstance(trader.strategy, Copy) and views:
                 refuse_uncached(trader, trader.strategy, market, views[0].last, at)
+
+
+def list_views(moment: Round) -> list[View]:
+    return [moment.market.view(mint) for mint, (_, flaw) in moment.seen.items() if flaw is None]
 
 
 def refuse_uncached(
@@ -921,11 +835,8 @@ def refuse_uncached(
             refuse(trader, Token(mint, mint[:6]), missing, at)
 
 
-class Signal(NamedTuple):
-    """A strategy's decision about a token, or the exception it raised."""
-
-    view: View
-    found: Decision | Exception
+# A strategy's decision about a token, or the exception it raised.
+Signal = tuple[View, Decision | Exception]
 
 
 def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
@@ -937,10 +848,10 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
         try:
             found = decide(view, None, strategy, now)
         except Exception as error:
-            signals.append(Signal(view, error))
+            signals.append((view, error))
             continue
         if found:
-            signals.append(Signal(view, found))
+            signals.append((view, found))
     return signals
 
 
@@ -952,7 +863,6 @@ def rank(trader: Trader, mint: str) -> bytes:
 def consider(
     trader: Trader, market: Market, view: View, found: Decision | Exception, at: int
 ) -> None:
-    """Place an order for a signal, or record in the diary why not."""
     mint = view.token.mint
     if isinstance(found, Exception):
         raise found
@@ -1019,33 +929,28 @@ def name_twin(handle: str, number: int) -> str:
     return f"{handle}|random{number}"
 
 
-def play_twins(
-    trader: Trader,
-    market: Market,
-    seen: Mapping[str, CheckedSnapshot],
-    at: int,
-    now: int,
-    faults: Faults,
-) -> None:
-    """Play a round of a trader's twins, after the trader's own."""
+def play_twins(trader: Trader, moment: Round) -> None:
     journal = trader.journal
     news, journal.followed = journal.fills[journal.followed :], len(journal.fills)
     # The same for all twins, and needed only if a ticket is due.
-    usable = [mint for mint, checked in seen.items() if checked.flaw is None]
-    views = functools.cache(lambda: [market.view(mint) for mint in usable])
+    views = functools.cache(lambda: list_views(moment))
     for twin in trader.twins:
         twin.put_off = trader.put_off
-        apart = market.apart(twin.handle)
-        expire_orders(twin, at)
-        if twin.account.positions or twin.account.orders:
-            update_positions(twin, apart, seen, at, faults)
-        settle_orders([twin], seen, apart, at, faults)
+        apart = moment._replace(market=moment.market.apart(twin.handle))
+        update_account(twin, apart)
+        settle_orders([twin], apart)
         for one in news:
-            follow(twin, trader, one, market.interval_ms)
-        twin.tickets = [one for one in twin.tickets if not is_over(twin, one, at)]
-        twin.tickets = [sell(twin, apart, seen, one, at) for one in twin.tickets]
-        twin.tickets = [buy(twin, apart, seen, views, one, at, now) for one in twin.tickets]
+            follow(twin, trader, one, apart.market.interval_ms)
+        twin.tickets = [one for one in twin.tickets if not is_over(twin, one, moment.at)]
+        twin.tickets = [sell(twin, apart, one) for one in twin.tickets]
+        twin.tickets = [buy(twin, apart, views, one) for one in twin.tickets]
         twin.journal.entries = [one for one in twin.journal.entries if one.kind == "pause"]
+
+
+def update_account(trader: Trader, moment: Round) -> None:
+    expire_orders(trader, moment.at)
+    if trader.account.positions or trader.account.orders:
+        update_positions(trader, moment)
 
 
 def follow(twin: Trader, trader: Trader, done: JournalFill, interval_ms: int) -> None:
@@ -1080,7 +985,6 @@ def _draw(handle: str, number: int, about: str) -> bytes:
 
 
 def is_over(twin: Trader, ticket: Ticket, at: int) -> bool:
-    """Return whether a ticket has expired or its position is closed."""
     if ticket.mint is None or has_missed(twin, ticket):
         return at > ticket.expires_at
     return is_closed(twin, ticket)
@@ -1100,43 +1004,36 @@ def has_missed(twin: Trader, ticket: Ticket) -> bool:
     )
 
 
-def sell(
-    twin: Trader, market: Market, seen: Mapping[str, CheckedSnapshot], ticket: Ticket, at: int
-) -> Ticket:
+def sell(twin: Trader, moment: Round, ticket: Ticket) -> Ticket:
     """Order a ticket's due sale and return the remaining ticket.
 
     Decide an interval early, since an order fills on the next quote.
     """
     position = twin.account.positions.get(ticket.mint or "")
-    snapshot, flaw = seen.get(ticket.mint or "", (None, None))
+    snapshot, flaw = moment.seen.get(ticket.mint or "", UNSEEN)
     if position is None or snapshot is None or flaw or not ticket.legs:
         return ticket
     leg, *rest = ticket.legs
-    early = at - position.opened_at + market.interval_ms < leg.after_ms
+    early = moment.at - position.opened_at + moment.market.interval_ms < leg.after_ms
     if early or twin.account.order_for(position.mint) or position.mint in twin.put_off:
         return ticket
     amount = position.raw * leg.share // ONE or position.raw
     shown = exact(amount, position.decimals)
-    place(twin, market, snapshot, "sell", amount, leg.reason, "as its trader sold", shown)
+    place(twin, moment.market, snapshot, "sell", amount, leg.reason, "as its trader sold", shown)
     # A sale of the rest is tried until the position is closed.
     return replace(ticket, legs=tuple(rest)) if rest or leg.share < ONE else ticket
 
 
 def buy(
-    twin: Trader,
-    market: Market,
-    seen: Mapping[str, CheckedSnapshot],
-    find_views: Callable[[], list[View]],
-    ticket: Ticket,
-    at: int,
-    now: int,
+    twin: Trader, moment: Round, find_views: Callable[[], list[View]], ticket: Ticket
 ) -> Ticket:
     """Order a random token for a due ticket, at the ticket's size if a pool allows it; return the
     ticket.
     """
+    at = moment.at
     if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
         return ticket
-    may = [view for view in find_views() if may_enter(twin, view, at, now)]
+    may = [view for view in find_views() if may_enter(twin, view, at, moment.now)]
     sizes = {view.token.mint: cap_entry(twin, view, ticket.lamports) for view in may}
     most = max(sizes.values(), default=0)
     if most < MIN_ENTRY:
@@ -1146,8 +1043,8 @@ def buy(
         key=lambda one: _draw(twin.handle, ticket.position, one),
     )
     detail = "a random entry, for comparison"
-    snapshot = seen[mint].snapshot
-    place(twin, market, snapshot, "buy", most, REASON, detail, sol(most))
+    snapshot = moment.seen[mint].snapshot
+    place(twin, moment.market, snapshot, "buy", most, REASON, detail, sol(most))
     return replace(ticket, mint=mint, ordered_at=at)
 
 
@@ -1178,23 +1075,21 @@ def play(
     faults = faults or Faults(raising=True)
     # A snapshot from the future doesn't advance the time; otherwise positions would seem unpriced.
     at = min(snapshots[0].at, now + SKEW_MS)
-    seen = check_snapshots(market, snapshots, now, faults)
+    moment = Round(market, check_snapshots(market, snapshots, now, faults), at, now, faults)
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
-            expire_orders(trader, at)
-            if trader.account.positions or trader.account.orders:
-                update_positions(trader, market, seen, at, faults)
-    settle_orders(faults.skip_faulty(traders), seen, market, at, faults)
+            update_account(trader, moment)
+    settle_orders(faults.skip_faulty(traders), moment)
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
-            leave(trader, market, seen, now, faults)
-    enter(faults.skip_faulty(traders), market, seen, at, now, faults)
+            leave(trader, moment)
+    enter(faults.skip_faulty(traders), moment)
     # A copy without delay is filled right after the transaction.
-    settle_orders(faults.skip_faulty(traders), {}, market, at, faults)
+    settle_orders(faults.skip_faulty(traders), moment._replace(seen={}))
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
             check_drawdown(trader, at)
-            play_twins(trader, market, seen, at, now, faults)
+            play_twins(trader, moment)
 
 
 def check_snapshots(

@@ -111,28 +111,18 @@ class Memory(NamedTuple):
 NEVER_TRADED = Memory()
 
 
-class Pool(NamedTuple):
-    """A pool's reserves as they price the next trade."""
-
-    sol: int
-    tokens: int
-    # The most it can pay out, in lamports,
-    payable: int
-    # ... and give, in raw units.
-    buyable: int
-    # Whether the formula of its kind fits.
-    fits: bool = True
-
-
 def pool_key(snapshot: Snapshot) -> str:
-    """Return the pair, or the mint if the provider names no pair."""
     return snapshot.pair or snapshot.mint
 
 
-def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> Pool | None:
+def is_exact(snapshot: Snapshot) -> bool:
+    return bool(snapshot.pool) or find_venue(snapshot.venue).kind != "uncalibrated"
+
+
+def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | None:
     """Return a priced snapshot's pool for a purchase or sale; None if its reserves are unknown."""
     if snapshot.pool:
-        return Pool(*snapshot.pool.after)
+        return snapshot.pool.after
     venue = find_venue(snapshot.venue)
     if venue.kind == "curve":
         return _find_curve(snapshot, decimals, side)
@@ -140,7 +130,7 @@ def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> Pool | No
         return None
     sol = snapshot.reserve + (find_virtual(snapshot) if venue.has_virtual else 0)
     tokens = _divide(sol * 10**decimals * SCALE, snapshot.known_price * LAMPORTS, side)
-    return Pool(sol, tokens, snapshot.reserve, tokens, venue.kind == "product")
+    return State(sol, tokens, snapshot.reserve, tokens)
 
 
 def find_virtual(snapshot: Snapshot) -> int:
@@ -157,7 +147,7 @@ def _divide(above: int, below: int, side: str) -> int:
     return -(-above // below) if side == "sell" else above // below
 
 
-def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> Pool | None:
+def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> State | None:
     """Return the launch curve at a snapshot's price; None if no curve has that price."""
     if decimals != CURVE_DECIMALS or not snapshot.price:
         return None
@@ -167,22 +157,16 @@ def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> Pool | None:
     if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL * 101 // 100:
         return None
     sol = CURVE // tokens
-    return Pool(sol, tokens, max(0, sol - CURVE_VIRTUAL_SOL), max(0, tokens - CURVE_KEPT_RAW))
+    return State(sol, tokens, max(0, sol - CURVE_VIRTUAL_SOL), max(0, tokens - CURVE_KEPT_RAW))
 
 
-def shift(pool: Pool, flow: int, side: str = "sell") -> Pool:
+def shift(pool: State, flow: int, side: str = "sell") -> State:
     """Move a pool along its own curve by a net flow of lamports."""
     sol = pool.sol + flow
     if sol <= 0:
-        return pool._replace(sol=0, tokens=0, payable=0, buyable=0)
-    tokens = _divide(pool.sol * pool.tokens, sol, side)
-    moved = tokens - pool.tokens
-    return pool._replace(
-        sol=sol,
-        tokens=tokens,
-        payable=max(0, pool.payable + flow),
-        buyable=max(0, pool.buyable + moved),
-    )
+        return State(0, 0, 0, 0)
+    raw = _divide(pool.sol * pool.raw, sol, side)
+    return State(sol, raw, max(0, pool.payable + flow), max(0, pool.buyable + raw - pool.raw))
 
 
 def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
@@ -211,15 +195,9 @@ def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
     return left if flow > 0 else -left
 
 
-class Turnover(NamedTuple):
-    """A pool's SOL reserve and the volume that passed, both in USD cents."""
-
-    pool: int
-    volume: int
-
-
-def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
-    """Return the volume that passed through a pool between two snapshots, or None if unknown.
+def turnover(last: Snapshot, snapshot: Snapshot) -> tuple[int, int] | None:
+    """Return a pool's side in SOL and the volume that passed through it between two snapshots, both
+    in USD cents; None if unknown.
 
     Uses the shortest of the provider's windows that covers the time: five minutes, an hour or a
     day.
@@ -237,11 +215,10 @@ def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
     if not known:
         return None
     volume, length = next((one for one in known if passed <= one[1]), known[-1])
-    return Turnover(side, volume * passed // length)
+    return side, volume * passed // length
 
 
 def find_side_cents(snapshot: Snapshot) -> int | None:
-    """Return the value of a pool's SOL reserve in USD cents, or None if unknown."""
     if snapshot.liquidity is not None:
         return snapshot.liquidity // 2
     if find_venue(snapshot.venue).kind == "curve" and snapshot.sol_cents is not None:
@@ -452,23 +429,17 @@ def quote(
     if snapshot.pool:
         return _quote_observed(side, amount, snapshot, snapshot.pool, order.decimals, flow)
     pool = find_pool(snapshot, order.decimals, side)
-    fee_bps = find_venue(snapshot.venue).fee_bps(snapshot.market_cap)
     if pool is None and memory.blind == snapshot.id:
         return None
     shifted = pool and shift(pool, _felt(side, flow), side)
-    return quote_pool(side, amount, snapshot, order, shifted, fee_bps)
+    return quote_pool(side, amount, snapshot, order, shifted)
 
 
 def quote_pool(
-    side: str,
-    amount: int,
-    snapshot: Snapshot,
-    order: "Order | Terms",
-    pool: Pool | None,
-    fee_bps: int,
+    side: str, amount: int, snapshot: Snapshot, order: "Order | Terms", pool: State | None
 ) -> Amounts | None:
-    """Quote a pool with known reserves. `snapshot`: used for its price."""
     trade = _buy if side == "buy" else _sell
+    fee_bps = find_venue(snapshot.venue).fee_bps(snapshot.market_cap)
     return trade(amount, snapshot, order, pool, fee_bps)
 
 
@@ -476,7 +447,7 @@ def _quote_observed(
     side: str, amount: int, snapshot: Snapshot, pool: PoolReading, decimals: int, flow: int
 ) -> Amounts | None:
     """Quote the reserves left by an observed transaction, at the fee that it paid."""
-    state = add_sol(pool.after, _felt(side, flow), side)
+    state = shift(pool.after, _felt(side, flow), side)
     if side == "buy":
         bought = buy(pool, state, amount)
         if bought is None:
@@ -541,10 +512,9 @@ def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
     if snapshot.pool:
         return (OBSERVED,)
     twice = (SEEN_TWICE,) if snapshot.is_confirmed else ()
-    pool = find_pool(snapshot, order.decimals)
-    if pool is None:
+    if find_pool(snapshot, order.decimals) is None:
         return (UNKNOWN_LIQUIDITY, *twice)
-    return twice if pool.fits else (UNCALIBRATED, *twice)
+    return twice if is_exact(snapshot) else (UNCALIBRATED, *twice)
 
 
 def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
@@ -590,7 +560,7 @@ def _fee(lamports: int, bps: int) -> int:
 
 
 def _buy(
-    lamports: int, snapshot: Snapshot, terms: "Order | Terms", pool: Pool | None, fee_bps: int
+    lamports: int, snapshot: Snapshot, terms: "Order | Terms", pool: State | None, fee_bps: int
 ) -> Amounts | None:
     """Return what at most `lamports` buy, including fees; None if nothing is left to buy."""
     net = lamports - _fee(lamports, fee_bps)
@@ -599,52 +569,52 @@ def _buy(
         raw = paid * 10**terms.decimals * SCALE // (snapshot.known_price * LAMPORTS)
     else:
         paid = min(net, _room(pool))
-        raw = pool.tokens * paid // (pool.sol + paid) if paid > 0 else 0
+        raw = pool.raw * paid // (pool.sol + paid) if paid > 0 else 0
         raw = min(raw, pool.buyable)
     if paid <= 0:
         return None
-    raw = _keep(_widen(raw, pool), terms.transfer_bps)
+    raw = _keep(_widen(raw, snapshot, pool), terms.transfer_bps)
     fee = _fee(lamports, fee_bps) if paid == net else -(-paid * fee_bps // (ONE - fee_bps))
     mid = value_of(raw, snapshot.known_price, terms.decimals)
     # A purchase worth less than a lamport has no price.
     return Amounts(raw, mid, paid - mid, fee) if mid > 0 else None
 
 
-def _room(pool: Pool) -> int:
-    if pool.buyable >= pool.tokens:
+def _room(pool: State) -> int:
+    if pool.buyable >= pool.raw:
         return ALL_SOL
-    return pool.sol * pool.buyable // (pool.tokens - pool.buyable)
+    return pool.sol * pool.buyable // (pool.raw - pool.buyable)
 
 
 def _sell(
-    raw: int, snapshot: Snapshot, terms: "Order | Terms", pool: Pool | None, fee_bps: int
+    raw: int, snapshot: Snapshot, terms: "Order | Terms", pool: State | None, fee_bps: int
 ) -> Amounts | None:
     """Return what a sale of at most `raw` units moves; None if the pool is empty."""
     price = snapshot.known_price
     if pool is None:
         raw = min(raw, UNKNOWN_MAX * 10**terms.decimals * SCALE // (price * LAMPORTS))
         received = value_of(_keep(raw, terms.transfer_bps), price, terms.decimals)
-    elif pool.sol <= 0 or pool.tokens <= 0:
+    elif pool.sol <= 0 or pool.raw <= 0:
         return None
     else:
         received = _pay(pool, _keep(raw, terms.transfer_bps))
-    return _sold(raw, _widen(received, pool), price, terms.decimals, fee_bps) if raw > 0 else None
+    received = _widen(received, snapshot, pool)
+    return _sold(raw, received, price, terms.decimals, fee_bps) if raw > 0 else None
 
 
 def _keep(raw: int, bps: int) -> int:
-    """Return the amount left after the token's transfer fee."""
     return raw - _fee(raw, bps)
 
 
-def _widen(got: int, pool: Pool | None) -> int:
+def _widen(got: int, snapshot: Snapshot, pool: State | None) -> int:
     """Reduce the result if the pool's pricing is unknown."""
-    return got if pool is not None and pool.fits else got * (ONE - WIDE_BPS) // ONE
+    return got if pool is not None and is_exact(snapshot) else got * (ONE - WIDE_BPS) // ONE
 
 
-def _pay(pool: Pool, raw: int) -> int:
-    if pool.sol <= 0 or pool.tokens <= 0:
+def _pay(pool: State, raw: int) -> int:
+    if pool.sol <= 0 or pool.raw <= 0:
         return 0
-    return min(pool.payable, pool.sol * raw // (pool.tokens + raw))
+    return min(pool.payable, pool.sol * raw // (pool.raw + raw))
 
 
 def _sold(raw: int, received: int, price: int, decimals: int, fee_bps: int) -> Amounts:
@@ -744,12 +714,6 @@ def sell(pool: PoolReading, state: State, raw: int) -> Sold:
     gross = min(state.payable, raw * state.sol // (state.raw + raw)) if raw > 0 else 0
     fee = 0 if pool.fee_kind == "input" else find_fee(gross, pool.fee_bps)
     return Sold(gross - fee, gross)
-
-
-def add_sol(state: State, more: int, side: str) -> State:
-    """Return the pool with this many more lamports in it, moved along its own curve."""
-    moved = shift(Pool(state.sol, state.raw, state.payable, state.buyable), more, side)
-    return State(*moved[:4])
 
 
 def add_raw(state: State, more: int) -> State:

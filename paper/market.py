@@ -5,13 +5,13 @@ Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, 
 are in cents.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from chain.amounts import exact
-from chain.reading.pools import PoolReading
+from chain.reading.pools import PoolReading, unpack_pool
 
 PRICE_DECIMALS = 24
 # Of prices.
@@ -61,7 +61,6 @@ class Token:
     transfer_fee_bps: int = 0
 
     def age_ms(self, now: int) -> int:
-        """Time since its pair was created, else since it was discovered."""
         return now - (self.discovered_at if self.pair_created_at is None else self.pair_created_at)
 
     def has_check(self, status: str) -> bool:
@@ -143,52 +142,6 @@ class Flow:
     share_bps: int = 10_000
 
 
-class KnownSum(NamedTuple):
-    """A sum of known values and their number."""
-
-    total: int
-    known: int
-
-
-@dataclass(frozen=True, slots=True)
-class WindowSums:
-    """Sums over a window of `count` snapshots."""
-
-    count: int
-    # The newest price, and the highest.
-    last_price: int | None
-    top_price: int | None
-    price_sum: int
-    price_square_sum: int
-    # Each sum counts the snapshots that know the value.
-    volume5m: "KnownSum"
-    volume1h: "KnownSum"
-    liquidity_sum: int
-    liquidity_count: int
-
-
-def sum_window(snapshots: Sequence[Snapshot]) -> WindowSums:
-    """Sum up snapshots of one token, oldest first."""
-    prices = [one.known_price for one in snapshots]
-    liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
-    return WindowSums(
-        len(prices),
-        prices[-1] if prices else None,
-        max(prices, default=None),
-        sum(prices),
-        sum(price * price for price in prices),
-        _sum_known([one.volume5m for one in snapshots]),
-        _sum_known([one.volume1h for one in snapshots]),
-        sum(liquidities),
-        len(liquidities),
-    )
-
-
-def _sum_known(volumes: Sequence[int | None]) -> KnownSum:
-    known = [one for one in volumes if one is not None]
-    return KnownSum(sum(known), len(known))
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """One token as a strategy sees it: its usable snapshots, oldest first, and what observed
@@ -198,62 +151,61 @@ class View:
     token: Token
     window: tuple[Snapshot, ...]
     flows: tuple[Flow, ...] = ()
-    # By span.
-    summed: dict[int, WindowSums] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def last(self) -> Snapshot:
         return self.window[-1]
 
-    def sums(self, span: int) -> WindowSums:
-        """Return the sums of up to `span` snapshots before the last, computed once for all
-        strategies.
-        """
-        if span not in self.summed:
-            self.summed[span] = sum_window(self.window[-1 - span : -1])
-        return self.summed[span]
+    def list_before(self, count: int) -> tuple[Snapshot, ...]:
+        """Return up to `count` snapshots before the last."""
+        return self.window[-1 - count : -1]
 
 
-def parse_snapshot(
-    ident: int,
-    mint: str,
-    at: int,
-    price_sol: str | None,
-    pool_sol: str | None,
-    liquidity_usd: str | None,
-    volume_usd: str | None,
-    volume5m_usd: str | None = None,
-    volume1h_usd: str | None = None,
-    venue: str | None = None,
-    pair: str | None = None,
-    market_cap_usd: str | None = None,
-    price_usd: str | None = None,
-    fell_from_sol: str | None = None,
-    second_price_sol: str | None = None,
-    pool: PoolReading | None = None,
-) -> Snapshot:
-    """Parse a stored snapshot's decimal texts (or None). `pool_sol` is the pool's SOL reserve;
-    `fell_from_sol` and `second_price_sol` describe a fall that a second provider was asked about.
-    """
-    sol_cents = _divide(_scaled(price_usd, 100 * SCALE, MAX_CENTS * SCALE), price_sol)
-    cap = _scaled(market_cap_usd, 100, MAX_CENTS)
+class SnapshotRow(NamedTuple):
+    """A stored snapshot. `taken_at` in ms; prices and sums are decimal texts, as stored."""
+
+    id: int
+    mint: str
+    taken_at: int
+    price_sol: str | None
+    # The SOL side of the pool.
+    pool_sol: str | None
+    liquidity_usd: str | None
+    volume24h_usd: str | None
+    volume5m_usd: str | None = None
+    volume1h_usd: str | None = None
+    venue: str | None = None
+    pair: str | None = None
+    market_cap_usd: str | None = None
+    price_usd: str | None = None
+    # JSON of market.rules.FallCheck.
+    fall_check: str | None = None
+    # JSON of chain.reading.pools.PoolReading.
+    reserves: str | None = None
+
+
+def parse_snapshot(row: SnapshotRow) -> Snapshot:
+    sol_cents = _divide(_scaled(row.price_usd, 100 * SCALE, MAX_CENTS * SCALE), row.price_sol)
+    cap = _scaled(row.market_cap_usd, 100, MAX_CENTS)
+    fall = json.loads(row.fall_check) if row.fall_check else {}
+    pool = unpack_pool(json.loads(row.reserves)) if row.reserves else None
     return Snapshot(
-        ident,
-        mint,
-        at,
-        None if price_sol is None else _scaled(price_sol, SCALE, ALL_SOL * SCALE) or 0,
-        _scaled(pool_sol, LAMPORTS, ALL_SOL),
-        _scaled(liquidity_usd, 100, MAX_CENTS),
-        _scaled(volume_usd, 100, MAX_CENTS),
-        _scaled(volume5m_usd, 100, MAX_CENTS),
-        _scaled(volume1h_usd, 100, MAX_CENTS),
-        venue,
-        pair,
+        row.id,
+        row.mint,
+        row.taken_at,
+        None if row.price_sol is None else _scaled(row.price_sol, SCALE, ALL_SOL * SCALE) or 0,
+        _scaled(row.pool_sol, LAMPORTS, ALL_SOL),
+        _scaled(row.liquidity_usd, 100, MAX_CENTS),
+        _scaled(row.volume24h_usd, 100, MAX_CENTS),
+        _scaled(row.volume5m_usd, 100, MAX_CENTS),
+        _scaled(row.volume1h_usd, 100, MAX_CENTS),
+        row.venue,
+        row.pair,
         cap * LAMPORTS // sol_cents if cap is not None and sol_cents else None,
         sol_cents,
-        _scaled(fell_from_sol, SCALE, ALL_SOL * SCALE),
-        _scaled(second_price_sol, SCALE, ALL_SOL * SCALE),
-        pool,
+        _scaled(fall.get("before"), SCALE, ALL_SOL * SCALE),
+        _scaled(fall.get("price_sol"), SCALE, ALL_SOL * SCALE),
+        pool if isinstance(pool, PoolReading) else None,
     )
 
 
@@ -288,7 +240,6 @@ def value_of(raw: int, price: int, decimals: int) -> int:
 
 
 def price_of(lamports: int, raw: int, decimals: int) -> int:
-    """Return the price at which `raw` units are worth this many lamports."""
     price: int = lamports * 10**decimals * SCALE // (raw * LAMPORTS)
     return price
 

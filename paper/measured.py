@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chain.reading.pools import PoolReading
-from paper.fills import NEVER_TRADED, NetworkCosts, Pool, Terms, find_venue, quote, quote_pool
+from paper.fills import NEVER_TRADED, ONE, NetworkCosts, Terms, find_venue, quote, quote_pool
 from paper.market import Snapshot, price_of
 
 # The provider's id of a venue, by its name in our table of programs.
@@ -29,7 +29,6 @@ MAX_AGE_MS = 90_000
 WORST_BPS = 1_000_000
 # Minimum number of swaps for computing network costs.
 MIN_PAID = 30
-ONE = 10_000
 
 
 class RealSwap(NamedTuple):
@@ -120,14 +119,12 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
     """Return the model's result, for lamports or raw units, from the reserves before the swap, at
     its own fee; 0 if that fee depends on an unknown market cap (lamports).
     """
-    venue = find_venue(swap.venue)
-    if market_cap is None and len(venue.steps) > 1:
+    if market_cap is None and len(find_venue(swap.venue).steps) > 1:
         return 0
     price = price_of(pool.before.sol, max(1, pool.before.raw), swap.decimals)
-    at = Snapshot(0, swap.mint, swap.at, price)
+    at = Snapshot(0, swap.mint, swap.at, price, venue=swap.venue, market_cap=market_cap)
     terms = Terms(swap.decimals, swap.transfer_bps)
-    fee = venue.fee_bps(market_cap)
-    found = quote_pool(swap.side, amount, at, terms, Pool(*pool.before), fee)
+    found = quote_pool(swap.side, amount, at, terms, pool.before)
     return found.brings(swap.side) if found else 0
 
 
@@ -163,7 +160,6 @@ def find_place(count: int, percent: int) -> int:
 
 
 def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueError:
-    """Return the model's error at a venue, from this instance's own receipts."""
     errors = sorted(abs(one.bps) for one in found if one.bps is not None)
     drifts = sorted(abs(one.drift_bps) for one in found if one.drift_bps is not None)
     median, p90 = (find_quantile(errors, percent) if errors else None for percent in (50, 90))

@@ -1,7 +1,6 @@
 """Read real swaps and the preceding snapshots; store the fill model's errors."""
 
 from collections import defaultdict
-from typing import NamedTuple
 
 import storage
 from chain.reading.entries import Entry
@@ -9,11 +8,12 @@ from chain.reading.pools import unpack_pool
 from chain.stored.attachments import UNREADABLE
 from paper import measured
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
+from paper.market import SnapshotRow, parse_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
 from paper.rules import DAY_MS, HOUR_MS
-from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, NamedSnapshotRow, StoredTrade, read_snapshot
+from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, StoredTrade, show
 from paper.tables import NetworkCost, RealFill
-from storage.rows import select
+from storage.rows import select, select_value
 
 # A swap's snapshot is deleted after this time.
 LATE_MS = 2 * HOUR_MS
@@ -25,24 +25,7 @@ SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}
 WHERE t.mint = ? AND s.taken_at <= ? AND s.taken_at >= ? ORDER BY s.taken_at DESC LIMIT 1"""
 
 
-class ErrorRow(NamedTuple):
-    """The model's error for one swap at a venue."""
-
-    venue: str
-    bps: int | None
-    drift_bps: int | None
-    at: int
-
-
-ERRORS = "SELECT venue, bps, drift_bps, at FROM real_fill WHERE at >= ? AND model = ? ORDER BY id"
-
-
-class PaidRow(NamedTuple):
-    """Numbers of swaps `since` a Unix second that paid the network, and that paid rent."""
-
-    swaps: int
-    since: int | None
-    with_rent: int
+ERRORS = "SELECT venue, at, bps, drift_bps FROM real_fill WHERE at >= ? AND model = ? ORDER BY id"
 
 
 # Swaps since a Unix second whose wallet paid the fee. There may be hundreds of thousands, so the
@@ -50,26 +33,9 @@ class PaidRow(NamedTuple):
 PAID = """
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.fee > 0"""
 COUNT_PAID = f"""
-SELECT COUNT(*) AS swaps, MIN(t.block_time) AS since,
-       COUNT(CASE WHEN t.rent > 0 THEN 1 END) AS with_rent {PAID}"""
+SELECT COUNT(*), MIN(t.block_time), COUNT(CASE WHEN t.rent > 0 THEN 1 END) {PAID}"""
 NTH_PAID = f"SELECT t.fee + t.tip AS paid {PAID} ORDER BY paid LIMIT 1 OFFSET ?"
 NTH_RENT = f"SELECT t.rent {PAID} AND t.rent > 0 ORDER BY t.rent LIMIT 1 OFFSET ?"
-
-
-class CostRow(NamedTuple):
-    """The current network costs."""
-
-    at: int
-    p50: int
-    p75: int
-    p90: int
-    rent: int | None
-    receipts: int
-    since: int
-
-
-ALL_COSTS = "SELECT at, p50, p75, p90, rent, receipts, since FROM network_cost ORDER BY id"
-COSTS = f"{ALL_COSTS} DESC LIMIT 1"
 
 
 def measure_swaps(now: int) -> int:
@@ -95,25 +61,13 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
     if swap is None:
         return None
     span = swap.mint, swap.at, swap.at - measured.MAX_AGE_MS
-    before = select(NamedSnapshotRow, SNAPSHOT_BEFORE, span)
-    snapshot = read_snapshot(before[0], swap.mint) if before else None
+    before = select(SnapshotRow, SNAPSHOT_BEFORE, span)
+    snapshot = parse_snapshot(before[0]) if before else None
     found = measured.measure(swap, pool, snapshot)
     if found == (None, None):
         return None
-    return {
-        "uid": swap.uid,
-        "at": swap.at,
-        "venue": swap.venue,
-        "side": swap.side,
-        "mint": swap.mint,
-        "lamports": swap.lamports,
-        "raw": str(swap.raw),
-        "bps": found.bps,
-        "drift_bps": found.drift_bps,
-        "snapshot": snapshot and snapshot.id,
-        "age_ms": snapshot and swap.at - snapshot.at,
-        "model": MODEL,
-    }
+    about = {"snapshot": snapshot and snapshot.id, "age_ms": snapshot and swap.at - snapshot.at}
+    return show(swap, RealFill, **found._asdict(), **about, model=MODEL)
 
 
 def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
@@ -130,19 +84,13 @@ def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
 
 
 def list_errors(now: int) -> list[VenueError]:
-    """Return the model's error by venue, from the receipts that count at `now` (ms)."""
-    found: defaultdict[str, list[ErrorRow]] = defaultdict(list)
-    for row in select(ErrorRow, ERRORS, (now - KEPT_MS, MODEL)):
-        found[row.venue].append(row)
+    found: defaultdict[str, list[Measured]] = defaultdict(list)
+    since: dict[str, int] = {}
+    for venue, at, *bps in storage.read_rows(ERRORS, (now - KEPT_MS, MODEL)):
+        found[venue].append(Measured(*bps))
+        since[venue] = min(at, since.get(venue, at))
     return measured.choose(
-        [
-            measured.describe_error(
-                venue,
-                [Measured(row.bps, row.drift_bps) for row in rows],
-                min(row.at for row in rows),
-            )
-            for venue, rows in found.items()
-        ]
+        [measured.describe_error(venue, errors, since[venue]) for venue, errors in found.items()]
     )
 
 
@@ -158,40 +106,35 @@ def refresh_costs(now: int) -> NetworkCosts:
     return NetworkCosts(last.p50, last.p75, last.p90) if last else RECORDED_COSTS
 
 
-def find_costs() -> CostRow | None:
-    return next(iter(select(CostRow, COSTS)), None)
+def find_costs() -> NetworkCost | None:
+    last: NetworkCost | None = NetworkCost.select().order_by(NetworkCost.id.desc()).first()
+    return last
 
 
 def list_costs() -> list[CostsFrom]:
     return [
         CostsFrom(row.at, NetworkCosts(row.p50, row.p75, row.p90), row.receipts)
-        for row in select(CostRow, ALL_COSTS)
+        for row in NetworkCost.select().order_by(NetworkCost.id)
     ]
 
 
 def _measure_costs(now: int) -> NetworkCosts | None:
     begin = (now - KEPT_MS) // 1000
-    (paid,) = select(PaidRow, COUNT_PAID, (begin,))
-    if paid.since is None or paid.swaps < measured.MIN_PAID:
+    ((swaps, since, with_rent),) = storage.read_rows(COUNT_PAID, (begin,))
+    if since is None or swaps < measured.MIN_PAID:
         return None
-    found = [_find_quantile(NTH_PAID, begin, paid.swaps, percent) for percent in (50, 75, 90)]
+    found = [_find_quantile(NTH_PAID, begin, swaps, percent) for percent in (50, 75, 90)]
     quantiles = [one for one in found if one is not None]
     if len(quantiles) < len(found):
         # Trades were deleted in the meantime; the next tick counts again.
         return None
     costs = NetworkCosts(*quantiles)
-    rent = _find_quantile(NTH_RENT, begin, paid.with_rent, 50) if paid.with_rent else None
+    rent = _find_quantile(NTH_RENT, begin, with_rent, 50) if with_rent else None
     with storage.writing():
-        NetworkCost.create(
-            at=now, **costs._asdict(), rent=rent, receipts=paid.swaps, since=paid.since * 1000
-        )
+        NetworkCost.create(at=now, **costs._asdict(), rent=rent, receipts=swaps, since=since * 1000)
     return costs
 
 
 def _find_quantile(nth: str, begin: int, count: int, percent: int) -> int | None:
-    """Return this quantile of `count` payments since a Unix second, in lamports; None if there are
-    fewer now.
-    """
-    place = measured.find_place(count, percent)
-    row = storage.database.execute_sql(nth, (begin, place)).fetchone()
-    return None if row is None else int(row[0])
+    found = select_value(nth, (begin, measured.find_place(count, percent)))
+    return None if found is None else int(found)

@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 
 from market.providers import parse_text
 from paper.account import Position
+from paper.fills import ONE
 from paper.market import Flow, Snapshot, View
 from paper.strategies import (
-    ONE,
     BadSetting,
     Enter,
     Exit,
@@ -54,7 +54,6 @@ class OwnFile:
         self._bounds: dict[str, list[int]] | None = None
 
     def begin(self) -> None:
-        """Start a tick: forget a failure, and stop the process if its file changed."""
         self._failed = None
         if self._child and self._changed_at != self._find_change():
             self.stop()
@@ -152,7 +151,6 @@ def _parse(line: bytes) -> Any:
 
 
 def _clean(text: str) -> str:
-    """Return a file's text for the diary: plain, on one line."""
     return parse_text(text, MAX_DETAIL) or ""
 
 
@@ -213,7 +211,6 @@ FLOW = [one.name for one in fields(Flow)]
 
 
 def show_view(view: View) -> dict[str, Any]:
-    """Return a view as JSON; paper.own_child reads it."""
     return {
         "token": asdict(view.token),
         "window": [[getattr(one, name) for name in SNAPSHOT] for one in view.window],
@@ -229,7 +226,6 @@ class OwnFiles:
         self.files: dict[str, OwnFile] = {}
 
     def begin(self) -> None:
-        """Start a tick: retry failed files and reread changed ones."""
         for file in self.files.values():
             file.begin()
 
@@ -251,7 +247,6 @@ class OwnFiles:
 
 
 def make_strategy(family: str, file: OwnFile, given: Mapping[str, Any]) -> OwnStrategy:
-    """Return a file's strategy, with settings checked against its own bounds."""
     bounds = file.bounds
     for name, value in given.items():
         if name not in bounds:

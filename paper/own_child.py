@@ -136,16 +136,12 @@ def load_strategy(path: str) -> type[Strategy]:
 
 
 def describe_error(error: BaseException, path: str) -> str:
-    """Return an exception's class and its line in the file, without its text, which may contain
-    anything.
-    """
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == path]
     where = f" in line {frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{where}"
 
 
 def reply(kind: type[Strategy], asked: Mapping[str, Any]) -> Any:
-    """Answer one question: describe, enter or leave."""
     if asked["ask"] == "describe":
         return {public_name(one.name): _show_bounds(one) for one in fields(kind)}
     names = {public_name(one.name): one.name for one in fields(kind)}
@@ -172,7 +168,6 @@ def show_found(found: object) -> Any:
 
 
 def read_view(shown: Mapping[str, Any]) -> View:
-    """Return the view that paper.own sent."""
     token = dict(shown["token"])
     token["checks"] = tuple(Check(*one) for one in token["checks"])
     window = tuple(Snapshot(*one) for one in shown["window"])

@@ -14,7 +14,6 @@ from decimal import Decimal
 from functools import lru_cache
 from itertools import accumulate, groupby
 from math import atan, exp, log, pi, sqrt
-from operator import sub, truediv
 from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
@@ -24,18 +23,11 @@ from paper.rules import DAY_MS
 # ---- rates ---------------------------------------------------------------------------------------
 COMPARED_DAYS = 30
 MIN_DAYS, MIN_CLUSTERS = 5, 10
-LEVEL = 95
+LEVEL = 0.95
 # Names of sample sizes, each up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
 # Multiples of the costs for which results are shown.
 COST_FACTORS = (1, 2, 3)
-
-
-class Interval(NamedTuple):
-    """An interval of a ratio, including both bounds."""
-
-    low: float
-    high: float
 
 
 class Share(NamedTuple):
@@ -58,9 +50,9 @@ class Ratio(NamedTuple):
     error: float
     days: int
 
-    def interval(self, level: float = LEVEL / 100) -> Interval:
-        reach = find_student(1 - (1 - level) / 2, self.days - 1) * self.error
-        return Interval(self.value - reach, self.value + reach)
+    def interval(self) -> tuple[float, float]:
+        reach = find_student(1 - (1 - LEVEL) / 2, self.days - 1) * self.error
+        return self.value - reach, self.value + reach
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
@@ -76,7 +68,6 @@ def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 def describe_rates(eligible: Sequence[Close]) -> dict[str, Any]:
-    """Return the win rate and mean return of closes that count, each with its interval."""
     groups = cluster(eligible)
     wins = sum(close.net > 0 for close in eligible)
     days = count_days(groups)
@@ -94,13 +85,11 @@ def describe_rates(eligible: Sequence[Close]) -> dict[str, Any]:
 
 
 def find_win_interval(groups: Sequence[Sequence[Close]]) -> list[float] | None:
-    """The interval of the win rate over clusters, 0 to 1; None for too few."""
     ratio = find_ratio(groups, find_win, pseudo=True)
     return ratio and [round(min(1.0, max(0.0, bound)), 4) for bound in ratio.interval()]
 
 
 def explain_missing(clusters: int, days: int) -> str | None:
-    """Return why closes have no interval, or None."""
     if days < MIN_DAYS:
         return f"{days} of the {MIN_DAYS} days an interval needs"
     if clusters < MIN_CLUSTERS:
@@ -186,34 +175,27 @@ def student_tail(t: float, freedom: int) -> float:
     return (1 - inside) / 2
 
 
-class Difference(NamedTuple):
-    """The difference between two ratios, and the probability of a larger one by chance, in either
-    direction."""
+def find_chance(one: Ratio, other: Ratio) -> float:
+    """Return the chance that two ratios differ at least this much by luck, in either direction.
 
-    value: float
-    chance: float
-
-
-def compare_ratios(one: Ratio, other: Ratio) -> Difference:
-    """Test whether two ratios differ, by Welch's t with the error of both. The degrees of freedom
-    are one less than the smaller number of days, since both sides share each day's market.
+    Welch's t with the error of both. The degrees of freedom are one less than the smaller number of
+    days, since both sides share each day's market.
     """
-    value, error = one.value - other.value, sqrt(one.error**2 + other.error**2)
+    error = sqrt(one.error**2 + other.error**2)
     if not error:
-        return Difference(value, 1.0)
+        return 1.0
     freedom = min(one.days, other.days) - 1
-    return Difference(value, 2 * student_tail(abs(value) / error, freedom))
+    return 2 * student_tail(abs(one.value - other.value) / error, freedom)
 
 
 def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
     """Return the largest drawdown of the sum of closes, in percent of its peak."""
     if not eligible or start <= 0:
         return None
-    moves = [close.net for close in sorted(eligible, key=lambda one: one.closed_at)]
-    totals = list(accumulate(moves, initial=start))
-    tops = list(accumulate(totals, max))
-    worst: float = max(map(truediv, map(sub, tops, totals), tops))
-    return round(100 * worst, 2)
+    ordered = sorted(eligible, key=lambda one: one.closed_at)
+    totals = accumulate((close.net for close in ordered), initial=start)
+    drawdown = find_drawdown([Mark(0, total, 0) for total in totals], start)
+    return drawdown and round(100 * drawdown.share, 2)
 
 
 def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
@@ -237,12 +219,10 @@ def count_excluded(closes: Sequence[Close]) -> dict[str, int]:
 
 
 def list_returns(closes: Sequence[Close]) -> list[Decimal]:
-    """Return each close's return in percent."""
     return [Decimal(close.net) * 100 / close.spent for close in closes if close.spent]
 
 
 def find_mean(returns: Sequence[Decimal]) -> float | None:
-    """Return the mean of percentages with two decimals, or None."""
     return _round(sum(returns, Decimal(0)) / len(returns), 2) if returns else None
 
 
@@ -319,7 +299,6 @@ def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int)
 
 
 def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the best and worst close, turnover and the share of costs."""
     nets = [close.net for close in closes]
     gains, losses = sum(n for n in nets if n > 0), -sum(n for n in nets if n < 0)
     spent = sum(close.spent for close in closes)
@@ -343,7 +322,6 @@ class Drawdown(NamedTuple):
 
 
 def find_drawdown(marks: Sequence[Mark], start: int) -> Drawdown | None:
-    """Return an account's largest drawdown; None without marks."""
     if not marks:
         return None
     peak, peak_at = start, marks[0].at
@@ -366,13 +344,11 @@ def find_growth(marks: Sequence[Mark], start: int, days: int) -> float | None:
 
 
 def find_market_change(marks: Sequence[Mark]) -> float | None:
-    """Return the change of the SOL price in dollars over the marks, in percent; None if unknown."""
     known = [mark.sol_cents for mark in marks if mark.sol_cents]
     return round(100 * (known[-1] - known[0]) / known[0], 2) if known else None
 
 
 def describe_runs(closes: Sequence[Close]) -> dict[str, Any]:
-    """Return the longest runs of wins and losses, and median holding times."""
     ordered = sorted(closes, key=lambda one: one.closed_at)
     runs = {True: 0, False: 0}
     for won, group in groupby(ordered, lambda one: one.net > 0):
@@ -415,8 +391,6 @@ def list_daily_returns(marks: Sequence[Mark], start: int) -> list[float]:
 
 
 def find_sharpe(returns: Sequence[float]) -> float | None:
-    """Return the mean divided by the standard deviation of daily returns; None for too few or
-    constant ones."""
     spread = stdev(returns) if len(returns) >= MIN_RATIO_DAYS else 0.0
     return round(fmean(returns) / spread, 2) if spread else None
 

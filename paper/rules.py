@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 
 from chain.amounts import sol
 from paper.account import Close, cluster
+from paper.fills import ONE
 
-# Basis points in a whole.
-ONE = 10_000
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-
 CLOSES_NEEDED, DAYS_NEEDED = 20, 14
 # As a share of the base size.
 GUARDED_SIZE_BPS = 2_500
@@ -234,7 +232,6 @@ def positions_for(base: int, phase: Phase) -> int:
 
 
 def cooldown_for(base_ms: int, pauses: Iterable[Pause], mint: str, at: int) -> int:
-    """Return the time (ms) before a token may be bought again."""
     return base_ms * COOLDOWN_FACTOR if in_force(pauses, "long_cooldown", mint, at) else base_ms
 
 
@@ -249,5 +246,4 @@ def is_locked(equity: int, peak: int, phase: Phase) -> bool:
 
 
 def list_covered(pause: Pause, closes: Sequence[Close]) -> list[Close]:
-    """List the closes of positions opened during a pause, applied or not."""
     return [close for close in closes if pause.covers(close.mint, close.opened_at)]

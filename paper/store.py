@@ -7,15 +7,16 @@ stored once, with the first snapshot at which they were visible, so that a repla
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, fields, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
 
 import orjson
 
 import storage
 from chain.amounts import exact, sol
 from chain.reading.entries import Entry
-from chain.reading.pools import PoolReading, unpack_pool
+from chain.reading.pools import unpack_pool
 from chain.stored.attachments import UNREADABLE
 from chain.stored.trades import LISTED_TRADE
 from chain.symbols import show_symbol
@@ -37,7 +38,16 @@ from paper.fills import (
     fill,
     write_off,
 )
-from paper.market import PRICE_DECIMALS, Check, Flow, Snapshot, Token, parse_snapshot, price_of
+from paper.market import (
+    PRICE_DECIMALS,
+    Check,
+    Flow,
+    Snapshot,
+    SnapshotRow,
+    Token,
+    parse_snapshot,
+    price_of,
+)
 from paper.measured import VENUE_IDS
 from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, Pause, Phase
 from paper.strategies import COPY, Strategy, parse_settings
@@ -58,7 +68,6 @@ from paper.trader import (
     REFUSAL_MS,
     DiaryLine,
     Faults,
-    Journal,
     Leg,
     ReviewReason,
     Ticket,
@@ -66,48 +75,22 @@ from paper.trader import (
     refusal_key,
     topic_of,
 )
-from storage.rows import select, write_marks
+from storage.rows import select, select_value, write_marks
 
 # ---- statements and rows -------------------------------------------------------------------------
 # Whole numbers beyond 64 bits are decimal text in their columns.
 BIG = {"amount", "least", "done", "price", "high", "raw", "bought_raw"}
-POSITION = [field.name for field in fields(Position)]
-ORDER = [field.name for field in fields(Order) if field.name != "handle"]
-# Columns that equal fields of Fill, of its own table and of its order's.
-FILL_COLUMNS = (
-    *("snapshot", "at", "mid", "slippage", "pool_fee", "network_fee", "rent", "flow", "turn"),
-)
-OF_ORDER = ("mint", "side", "decided_on", "decided_at", "reason")
 # States of a review that keep a record from counting.
 SUSPECT = ("under_review", "upheld")
+# Columns with JSON.
+JSON = {"marks", "costs", "facts"}
 Columns = dict[str, Any]
+Kind = TypeVar("Kind")
 
 
 AWAKE_HOURS = """
 SELECT DISTINCT taken_at / 3600000 AS hour FROM snapshot WHERE taken_at >= ? AND taken_at < ?
 ORDER BY hour"""
-
-
-class NamedSnapshotRow(NamedTuple):
-    """A stored snapshot. `taken_at` in ms; prices and sums are decimal texts, as stored."""
-
-    id: int
-    mint: str
-    taken_at: int
-    price_sol: str | None
-    pool_sol: str | None
-    liquidity_usd: str | None
-    volume24h_usd: str | None
-    volume5m_usd: str | None
-    volume1h_usd: str | None
-    venue: str | None
-    pair: str | None
-    market_cap_usd: str | None
-    price_usd: str | None
-    # JSON of market.rules.FallCheck.
-    fall_check: str | None
-    # JSON of chain.reading.pools.PoolReading.
-    reserves: str | None
 
 
 NAMED_SNAPSHOT = """
@@ -127,55 +110,32 @@ LAST_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT snapshot FROM paper_fill WHERE turn > 0 AND at >= ?)"""
 
 
-class FillRow(NamedTuple):
-    """A fill with its order. `number`: the order's; `position`: a number or None."""
+FILL_FIELDS = [one.name for one in fields(Fill)]
+
+
+def _find_column(name: str) -> str:
+    """Return the column of a fill's field, in its own table or in its order's."""
+    if name == "order":
+        return "o.number"
+    return f"{'f' if name in PaperFill._meta.fields else 'o'}.{name}"
+
+
+class StoredFill(NamedTuple):
+    """A fill with its account and model. `position`: a number or None."""
 
     trader: int
     twin: int
-    snapshot: int
-    number: int
-    mint: str
-    side: str
-    at: int
-    decided_on: int
-    decided_at: int
-    raw: str
-    mid: int
-    slippage: int
-    pool_fee: int
-    network_fee: int
-    rent: int
-    failed: bool
-    reason: str
-    marks: str
     position: int | None
     model: str
-    flow: int
-    turn: int
-    costs: str | None
+    fill: Fill
 
 
-FILL = """
-SELECT p.trader_id AS trader, p.twin, f.snapshot, o.number, o.mint, o.side, f.at, o.decided_on,
-       o.decided_at, f.raw, f.mid, f.slippage, f.pool_fee, f.network_fee, f.rent,
-       f.failed, o.reason, f.marks, f.position, f.model, f.flow, f.turn, f.costs
+FILL = f"""
+SELECT p.trader_id, p.twin, f.position, f.model, {", ".join(map(_find_column, FILL_FIELDS))}
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
 """
 OF_PERIOD = f"{FILL} WHERE o.period_id = ? ORDER BY f.id"
 REMEMBERED_FILLS = f"{FILL} WHERE f.turn > 0 AND f.at >= ? ORDER BY f.at, f.turn"
-
-
-class TokenRow(NamedTuple):
-    """A tracked or held token. Times in ms; `checks` is JSON."""
-
-    id: int
-    mint: str
-    symbol: str | None
-    decimals: int | None
-    pair_created_at: int | None
-    discovered_at: int | None
-    checks: str | None
-    transfer_fee_bps: int | None
 
 
 _TOKEN = """
@@ -266,16 +226,17 @@ ORDER BY d.id"""
 
 
 class ReviewRow(NamedTuple):
-    """A review with its trader. `reasons` is JSON."""
+    """A review with its account. `reasons` is JSON."""
 
     trader: int
+    twin: int
     period: int
     state: str
     reasons: str
 
 
 REVIEWS = """
-SELECT p.trader_id AS trader, r.period_id AS period, r.state, r.reasons
+SELECT p.trader_id AS trader, p.twin, r.period_id AS period, r.state, r.reasons
 FROM review r JOIN period p ON p.id = r.period_id ORDER BY r.id"""
 
 
@@ -334,12 +295,6 @@ AND t.venue IN ({write_marks(list(VENUE_IDS))})
 AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id DESC LIMIT ?"""
 
 
-class MintRow(NamedTuple):
-    """A token that an open account holds or has ordered."""
-
-    mint: str
-
-
 # Positions of retired traders, and of twins whose trader was reset, stay open forever.
 _PLAYED = """JOIN period p ON p.id = period_id AND p.closed_at IS NULL
 JOIN trader t ON t.id = p.trader_id AND t.retired_at IS NULL"""
@@ -348,71 +303,55 @@ SELECT mint FROM position c {_PLAYED} WHERE c.closed_at IS NULL
 UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open'"""
 
 
-# ---- rows to values ------------------------------------------------------------------------------
-def read_position(row: Mapping[str, Any]) -> Position:
-    values = _values_of(row, POSITION)
-    values |= {"reduced": bool(row["reduced"]), "marks": tuple(orjson.loads(row["marks"]))}
-    return Position(**values)
+# ---- values in columns ---------------------------------------------------------------------------
+def show(value: Any, table: Any, **more: Any) -> Columns:
+    """Return the columns of a table that the fields of a value fill, and `more`."""
+    known = (name for name in table._meta.fields if hasattr(value, name) and name not in more)
+    return {**{name: _encode(name, getattr(value, name)) for name in known}, **more}
 
 
-def read_order(row: Mapping[str, Any], handle: str) -> Order:
-    return Order(handle=handle, **_values_of(row, ORDER))
+def _encode(name: str, value: Any) -> Any:
+    if name in BIG:
+        return str(value)
+    if name in JSON and value is not None:
+        # A NamedTuple is stored as a list.
+        return orjson.dumps(value, default=tuple).decode()
+    return value
 
 
-def _values_of(row: Mapping[str, Any], names: Sequence[str]) -> Columns:
-    return {name: int(row[name]) if name in BIG else row[name] for name in names}
+def read(kind: Callable[..., Kind], row: Mapping[str, Any], **more: Any) -> Kind:
+    """Return the value whose fields, except `more`, are columns of a row."""
+    names = (one.name for one in fields(cast(Any, kind)) if one.name not in more)
+    return kind(**{name: READERS.get(name, _same)(row[name]) for name in names}, **more)
 
 
-def read_fill(row: FillRow) -> Fill:
-    return Fill(
-        **{name: getattr(row, name) for name in (*FILL_COLUMNS, *OF_ORDER)},
-        order=row.number,
-        raw=int(row.raw),
-        failed=bool(row.failed),
-        marks=tuple(orjson.loads(row.marks)),
-        costs=NetworkCosts(*orjson.loads(row.costs)) if row.costs else None,
-    )
+def _same(value: Any) -> Any:
+    return value
 
 
-# ---- values to rows ------------------------------------------------------------------------------
-def show_order(order: Order, period: int) -> Columns:
-    return {"period": period, **_columns_of(order, ORDER)}
+def _read_costs(stored: str | None) -> NetworkCosts | None:
+    return NetworkCosts(*orjson.loads(stored)) if stored else None
 
 
-def show_position(position: Position, period: int) -> Columns:
-    marks = orjson.dumps(position.marks).decode()
-    return {**_columns_of(position, POSITION), "period": period, "marks": marks}
+READERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(BIG, int),
+    **dict.fromkeys(("reduced", "failed"), bool),
+    "marks": lambda stored: tuple(orjson.loads(stored)),
+    "costs": _read_costs,
+}
 
 
-def _columns_of(value: object, names: Sequence[str]) -> Columns:
-    return {
-        name: str(getattr(value, name)) if name in BIG else getattr(value, name) for name in names
-    }
-
-
-def show_fill(fill: Fill, position: int | None, order: int) -> Columns:
-    """Return a fill's columns. `order`: its row id; `position`: a number."""
-    return {
-        "order": order,
-        "position": position,
-        **{name: getattr(fill, name) for name in FILL_COLUMNS},
-        "raw": str(fill.raw),
-        "failed": fill.failed,
-        "marks": orjson.dumps(fill.marks).decode(),
-        "model": MODEL,
-        "costs": orjson.dumps(tuple(fill.costs)).decode() if fill.costs else None,
-    }
+def list_fills(sql: str, *values: int) -> list[StoredFill]:
+    return [
+        StoredFill(
+            trader, twin, position, model, read(Fill, dict(zip(FILL_FIELDS, columns, strict=True)))
+        )
+        for trader, twin, position, model, *columns in storage.read_rows(sql, values)
+    ]
 
 
 def show_line(line: DiaryLine, period: int) -> Columns:
-    return {
-        "period": period,
-        "at": line.at,
-        "kind": line.kind,
-        "mint": line.mint,
-        "order_number": line.order,
-        "facts": orjson.dumps(line.facts).decode(),
-    }
+    return show(line, DiaryEntry, period=period, order_number=line.order)
 
 
 # ---- observed wallets ----------------------------------------------------------------------------
@@ -449,22 +388,8 @@ AND NOT EXISTS (SELECT 1 FROM seen_flow f
 ORDER BY t.block_time, t.id"""
 
 
-class SeenRow(NamedTuple):
-    """A stored flow; `at` in ms, `first_snapshot` an id."""
-
-    trade: str
-    mint: str
-    owner: int
-    wallet: str
-    bot: str
-    side: str
-    share_bps: int
-    at: int
-    first_snapshot: int
-
-
 SEEN = """
-SELECT trade, mint, owner, wallet, bot, side, share_bps, at, first_snapshot FROM seen_flow
+SELECT mint, owner, wallet, side, at, first_snapshot, bot, share_bps FROM seen_flow
 WHERE at >= ? AND at < ? ORDER BY at, id"""
 # Later than any.
 END_OF_TIME = 2**62
@@ -486,17 +411,13 @@ def see_flows(since: int, first_snapshot: int, now: int) -> None:
     """
     rows = select(TradedRow, UNSEEN, (since // 1000,))
     fresh = [
-        {
-            "trade": row.trade,
-            "mint": row.mint,
-            "owner": row.owner,
-            "wallet": row.wallet,
-            "bot": row.bot,
-            "side": row.side,
-            "share_bps": find_sold_bps(row),
-            "at": row.block_time * 1000,
-            "first_snapshot": first_snapshot,
-        }
+        show(
+            row,
+            SeenFlow,
+            share_bps=find_sold_bps(row),
+            at=row.block_time * 1000,
+            first_snapshot=first_snapshot,
+        )
         for row in rows
     ]
     if not fresh:
@@ -566,16 +487,10 @@ def find_sold_bps(row: TradedRow) -> int:
 
 
 def list_flows(since: int, until: int = END_OF_TIME) -> dict[str, tuple[Flow, ...]]:
-    """Read the flows seen in this time (ms), by mint, oldest first."""
     flows = defaultdict(list)
-    for row in _select_seen(since, until):
-        seen = row.owner, row.wallet, row.side, row.at, row.first_snapshot
-        flows[row.mint].append(Flow(*seen, row.bot, row.share_bps))
+    for mint, *seen in storage.read_rows(SEEN, (since, until)):
+        flows[mint].append(Flow(*seen))
     return {mint: tuple(found) for mint, found in flows.items()}
-
-
-def _select_seen(since: int, until: int = END_OF_TIME) -> list[SeenRow]:
-    return select(SeenRow, SEEN, (since, until))
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -586,45 +501,24 @@ ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
 NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >= ?"
 
 
-@dataclass
-class LoadedTrader:
-    """A trader or a twin, and its row as read, to detect changes that must be stored."""
-
-    trader: Trader
-    row: TraderRow
-
-
-class AccountKey(NamedTuple):
-    """The key of an account: the trader's id, and 0 or the number of its twin from 1 on."""
-
-    trader: int
-    twin: int
-
-
-class OpenRows(NamedTuple):
-    """Rows of open positions and orders, by account period."""
-
-    positions: Mapping[int, Sequence[Columns]]
-    orders: Mapping[int, Sequence[Columns]]
+# The trader's id, and 0 or the number of its twin from 1 on.
+AccountKey = tuple[int, int]
 
 
 def find_cursor() -> int:
-    """Return the id of the last processed snapshot, or 0."""
-    found = storage.database.execute_sql(CURSOR).fetchone()
-    return found[0] if found else 0
+    return select_value(CURSOR) or 0
 
 
 def find_newest() -> int:
-    return storage.database.execute_sql(NEWEST).fetchone()[0] or 0
+    return select_value(NEWEST) or 0
 
 
 def has_traders() -> bool:
-    return bool(storage.database.execute_sql(ANY_TRADER).fetchone())
+    return select_value(ANY_TRADER) is not None
 
 
 def find_first_new(after_id: int, since: int) -> int | None:
-    """Return the time of the first snapshot after an id, `since` at the earliest, or None."""
-    found: int | None = storage.database.execute_sql(NEW_SNAPSHOTS, (after_id, since)).fetchone()[0]
+    found: int | None = select_value(NEW_SNAPSHOTS, (after_id, since))
     return found
 
 
@@ -635,44 +529,16 @@ def list_snapshots(
     arrival. Unreadable ones are left out.
     """
     found, mints = [], {one.mint for one in tokens.values()}
-    for row in sorted(select(NamedSnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
+    for row in sorted(select(SnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
         if row.mint in mints:
             with faults.isolate():
                 faults.mint = row.mint
-                found.append(read_snapshot(row, row.mint))
+                found.append(parse_snapshot(row))
     return found
 
 
-def read_snapshot(row: NamedSnapshotRow, mint: str) -> Snapshot:
-    check = orjson.loads(row.fall_check) if row.fall_check else {}
-    return parse_snapshot(
-        row.id,
-        mint,
-        row.taken_at,
-        row.price_sol,
-        row.pool_sol,
-        row.liquidity_usd,
-        row.volume24h_usd,
-        row.volume5m_usd,
-        row.volume1h_usd,
-        row.venue,
-        row.pair,
-        row.market_cap_usd,
-        row.price_usd,
-        check.get("before"),
-        check.get("price_sol"),
-        _read_pool(row.reserves),
-    )
-
-
-def _read_pool(stored: str | None) -> PoolReading | None:
-    pool = unpack_pool(orjson.loads(stored)) if stored else None
-    return pool if isinstance(pool, PoolReading) else None
-
-
-def find_oldest_mark(loaded: Iterable[LoadedTrader], until: int) -> int:
-    """Return the oldest mark among open positions, at most `until` (ms)."""
-    held = (position for one in loaded for position in one.trader.account.positions.values())
+def find_oldest_mark(traders: Iterable[Trader], until: int) -> int:
+    held = (position for one in traders for position in one.account.positions.values())
     return min([until, *(position.marked_at for position in held)])
 
 
@@ -689,19 +555,16 @@ def find_silences(since: int, until: int) -> list[Silence]:
 
 
 def load_memories(market: Market, now: int) -> None:
-    """Load what each pool remembers of simulated trades into a market."""
     since = now - FORGOTTEN_MS - DAY_MS
-    snapshots = {
-        row.id: read_snapshot(row, row.mint)
-        for row in select(NamedSnapshotRow, LAST_SNAPSHOTS, (since,))
-    }
+    known = select(SnapshotRow, LAST_SNAPSHOTS, (since,))
+    snapshots = {row.id: parse_snapshot(row) for row in known}
     handles = {row.id: row.handle for row in select(TraderRow, TRADERS)}
-    for row in select(FillRow, REMEMBERED_FILLS, (since,)):
-        snapshot = snapshots.get(row.snapshot)
-        if snapshot is None or (row.twin and row.trader not in handles):
+    for trader, twin, _, _, done in list_fills(REMEMBERED_FILLS, since):
+        snapshot = snapshots.get(done.snapshot)
+        if snapshot is None or (twin and trader not in handles):
             continue
-        twin = row.twin and name_twin(handles[row.trader], row.twin)
-        (market.apart(twin) if twin else market).remember(read_fill(row), snapshot)
+        pools = market.apart(name_twin(handles[trader], twin)) if twin else market
+        pools.remember(done, snapshot)
 
 
 def find_tokens(faults: Faults, statement: str = TOKENS) -> dict[int, Token]:
@@ -709,18 +572,14 @@ def find_tokens(faults: Faults, statement: str = TOKENS) -> dict[int, Token]:
     left out.
     """
     tokens = {}
-    for row in select(TokenRow, statement):
+    for ident, mint, symbol, decimals, paired_at, found_at, checks, fee in storage.read_rows(
+        statement
+    ):
         with faults.isolate():
-            faults.mint = row.mint
-            tokens[row.id] = Token(
-                row.mint,
-                show_symbol(row.mint, row.symbol) or row.mint[:6],
-                row.decimals,
-                row.pair_created_at,
-                row.discovered_at or 0,
-                _read_checks(row.checks),
-                row.transfer_fee_bps or 0,
-            )
+            faults.mint = mint
+            name = show_symbol(mint, symbol) or mint[:6]
+            about = _read_checks(checks), fee or 0
+            tokens[ident] = Token(mint, name, decimals, paired_at, found_at or 0, *about)
     return tokens
 
 
@@ -729,7 +588,6 @@ def _read_checks(checks: str | None) -> tuple[Check, ...]:
 
 
 def list_trader_rows() -> dict[int, TraderRow]:
-    """Read active traders, without twins, by id."""
     return {row.id: row for row in select(TraderRow, TRADERS) if not row.twin}
 
 
@@ -738,46 +596,57 @@ def load_traders(
     faults: Faults,
     skipped: Collection[int] = frozenset(),
     read_strategy: Callable[[str, Mapping[str, Any]], Strategy] = parse_settings,
-) -> list[LoadedTrader]:
+) -> list[Trader]:
     """Read active traders and their twins, with their open accounts and memory.
 
     Traders in `skipped` are left out. Traders whose rows or strategies can't be read are left out
     and get a fault.
     """
-    opened = _read_open()
+    positions = _group(StoredPosition, StoredPosition.closed_at.is_null())
+    orders = _group(PaperOrder, PaperOrder.state == "open")
     reviews = select(ReviewRow, REVIEWS)
     # State of the last review of each period.
     states = {review.period: review.state for review in reviews}
-    loaded: dict[AccountKey, LoadedTrader] = {}
+    loaded: dict[AccountKey, Trader] = {}
     for row in select(TraderRow, TRADERS):
         if row.id not in skipped:
             with faults.isolate(row.id):
-                reviewed = states.get(row.period) in SUSPECT
+                handle = name_twin(row.handle, row.twin) if row.twin else row.handle
+                account = Account(
+                    row.cash,
+                    [read(Position, one) for one in positions[row.period]],
+                    [read(Order, one, handle=handle) for one in orders[row.period]],
+                    row.next_order,
+                    row.next_position,
+                    row.lost_fees,
+                )
                 strategy = read_strategy(row.family, orjson.loads(row.settings))
-                loaded[AccountKey(row.id, row.twin)] = _read_trader(row, strategy, opened, reviewed)
-    for who, one in loaded.items():
-        own = loaded.get(AccountKey(who.trader, 0))
-        if who.twin and own:
-            own.trader.twins.append(one.trader)
-    _remember_reviews(loaded, reviews, faults)
-    _remember_closes(loaded, states, now, faults)
-    _remember_lines(loaded, now, faults)
-    return [one for who, one in loaded.items() if not faults.has(who.trader)]
+                reviewed = states.get(row.period) in SUSPECT
+                trader = _read_trader(row, handle, strategy, account, reviewed)
+                loaded[row.id, row.twin] = trader
+    for (ident, twin), trader in loaded.items():
+        own = loaded.get((ident, 0))
+        if twin and own:
+            own.twins.append(trader)
+    closes = select(CloseRow, CLOSES, (now - 2 * LOOK_BACK_MS,))
+    lines = select(RememberedRow, REMEMBERED, (now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS))
+    _remember(loaded, faults, reviews, remember_review)
+    _remember(loaded, faults, closes, partial(remember_close, states))
+    _remember(loaded, faults, lines, remember_line)
+    return [trader for trader in loaded.values() if not faults.has(trader.id)]
+
+
+def _group(model: Any, condition: Any) -> Mapping[int, Sequence[Columns]]:
+    found: dict[int, list[Columns]] = defaultdict(list)
+    for row in list_columns(model, condition):
+        found[row["period"]].append(row)
+    return found
 
 
 def _read_trader(
-    row: TraderRow, strategy: Strategy, opened: OpenRows, reviewed: bool
-) -> LoadedTrader:
-    handle = name_twin(row.handle, row.twin) if row.twin else row.handle
-    account = Account(
-        row.cash,
-        [read_position(one) for one in opened.positions[row.period]],
-        [read_order(one, handle) for one in opened.orders[row.period]],
-        row.next_order,
-        row.next_position,
-        row.lost_fees,
-    )
-    trader = Trader(
+    row: TraderRow, handle: str, strategy: Strategy, account: Account, reviewed: bool
+) -> Trader:
+    return Trader(
         row.id,
         handle,
         strategy,
@@ -791,8 +660,8 @@ def _read_trader(
         row.day_equity,
         tickets=read_tickets(row.tickets),
         reviewable=not row.twin,
+        row=row,
     )
-    return LoadedTrader(trader, row)
 
 
 def read_tickets(stored: str) -> list[Ticket]:
@@ -802,54 +671,34 @@ def read_tickets(stored: str) -> list[Ticket]:
     ]
 
 
-def _read_open() -> OpenRows:
-    positions: dict[int, list[Columns]] = defaultdict(list)
-    orders: dict[int, list[Columns]] = defaultdict(list)
-    for row in list_columns(StoredPosition, StoredPosition.closed_at.is_null()):
-        positions[row["period"]].append(row)
-    for row in list_columns(PaperOrder, PaperOrder.state == "open"):
-        orders[row["period"]].append(row)
-    return OpenRows(positions, orders)
-
-
-def _remember_reviews(
-    loaded: Mapping[AccountKey, LoadedTrader], reviews: Iterable[ReviewRow], faults: Faults
+def _remember(
+    loaded: Mapping[AccountKey, Trader],
+    faults: Faults,
+    rows: Iterable[Any],
+    remember: Callable[[Trader, Any], None],
 ) -> None:
-    """Fill in the keys of a trader's reviews, and the topics of its open period's last one."""
-    for review in reviews:
-        one = loaded.get(AccountKey(review.trader, 0))
-        if one is None:
-            continue
-        with faults.isolate(review.trader):
-            keys = {reason["key"] for reason in orjson.loads(review.reasons)}
-            one.trader.review_keys |= keys
-            if review.period == one.row.period:
-                one.trader.review_topics = {topic_of(key) for key in keys}
-
-
-def _remember_closes(
-    loaded: Mapping[AccountKey, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
-) -> None:
-    for row in select(CloseRow, CLOSES, (now - 2 * LOOK_BACK_MS,)):
-        one = loaded.get(AccountKey(row.trader, row.twin))
-        if one is not None:
+    for row in rows:
+        trader = loaded.get((row.trader, row.twin))
+        if trader is not None:
             with faults.isolate(row.trader):
-                trader = one.trader
-                ident = public_id(trader.handle, "close", row.number)
-                marks, reviewed = orjson.loads(row.marks), states.get(row.period) in SUSPECT
-                trader.closes.append(read_close(ident, row, marks, reviewed=reviewed))
+                remember(trader, row)
 
 
-def _remember_lines(loaded: Mapping[AccountKey, LoadedTrader], now: int, faults: Faults) -> None:
-    since = now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS
-    for row in select(RememberedRow, REMEMBERED, since):
-        one = loaded.get(AccountKey(row.trader, row.twin))
-        if one is not None:
-            with faults.isolate(row.trader):
-                _remember_line(one.trader, row)
+def remember_review(trader: Trader, review: ReviewRow) -> None:
+    """Note the keys of a review; the open period's last one has the topics that are open."""
+    keys = {reason["key"] for reason in orjson.loads(review.reasons)}
+    trader.review_keys |= keys
+    if review.period == trader.row.period:
+        trader.review_topics = {topic_of(key) for key in keys}
 
 
-def _remember_line(trader: Trader, row: RememberedRow) -> None:
+def remember_close(states: Mapping[int, str], trader: Trader, row: CloseRow) -> None:
+    ident = public_id(trader.handle, "close", row.number)
+    marks, reviewed = orjson.loads(row.marks), states.get(row.period) in SUSPECT
+    trader.closes.append(read_close(ident, row, marks, reviewed=reviewed))
+
+
+def remember_line(trader: Trader, row: RememberedRow) -> None:
     facts = orjson.loads(row.facts)
     if row.kind == "pause":
         _remember_pause(trader, row.at, row.mint, facts)
@@ -865,7 +714,6 @@ def _remember_pause(trader: Trader, at: int, mint: str | None, facts: Mapping[st
 
 
 def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
-    """Return the pause that a diary line describes. `at`: the line's time (ms)."""
     return Pause(
         facts["id"],
         facts["rule"],
@@ -881,7 +729,6 @@ def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
 
 
 def list_columns(model: Any, condition: Any) -> list[Columns]:
-    """Read rows of a table as {column: value}, oldest first."""
     return list(model.select().where(condition).order_by(model.id).dicts())
 
 
@@ -896,119 +743,93 @@ class Outdated(Exception):
     """
 
 
-class PeriodJournal(NamedTuple):
-    """The results of a trader's rounds, and its account period."""
+def list_changes(trader: Trader) -> dict[Any, list[Columns]]:
+    """Return the rows that a trader's rounds made or changed, by table. Fills name their order's
+    number instead of its id.
+    """
+    journal, period = trader.journal, trader.row.period
+    return {
+        PaperOrder: [show(one, PaperOrder, period=period) for one in journal.orders.values()],
+        PaperFill: [
+            show(fill, PaperFill, position=position, model=MODEL)
+            for fill, position in journal.fills
+        ],
+        StoredPosition: [
+            show(one, StoredPosition, period=period) for one in journal.positions.values()
+        ],
+        DiaryEntry: [show_line(line, period) for line in journal.entries],
+        Period: [
+            {
+                "cash": trader.account.cash,
+                "lost_fees": trader.account.lost_fees,
+                "peak": trader.peak,
+                "day": trader.day,
+                "day_equity": trader.day_equity,
+                "next_order": trader.account.next_order,
+                "next_position": trader.account.next_position,
+                "tickets": orjson.dumps(trader.tickets).decode(),
+            }
+        ],
+    }
 
-    period: int
-    journal: Journal
 
-
-class PeriodLine(NamedTuple):
-    """A line for the diary of an account period."""
-
-    period: int
-    line: DiaryLine
-
-
-class PostHistory(NamedTuple):
-    """The number of a trader's posts, and the bodies of the latest ones that still have their text,
-    oldest first."""
-
-    total: int
-    recent: list[str]
-
-
-def check_round(one: LoadedTrader) -> None:
+def check_round(trader: Trader) -> None:
     """Raise OverflowError if a value doesn't fit its column."""
-    journal, account = one.trader.journal, one.trader.account
-    made: list[Columns] = [show_order(order, one.row.period) for order in journal.orders.values()]
-    made += [show_position(position, one.row.period) for position in journal.positions.values()]
-    made += [show_fill(fill, position, 0) for fill, position in journal.fills]
-    made += [show_line(entry, one.row.period) for entry in journal.entries]
-    made.append(
-        {
-            "cash": account.cash,
-            "lost_fees": account.lost_fees,
-            "peak": one.trader.peak,
-            "day_equity": one.trader.day_equity,
-        }
-    )
-    for row in made:
-        for name, value in row.items():
+    for rows in list_changes(trader).values():
+        for name, value in (item for row in rows for item in row.items()):
             if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
                 raise OverflowError(f"{name} fits no column")
 
 
 def store_round(
-    loaded: Sequence[LoadedTrader],
+    traders: Sequence[Trader],
     cursor: int,
     now: int,
-    notes: Iterable[PeriodLine] = (),
+    notes: Iterable[Columns] = (),
     sol_cents: int | None = None,
 ) -> None:
     """Store the result of a tick in one transaction: accounts, the position in the snapshots, and
-    equity at `now` (ms). Raises Outdated, without storing anything. notes: diary lines of traders
-    that were left out. sol_cents: the SOL price.
+    equity at `now` (ms). Raises Outdated, without storing anything.
+
+    notes: diary rows of traders that weren't played. sol_cents: the SOL price.
     """
-    journals = [PeriodJournal(one.row.period, one.trader.journal) for one in loaded]
-    lines = [show_line(line, one.period) for one in journals for line in one.journal.entries]
-    lines += [show_line(note.line, note.period) for note in notes]
+    changes = [list_changes(trader) for trader in traders]
+    orders, positions, lines = (
+        [row for one in changes for row in one[table]]
+        for table in (PaperOrder, StoredPosition, DiaryEntry)
+    )
+    key = ("period", "number")
     with storage.writing():
-        for one in loaded:
-            _store_trader(one)
-        _store_journals(journals)
-        _insert(DiaryEntry, lines)
-        _insert(EquityMark, list_marks(loaded, now, sol_cents), ("period", "at"))
+        for trader, made in zip(traders, changes, strict=True):
+            _store_trader(trader, made[Period][0])
+        written = storage.write_rows(PaperOrder, orders, key, ("period_id", "number", "id"))
+        ids = {(period, number): ident for period, number, ident in written}
+        fills = [
+            {**fill, "order": ids[trader.row.period, fill["order"]]}
+            for trader, made in zip(traders, changes, strict=True)
+            for fill in made[PaperFill]
+        ]
+        storage.write_rows(PaperFill, fills)
+        storage.write_rows(StoredPosition, positions, key)
+        storage.write_rows(DiaryEntry, [*lines, *notes])
+        storage.write_rows(EquityMark, list_marks(traders, now, sol_cents), ("period", "at"))
         thin_out(now)
-        _pin_snapshots([one.trader for one in loaded])
+        _pin_snapshots(traders)
         EngineState.insert(id=1, snapshot=cursor).on_conflict(
             conflict_target=[EngineState.id], update={"snapshot": cursor}
         ).execute()
 
 
-def _store_journals(journals: Sequence[PeriodJournal]) -> None:
-    """Store orders, fills and positions; an order's row must exist before its fills."""
-    orders = [
-        show_order(order, one.period) for one in journals for order in one.journal.orders.values()
-    ]
-    positions = [
-        show_position(position, one.period)
-        for one in journals
-        for position in one.journal.positions.values()
-    ]
-    _insert(PaperOrder, orders, ("period", "number"), ("done", "attempts", "lost", "state"))
-    fills = []
-    for one in journals:
-        if one.journal.fills:
-            ids = _find_order_ids(one)
-            fills += [
-                show_fill(fill, position, ids[fill.order]) for fill, position in one.journal.fills
-            ]
-    _insert(PaperFill, fills)
-    _insert(StoredPosition, positions, ("period", "number"))
-
-
-def _store_trader(one: LoadedTrader) -> None:
-    trader, journal = one.trader, one.trader.journal
-    account = {
-        "cash": trader.account.cash,
-        "lost_fees": trader.account.lost_fees,
-        "peak": trader.peak,
-        "day": trader.day,
-        "day_equity": trader.day_equity,
-        "next_order": trader.account.next_order,
-        "next_position": trader.account.next_position,
-        "tickets": orjson.dumps(trader.tickets).decode(),
-    }
+def _store_trader(trader: Trader, account: Columns) -> None:
+    before, journal = trader.row, trader.journal
     phase = show_phase(trader.phase)
-    before = one.row._asdict()
-    changed = any(before[name] != value for name, value in account.items())
-    if changed or journal.entries or (phase != before["phase"] and not one.row.twin):
-        if not one.row.twin:
-            _check_version(trader.id, one.row.version, phase)
-        Period.update(account).where(Period.id == one.row.period).execute()
+    changed = any(getattr(before, name) != value for name, value in account.items())
+    if changed or journal.entries or (phase != before.phase and not before.twin):
+        if not before.twin:
+            _check_version(trader.id, before.version, phase)
+        Period.update(account).where(Period.id == before.period).execute()
     if journal.review_reasons:
-        store_review(one.row.period, journal.review_reasons)
+        store_review(before.period, journal.review_reasons)
 
 
 def show_phase(phase: Phase) -> str:
@@ -1016,50 +837,12 @@ def show_phase(phase: Phase) -> str:
 
 
 def _check_version(ident: int, version: int, phase: str) -> None:
-    """Store the phase if the version is unchanged, else raise Outdated."""
     if (
         not StoredTrader.update(version=version + 1, phase=phase)
         .where(StoredTrader.id == ident, StoredTrader.version == version)
         .execute()
     ):
         raise Outdated(f"trader {ident}")
-
-
-def _find_order_ids(one: PeriodJournal) -> dict[int, int]:
-    ids: dict[int, int] = {}
-    for part in storage.in_parts({done.order for done, _ in one.journal.fills}):
-        orders = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(
-            PaperOrder.period == one.period, PaperOrder.number.in_(part)
-        )
-        ids |= {order.number: order.id for order in orders}
-    return ids
-
-
-def _insert(
-    model: Any, made: Sequence[Columns], key: Sequence[str] = (), update: Sequence[str] = ()
-) -> None:
-    """Insert rows of the same shape. If the key exists, update the columns `update`, or all."""
-    if not made:
-        return
-    columns = {name: model._meta.fields[name].column_name for name in made[0]}
-    names = ", ".join(f'"{column}"' for column in columns.values())
-    places = ", ".join("?" * len(columns))
-    storage.database.cursor().executemany(
-        f'INSERT INTO "{model._meta.table_name}" ({names}) VALUES ({places})'
-        f" {_on_conflict(columns, key, update)}",
-        [tuple(row.values()) for row in made],
-    )
-
-
-def _on_conflict(columns: Mapping[str, str], key: Sequence[str], update: Sequence[str]) -> str:
-    if not key:
-        return ""
-    taken = ", ".join(
-        f'"{columns[name]}" = excluded."{columns[name]}"'
-        for name in update or columns
-        if name not in key
-    )
-    return f"ON CONFLICT ({', '.join(columns[name] for name in key)}) DO UPDATE SET {taken}"
 
 
 def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
@@ -1088,25 +871,25 @@ def _pin_snapshots(traders: Sequence[Trader]) -> None:
     if named:
         market_store.pin_snapshots(named)
     # Read from the tables, since traders that are left out hold tokens too.
-    market_store.replace_held({row.mint for row in select(MintRow, HELD)})
+    market_store.replace_held({mint for (mint,) in storage.read_rows(HELD)})
 
 
 def list_unposted(limit: int) -> list[UnpostedRow]:
     return select(UnpostedRow, UNPOSTED, (limit,))
 
 
-def read_post_history(trader: int, limit: int) -> PostHistory:
-    """Count a trader's posts and read the last `limit` visible ones."""
+def read_post_history(trader: int, limit: int) -> tuple[int, list[str]]:
+    """Count a trader's posts and read the last `limit` visible ones, oldest first."""
     posts = PaperPost.select(PaperPost.body).where(PaperPost.trader == trader)
     said = posts.where(PaperPost.hidden_at.is_null()).order_by(PaperPost.id.desc())
     latest = [post.body for post in said.limit(limit)]
-    return PostHistory(posts.count(), latest[::-1])
+    return posts.count(), latest[::-1]
 
 
 def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
-    """Store posts and the position in the diaries."""
     with storage.writing():
-        _insert(PaperPost, posts)
+        if posts:
+            PaperPost.insert_many(posts).execute()
         EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()
 
 
@@ -1123,19 +906,16 @@ AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_i
             AND e.at >= equity_mark.at / {HOUR_MS} * {HOUR_MS} AND e.at < equity_mark.at)"""
 
 
-def list_marks(
-    loaded: Sequence[LoadedTrader], now: int, sol_cents: int | None
-) -> list[dict[str, Any]]:
-    """Return rows with the equity of traders at `now` (ms), without twins."""
+def list_marks(traders: Iterable[Trader], now: int, sol_cents: int | None) -> list[Columns]:
     return [
         {
             "period": one.row.period,
             "at": now // MARK_MS * MARK_MS,
-            "equity": one.trader.account.equity,
-            "held": one.trader.account.equity - one.trader.account.cash,
+            "equity": one.account.equity,
+            "held": one.account.equity - one.account.cash,
             "sol_cents": sol_cents,
         }
-        for one in loaded
+        for one in traders
         if not one.row.twin
     ]
 
@@ -1156,25 +936,25 @@ MONEY = (
 
 def find_differences(period: Any, handle: str) -> list[str]:
     """Refill an account period's stored decisions and return the differences as sentences."""
-    known = select(NamedSnapshotRow, NAMED_SNAPSHOTS, (period.id,))
-    snapshots = {row.id: read_snapshot(row, row.mint) for row in known}
+    known = select(SnapshotRow, NAMED_SNAPSHOTS, (period.id,))
+    snapshots = {row.id: parse_snapshot(row) for row in known}
     orders = {
-        row["number"]: replace(read_order(row, handle), done=0, attempts=0, lost=0)
+        row["number"]: replace(read(Order, row, handle=handle), done=0, attempts=0, lost=0)
         for row in list_columns(PaperOrder, PaperOrder.period == period)
     }
     stored = {
-        row["number"]: read_position(row)
+        row["number"]: read(Position, row)
         for row in list_columns(StoredPosition, StoredPosition.period == period)
     }
     account, found = Account(period.starting_cash, next_position=min(stored, default=1)), []
     again: dict[int, Position] = {}
-    for row in select(FillRow, OF_PERIOD, (period.id,)):
-        done, order, snapshot = read_fill(row), orders[row.number], snapshots.get(row.snapshot)
-        mark = stored[row.position].price if row.position in stored else 0
-        if row.model == MODEL and fill_again(done, order, snapshot, account, mark) != done:
+    for _, _, number, model, done in list_fills(OF_PERIOD, period.id):
+        order, snapshot = orders[done.order], snapshots.get(done.snapshot)
+        mark = stored[number].price if number in stored else 0
+        if model == MODEL and fill_again(done, order, snapshot, account, mark) != done:
             found.append(f"order {order.number}, attempt {order.attempts + 1}: a different fill")
         seen = snapshot or Snapshot(done.snapshot, done.mint, done.at, 1)
-        orders[row.number], position = account.apply(order, done, seen)
+        orders[done.order], position = account.apply(order, done, seen)
         again |= {position.number: position} if position else {}
     cash = (account.cash, account.lost_fees) != (period.cash, period.lost_fees)
     return [*found, *compare(again, stored), *(["another cash"] if cash else [])]

@@ -13,10 +13,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from chain.amounts import exact
 from paper.account import Position
-from paper.market import Check, Flow, KnownSum, Snapshot, Token, View, WindowSums
+from paper.fills import ONE
+from paper.market import Check, Flow, Snapshot, Token, View
 
-# Basis points in a whole.
-ONE = 10_000
 # Exits that accept any price: a stop with a limit could fail in a crash.
 STOPS = ("stop", "trailing_stop")
 # Its authority could freeze purchased tokens.
@@ -153,12 +152,11 @@ class Momentum(Strategy):
         past, price = window[-1 - self.lookback], last.known_price
         if price * ONE < past.known_price * (ONE + self.rise_bps):
             return None
-        mean = view.sums(self.mean_over - 1).price_sum + price
-        if price * self.mean_over <= mean:
+        if price * self.mean_over <= sum(list_prices(window[-self.mean_over :])):
             return None
-        louder = _is_louder(past, last)
-        if not louder:
-            return UNKNOWN_VOLUME if louder is None else None
+        volume = compare_volume([past], last)
+        if volume is None or volume.now <= volume.total:
+            return UNKNOWN_VOLUME if volume is None else None
         rise = exact(_moved(past.known_price, price), 2)
         return Enter(
             "momentum",
@@ -188,32 +186,32 @@ class MeanReversion(Strategy):
     family: ClassVar[str] = "mean_reversion"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        past, last = view.sums(self.mean_over), view.window[-1]
+        past, last = view.list_before(self.mean_over), view.last
+        prices = list_prices(past)
+        count, total = len(prices), sum(prices)
         # The distance below the mean, times the count.
-        below = past.price_sum - last.known_price * past.count
-        if past.count < self.mean_over or below * ONE < past.price_sum * self.gap_bps:
+        below = total - last.known_price * count
+        if count < self.mean_over or below * ONE < total * self.gap_bps:
             return None
         # The variance, times count**2.
-        spread = past.count * past.price_square_sum - past.price_sum * past.price_sum
+        spread = count * sum(price * price for price in prices) - total * total
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
-        fall = exact(below * ONE // past.price_sum, 2)
-        detail = f"{fall}% below its mean over {past.count} snapshots while liquidity holds"
+        fall = exact(below * ONE // total, 2)
+        detail = f"{fall}% below its mean over {count} snapshots while liquidity holds"
         return self._refuse_falling(past, last) or Enter("mean_reversion", detail)
 
-    def _refuse_falling(self, past: WindowSums, last: Snapshot) -> Refusal | None:
+    def _refuse_falling(self, past: Sequence[Snapshot], last: Snapshot) -> Refusal | None:
         if last.liquidity is None:
             return Refusal("liquidity_unknown", "it's unknown whether liquidity holds")
-        if (
-            not past.liquidity_count
-            or last.liquidity * past.liquidity_count * ONE < past.liquidity_sum * self.holds_bps
-        ):
+        known = [one.liquidity for one in past if one.liquidity is not None]
+        if not known or last.liquidity * len(known) * ONE < sum(known) * self.holds_bps:
             return Refusal("liquidity_falling", "liquidity is falling with the price")
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        past = view.sums(self.mean_over)
-        if past.count and view.last.known_price * past.count >= past.price_sum:
+        prices = list_prices(view.list_before(self.mean_over))
+        if prices and view.last.known_price * len(prices) >= sum(prices):
             # In a crash the mean drops to the price, so the stop (which has no limit) is checked
             # first.
             return self.stop(view, position) or Exit("mean_reached")
@@ -245,24 +243,24 @@ class Breakout(Strategy):
     family: ClassVar[str] = "breakout"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        past, last = view.sums(self.lookback), view.window[-1]
+        past, last = view.list_before(self.lookback), view.last
+        prices, price = list_prices(past), last.known_price
         created_at = view.token.pair_created_at
         new = (
             created_at is not None
             and last.at - created_at <= self.new_seconds * 1000
-            and past.count >= self.new_snapshots - 1
+            and len(past) >= self.new_snapshots - 1
         )
-        price = last.known_price
-        is_high = price * ONE > (past.top_price or 0) * (ONE + self.margin_bps)
-        is_rising = new and price > (past.last_price or 0)
-        if (not new and past.count < self.lookback) or not (is_high or is_rising):
+        is_high = price * ONE > max(prices, default=0) * (ONE + self.margin_bps)
+        is_rising = new and price > (prices[-1] if prices else 0)
+        if (not new and len(past) < self.lookback) or not (is_high or is_rising):
             return None
-        volume = _compare_volume(past, last)
+        volume = compare_volume(past, last)
         if volume is None:
             return UNKNOWN_VOLUME
         if not volume.is_over(self.volume_bps):
             return None
-        kind = f"a new high of {past.count} snapshots" if is_high else "a new pair and rising"
+        kind = f"a new high of {len(past)} snapshots" if is_high else "a new pair and rising"
         return self._refuse_young(view.token, last.at) or Enter(
             "breakout" if is_high else "new_pair", f"{kind} with {volume.times} its volume"
         )
@@ -354,7 +352,6 @@ class Copy(Strategy):
     family: ClassVar[str] = "copy"
 
     def list_flows(self, flows: Sequence[Flow], side: str, since: int, until: int) -> list[Flow]:
-        """List the bot's purchases or sales between two times (ms), both included."""
         return [
             one
             for one in flows
@@ -362,7 +359,6 @@ class Copy(Strategy):
         ]
 
     def is_fresh(self, flows: Sequence[Flow], at: int) -> bool:
-        """Return whether the bot bought recently and hasn't sold since."""
         bought = self.list_flows(flows, "buy", at - self.fresh_seconds * 1000, at)
         return bool(bought) and not self.list_flows(flows, "sell", bought[-1].at, at)
 
@@ -443,7 +439,6 @@ def show_settings(strategy: Strategy) -> dict[str, int | str]:
 
 
 def public_name(name: str) -> str:
-    """Return a setting's name in camel case."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
@@ -460,35 +455,33 @@ UNKNOWN_VOLUME = Refusal(
 
 
 class Volume(NamedTuple):
-    """The volume of a window now, and that of the snapshots before it, in USD cents."""
+    """The volume of a window now, and the sum of `windows` before it, in USD cents."""
 
     now: int
-    before: KnownSum
+    total: int
+    windows: int
 
     def is_over(self, bps: int) -> bool:
         """Return whether it is at least this share (basis points) of a positive preceding mean."""
-        return self.now * self.before.known * ONE >= self.before.total * bps > 0
+        return self.now * self.windows * ONE >= self.total * bps > 0
 
     @property
     def times(self) -> str:
         """Format the multiple of the preceding mean, such as `2.4 times`."""
-        return f"{exact(self.now * self.before.known * 10 // self.before.total, 1)} times"
+        return f"{exact(self.now * self.windows * 10 // self.total, 1)} times"
 
 
-def _compare_volume(past: WindowSums, last: Snapshot) -> Volume | None:
+def compare_volume(past: Sequence[Snapshot], last: Snapshot) -> Volume | None:
     """Return the volume of five minutes, or else of an hour, with that of earlier snapshots; None
     if neither is known for both. Windows of different lengths are never compared.
     """
-    if last.volume5m is not None and past.volume5m.known:
-        return Volume(last.volume5m, past.volume5m)
-    if last.volume1h is not None and past.volume1h.known:
-        return Volume(last.volume1h, past.volume1h)
+    for length in ("volume5m", "volume1h"):
+        now, *before = (getattr(one, length) for one in (last, *past))
+        known = [one for one in before if one is not None]
+        if now is not None and known:
+            return Volume(now, sum(known), len(known))
     return None
 
 
-def _is_louder(before: Snapshot, now: Snapshot) -> bool | None:
-    if before.volume5m is not None and now.volume5m is not None:
-        return now.volume5m > before.volume5m
-    if before.volume1h is not None and now.volume1h is not None:
-        return now.volume1h > before.volume1h
-    return None
+def list_prices(snapshots: Sequence[Snapshot]) -> list[int]:
+    return [one.known_price for one in snapshots]

@@ -94,38 +94,27 @@ Period.add_index(
 
 
 class PaperOrder(Base):
-    """An order and its outcome. Only `done`, `attempts`, `lost` and `state` change, until it is
-    over.
-    """
+    """A paper.fills.Order. Only `done`, `attempts`, `lost` and `state` change, until it is over."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="orders", index=False)
-    # Numbered per trader, across periods.
     number = IntegerField()
     mint = TextField()
     symbol = TextField()
     decimals = IntegerField()
-    # buy | sell
     side = TextField()
-    # Lamports to spend, or raw units to sell.
     amount = TextField()
     reason = TextField()
-    # Id of a snapshot.
     decided_on = BigIntegerField()
     decided_at = BigIntegerField()
     due_at = BigIntegerField()
     expires_at = BigIntegerField()
-    # Minimum result of the whole: raw units of a purchase, lamports of a sale.
     least = TextField(default="0")
-    # The token's transfer fee in basis points.
     transfer_bps = IntegerField(default=0)
-    # Why it was decided, in words.
     detail = TextField(default="")
     done = TextField(default="0")
     attempts = IntegerField(default=0)
-    # Fees of failed attempts without a position, in lamports.
     lost = BigIntegerField(default=0)
-    # open | filled | part_filled | expired | refused | restart | failed | cancelled
     state = TextField()
 
     class Meta:
@@ -138,27 +127,23 @@ PaperOrder.add_index(
 
 
 class PaperFill(Base):
-    """An attempt to fill an order on a snapshot. Rows are never changed."""
+    """A paper.fills.Fill. Rows are never changed."""
 
     id = AutoField()
     order = ForeignKeyField(PaperOrder, backref="fills")
     # Its number; null for a failed attempt before there was one.
     position = IntegerField(null=True)
-    # Id of the snapshot.
     snapshot = BigIntegerField(index=True)
     at = BigIntegerField()
     raw = TextField()  # type: ignore[assignment]
-    # Lamports, like the next columns.
     mid = BigIntegerField()
     slippage = BigIntegerField()
     pool_fee = BigIntegerField()
     network_fee = BigIntegerField()
     rent = BigIntegerField()
     failed = BooleanField()
-    # JSON list
     marks = TextField()
     model = TextField()
-    # Its pool's memory: lamports, and this trade's number in it; 0 if no pool was involved.
     flow = BigIntegerField(default=0)
     turn = BigIntegerField(default=0)
     # JSON list: what its network fee was drawn from.
@@ -166,43 +151,34 @@ class PaperFill(Base):
 
 
 class Position(Base):
-    """A trader's holdings of a token. Once closed it never changes again."""
+    """A paper.account.Position. Once closed it never changes again."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="positions", index=False)
-    # Numbered per trader, across periods.
     number = IntegerField()
     mint = TextField()
     symbol = TextField()
     decimals = IntegerField()
     opened_at = BigIntegerField()
-    # At entry, in USD cents.
     liquidity = BigIntegerField(null=True)
-    # The mark and the highest mark, in SOL times 10**24.
     price = TextField()
     high = TextField()
     marked_at = BigIntegerField()
-    # Id of a snapshot.
     marked_on = BigIntegerField()
-    # Snapshots since the entry.
     held = IntegerField()
     reduced = BooleanField()
     raw = TextField()  # type: ignore[assignment]
     bought_raw = TextField()
-    # Lamports, like the next columns.
     mid_bought = BigIntegerField()
     mid_sold = BigIntegerField()
     slippage = BigIntegerField()
     fees = BigIntegerField()
     rent = BigIntegerField()
-    # The sum of its fills' cash flows: the net result once it is closed.
     cash = BigIntegerField()
     spent = BigIntegerField()
     latency_ms = BigIntegerField()
-    # Lamports that its pool would pay at the mark.
     worth = BigIntegerField(null=True)
     pair = TextField(null=True)
-    # JSON list
     marks = TextField()
     pipeline = TextField()
     closed_at = BigIntegerField(null=True, index=True)
@@ -218,12 +194,11 @@ Position.add_index(
 
 
 class DiaryEntry(Base):
-    """A line of a trader's diary. Append-only."""
+    """A paper.trader.DiaryLine. Append-only."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="diary", index=False)
     at = BigIntegerField()
-    # decision | fill | refusal | pause | lesson | review | phase
     kind = TextField()
     mint = TextField(null=True)
     order_number = IntegerField(null=True)
@@ -300,23 +275,16 @@ class Backtest(Base):
 
 
 class SeenFlow(Base):
-    """A purchase or sale by an observed wallet, as paper mode learned of it. Decisions could see it
-    starting with the snapshot `first_snapshot`. Never changed, even if the trade is deleted.
-    """
+    """A paper.market.Flow. Never changed, even if the trade is deleted."""
 
     id = AutoField()
     # Uid of the trade.
     trade = TextField()
     mint = TextField()
-    # buy | sell
     side = TextField()
-    # Id of the owner at that time.
     owner = BigIntegerField()
-    # Its address.
     wallet = TextField()
-    # Uid of the bot that had it at that time.
     bot = TextField(default="")
-    # For a sale: the sold share of the wallet's holdings, in basis points.
     share_bps = IntegerField(default=10_000)
     at = BigIntegerField(index=True)
     first_snapshot = BigIntegerField()
@@ -353,18 +321,15 @@ class EquityMark(Base):
 
 
 class RealFill(Base):
-    """A swap by an observed wallet and its difference from the model. Rows are never changed."""
+    """A paper.measured.RealSwap and how far it was from the model. Rows are never changed."""
 
     id = AutoField()
     # Of the trade.
     uid = TextField(unique=True)
     at = BigIntegerField()
-    # The provider's id.
     venue = TextField()
-    # buy | sell
     side = TextField()
     mint = TextField()
-    # Through the venue.
     lamports = BigIntegerField()
     raw = TextField()  # type: ignore[assignment]
     # Shortfall against the model, by the reserves in its own transaction and by the preceding

@@ -24,11 +24,8 @@ ACCOUNT_REFUSALS = {
 }
 
 
-class RefusalKey(NamedTuple):
-    """A refusal; `mint` is None if it doesn't depend on the token."""
-
-    reason: str
-    mint: str | None
+# The reason and the mint, None if the refusal doesn't depend on it.
+RefusalKey = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +52,8 @@ class ReviewReason:
     symbol: str | None = None
 
 
-class JournalFill(NamedTuple):
-    """A fill or a failed attempt, with the account period it belongs to."""
-
-    fill: Fill
-    # Number of its position, None before there is one.
-    position: int | None
+# A fill or failed attempt, and the number of its position, None before there is one.
+JournalFill = tuple[Fill, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +136,11 @@ class Trader:
     tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
     reviewable: bool = True
+    # Its paper.store.TraderRow, if it is stored.
+    row: Any = None
 
     @property
     def held(self) -> list[Position]:
-        """Open positions, without suspended tokens."""
         return [
             position
             for position in self.account.positions.values()
@@ -184,7 +178,6 @@ class Trader:
 
 
 def topic_of(key: str) -> str:
-    """Return the key of a review reason without its subject."""
     return key.rpartition(":")[0]
 
 
@@ -206,8 +199,7 @@ def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
 
 
 def refusal_key(reason: str, mint: str | None) -> RefusalKey:
-    """Return what identifies refusals as the same diary line: per token, or per account."""
-    return RefusalKey(reason, None if reason in ACCOUNT_REFUSALS else mint)
+    return reason, None if reason in ACCOUNT_REFUSALS else mint
 
 
 # ---- faults --------------------------------------------------------------------------------------

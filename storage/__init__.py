@@ -47,7 +47,6 @@ def connect(config: Config) -> Any:
 
 
 def make_database(config: Config) -> Any:
-    """Return the configured database without binding the models to it."""
     return (
         open_postgresql(config.database_url)
         if config.database_url
@@ -73,7 +72,6 @@ def list_migrations() -> list[str]:
 
 
 def list_applied(db: Any) -> list[str]:
-    """List the migrations applied to this open database, in order."""
     return (
         sorted(name for (name,) in db.execute_sql("SELECT name FROM schema_migration"))
         if db.table_exists("schema_migration")
@@ -100,8 +98,6 @@ def migrate(db: Any = None) -> list[str]:
 
 
 class SchemaObject(NamedTuple):
-    """A row of sqlite_schema: a table, index, trigger or view."""
-
     type: str
     name: str
     table: str
@@ -174,7 +170,6 @@ def in_parts(values: Iterable[Any], size: int = ROWS_A_STATEMENT) -> Iterator[li
 
 
 def mark(values: Sized) -> str:
-    """Return comma-separated `?` placeholders for these values."""
     return ", ".join("?" * len(values))
 
 

@@ -45,8 +45,6 @@ class Limits(NamedTuple):
 
 
 class Child(subprocess.Popen[bytes]):
-    """A child process that leads its own session."""
-
     def kill(self) -> None:
         """Kill the whole session: its descendants would keep the pipes open."""
         # Its pid can't be reused until we wait for it.

@@ -177,7 +177,6 @@ class File:
             return dict(self._connect().execute("SELECT key, at FROM used"))
 
     def close(self) -> None:
-        """Close the file; the next use reopens it."""
         with self._lock:
             self._forget()
 
@@ -216,7 +215,7 @@ class File:
         while True:
             try:
                 connection.execute(
-                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;" + SCHEMA
+                    "PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL;" + SCHEMA
                 ).fetchall()
                 break
             except apsw.BusyError:

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from filelock import Timeout, UnixFileLock
+from filelock import Timeout, UnixFileLock, lock_descriptor
 
 from storage.trouble import Unusable
 
@@ -40,6 +40,15 @@ class FileLock:
 
     def release(self) -> None:
         self._lock.release(force=True)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process has the lock on this file exclusively, or shares it."""
+    try:
+        with open(path) as file:
+            return not lock_descriptor(file.fileno(), blocking=False)
+    except FileNotFoundError:
+        return False
 
 
 def lock_data_dir(data_dir: Path) -> None:

@@ -39,7 +39,6 @@ from storage.trouble import (
     Writes,
     find_left,
     hold_snapshot,
-    is_patient,
     name_trouble,
 )
 
@@ -235,15 +234,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             except BaseException as error:
                 # Don't leave a transaction open.
                 if isinstance(error, psycopg.OperationalError):
-                    self._note(name_trouble(error, Path()))
+                    self.writes.fail(name_trouble(error, Path()))
                 with contextlib.suppress(psycopg.Error):
                     cursor.execute("ROLLBACK")
                 raise
-
-    def _note(self, trouble: str) -> None:
-        # For a caller that doesn't wait, a lock isn't a failure.
-        if trouble != "locked" or is_patient():
-            self.writes.fail(trouble)
 
     def commit(self) -> None:
         super().commit()

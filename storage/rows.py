@@ -4,6 +4,7 @@ read text that a disk fault damaged.
 
 import functools
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -79,6 +80,8 @@ def read_stored(text: str | bytes | None, shape: Shape) -> Any:
 # ---- rows ----------------------------------------------------------------------------------------
 Row = TypeVar("Row")
 log = logging.getLogger("candor")
+# A name, or a character.
+WORDS = re.compile(r"\w+|\S")
 
 
 class Place(NamedTuple):
@@ -104,13 +107,60 @@ def select_many(row: Any, sql: str, values: Sequence[Any] = ()) -> list[Any]:
     return make_rows(row, database.fetch_at_once(sql, row._fields, values))
 
 
+def read(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
+    """Return a statement's rows as named tuples of its columns, for rows that are only written as
+    JSON. `columns`: those with stored JSON.
+    """
+    return select(make_row_type(sql, **columns), sql, values)
+
+
+def read_many(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
+    """Like `read`, for hundreds of rows, as `select_many`."""
+    return select_many(make_row_type(sql, **columns), sql, values)
+
+
+def read_one(sql: str, values: Sequence[Any] = (), **columns: Column) -> Any:
+    return select_one(make_row_type(sql, **columns), sql, values)
+
+
+def make_row_type(sql: str, **columns: Column) -> Any:
+    """Return a NamedTuple type with the columns of a statement, named after its table. `columns`:
+    those with stored JSON.
+    """
+    return _make_type(*find_columns(sql), **columns)
+
+
+@functools.cache
+def _make_type(table: str, *names: str, **columns: Column) -> Any:
+    kinds = [(one, Annotated[Any, columns[one]] if one in columns else Any) for one in names]
+    return NamedTuple(table, kinds)
+
+
+@functools.lru_cache(512)
+def find_columns(sql: str) -> tuple[str, ...]:
+    """Return a statement's (first) table, and the names of the columns it selects."""
+    depth, listed, names, words = 0, False, [""], iter(WORDS.findall(sql))
+    for word in words:
+        depth += (word == "(") - (word == ")")
+        if depth:
+            continue
+        if word == "FROM":
+            break
+        if word == ",":
+            names.append("")
+        elif listed and word.isidentifier():
+            names[-1] = word
+        listed = listed or word == "SELECT"
+    table = next(words, "")
+    return table if table.isidentifier() else "Row", *names
+
+
 def select_one(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> Row | None:
     found = database.execute_sql(sql, values).fetchone()
     return None if found is None else next(iter(make_rows(row, [found])), None)
 
 
 def select_value(sql: str, values: Sequence[Any] = ()) -> Any:
-    """Return the only column of the first row, or None if there is no row."""
     found = database.execute_sql(sql, values).fetchone()
     return None if found is None else found[0]
 
@@ -138,7 +188,6 @@ def is_damaged(row: tuple[Any, ...]) -> bool:
 
 @functools.cache
 def find_places(row: Callable[..., Any]) -> list[Place]:
-    """List the JSON fields of a row type."""
     hints = get_type_hints(row, include_extras=True) if hasattr(row, "_fields") else {}
     key = [*hints].index("id") if "id" in hints else 0
     return [

@@ -35,7 +35,6 @@ from storage.trouble import (
     hold_snapshot,
     identify,
     impatient,
-    is_patient,
     name_trouble,
     within,
 )
@@ -209,7 +208,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         # One timeout covers both this process's writers and other processes.
         with within(self.busy_ms / 1000):
             if not self._turn.acquire(timeout=find_left(math.inf)):
-                self._note("locked")
+                self.writes.fail("locked")
                 raise Unusable("locked")
             self._mine.turn = True
             try:
@@ -226,13 +225,8 @@ class SQLite(PooledDatabase, APSWDatabase):
             yield
         except OperationalError as error:
             if self.is_busy(error):
-                self._note(name_trouble(error, Path(self.database).parent))
+                self.writes.fail(name_trouble(error, Path(self.database).parent))
             raise
-
-    def _note(self, trouble: str) -> None:
-        # For a caller that doesn't wait, a lock isn't a failure.
-        if trouble != "locked" or is_patient():
-            self.writes.fail(trouble)
 
     def commit(self) -> None:
         """Commit. Raises Unusable if the database file has been deleted, since the data would be
@@ -414,14 +408,12 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @staticmethod
     def is_busy(error: object) -> bool:
-        """Whether the database stayed locked or the disk is full."""
         return isinstance(error, OperationalError) and not isinstance(
             error.__context__, apsw.SQLError
         )
 
     @staticmethod
     def version() -> str:
-        """Return SQLite's version, such as `3.54.0`."""
         return apsw.sqlite_lib_version()
 
     def journal(self) -> str:

@@ -178,8 +178,22 @@ def write_path(level: int | str, number: int, width: int) -> str:
     return f"tile/{level}/{write_index(number)}{partial}"
 
 
+def read_tiles(size: int, fetch: Callable[[int, int, int], list[bytes]]) -> ReadHash:
+    """Return a reader of a tree of `size` leaves. `fetch(level, number, width)` returns a tile's
+    hashes; it is called once for each.
+    """
+    tiles: dict[tuple[int, int], list[bytes]] = {}
+
+    def read(level: int, index: int) -> bytes:
+        number, place = divmod(index, TILE_WIDTH)
+        if (level, number) not in tiles:
+            tiles[level, number] = fetch(level, number, find_width(size, level, number))
+        return tiles[level, number][place]
+
+    return read
+
+
 def cut_tile(tile: bytes, width: int) -> list[bytes]:
-    """Split a tile into hashes. Raises BadProof if there aren't `width`."""
     if len(tile) != width * HASH_BYTES:
         raise BadProof(f"a tile of {width} hashes has {len(tile)} bytes")
     return [tile[at : at + HASH_BYTES] for at in range(0, len(tile), HASH_BYTES)]

@@ -71,7 +71,6 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def impatient() -> contextlib.AbstractContextManager[None]:
-    """Inside, fail immediately if the database is locked."""
     return within(AT_ONCE)
 
 
@@ -187,7 +186,9 @@ class Writes:
         self.failed_at = self.done_at = float("-inf")
 
     def fail(self, trouble: str) -> None:
-        self.trouble, self.failed_at = trouble, time.monotonic()
+        # For a caller that doesn't wait, a lock isn't a failure.
+        if trouble != "locked" or is_patient():
+            self.trouble, self.failed_at = trouble, time.monotonic()
 
     def succeed(self) -> None:
         self.trouble, self.done_at = None, time.monotonic()

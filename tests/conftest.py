@@ -15,6 +15,7 @@ import hypothesis
 import jinja2
 import pytest
 import requests
+import sampling
 import story
 import werkzeug.routing
 from node import Chain, FakeNode
@@ -38,6 +39,7 @@ def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="everything that is sampled otherwise")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """Half as many again as there are processors: a quarter of a run is waiting."""
     return max(2, (os.cpu_count() or 1) * 3 // 2)
@@ -51,26 +53,45 @@ class CompiledTemplates(jinja2.BytecodeCache):
 
     def load_bytecode(self, bucket):
         if bucket.key in self.kept:
-            bucket.bytecode_from_string(self.kept[bucket.key])
+            bucket.code = self.kept[bucket.key]
 
     def dump_bytecode(self, bucket):
-        self.kept[bucket.key] = bucket.bytecode_to_string()
+        self.kept[bucket.key] = bucket.code
 
 
-class RememberedRule(werkzeug.routing.Rule):
-    """Builds the code of a URL rule once per process: 90 ms for each application otherwise."""
+class SharedMap(werkzeug.routing.Map):
+    """Compiles each set of URL rules once per process. Each application would take 40 ms for it."""
 
-    builders: ClassVar = {}
+    compiled: ClassVar = {}
 
-    def _compile_builder(self, append_unknown=True):
-        key = (self.rule, append_unknown, repr(self.defaults))
-        if key not in self.builders:
-            self.builders[key] = super()._compile_builder(append_unknown)
-        return self.builders[key]
+    def __init__(self, *args, **options):
+        self.added = []
+        super().__init__(*args, **options)
+
+    def add(self, rulefactory):
+        self.added.append(rulefactory)
+        self._remap = True
+
+    def update(self):
+        if not self._remap:
+            return
+        key = (self.strict_slashes, self.merge_slashes, *map(_describe_rule, self.added))
+        if key not in self.compiled:
+            self.compiled[key] = werkzeug.routing.Map(
+                self.added, strict_slashes=self.strict_slashes, merge_slashes=self.merge_slashes
+            )
+            self.compiled[key].update()
+        self._matcher = self.compiled[key]._matcher
+        self._rules_by_endpoint = self.compiled[key]._rules_by_endpoint
+        self._remap = False
+
+
+def _describe_rule(rule):
+    return rule.rule, rule.endpoint, frozenset(rule.methods or ()), repr(rule.defaults)
 
 
 Application.jinja_options = {"bytecode_cache": CompiledTemplates()}
-Application.url_rule_class = RememberedRule
+Application.url_map_class = SharedMap
 # No power is cut in tests, but on disks of their own: nobody waits for this machine's.
 os.fsync = lambda descriptor: None
 DURABLE = storage.SQLite._add_conn_hooks
@@ -98,6 +119,7 @@ LONG = (
 def pytest_configure(config):
     """Workers take the files in the order of collection, not those of many tests first."""
     config.option.loadscopereorder = False
+    sampling.FULL = config.option.full
 
 
 def pytest_collection_modifyitems(config, items):

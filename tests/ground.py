@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+import sampling
 
 import config
 import storage
@@ -47,7 +48,7 @@ FIRST_NUMBER = 2000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 
 def examples(count):
     """How many examples hypothesis draws: on PostgreSQL a fifth, the code above is the same."""
-    return max(2, count // 5) if SERVER else count
+    return max(2, count // 5) if SERVER else sampling.examples(count)
 
 
 def environ(folder, migrated=True):

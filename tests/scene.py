@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from story import DECIMALS, RENT, account_of, address
 
 from chain.base58 import b58encode
-from chain.ledger.ledger import WHOLE, Ledger
-from chain.reading.entries import read_entry
 from chain.reading.instructions import (
     ASSOCIATED,
     STAKE,
@@ -28,8 +26,6 @@ from chain.reading.instructions import (
     VOTE,
     WRAPPED_SOL,
 )
-from chain.reading.programs import table
-from chain.reading.receipts import parse_receipt
 
 FEE = 5_000
 
@@ -310,22 +306,3 @@ class Scene:
             for place, name in enumerate(names)
             if name in tokens
         ]
-
-
-class History:
-    """Transactions of a scene, one after the other, in the ledger of one wallet."""
-
-    def __init__(self, scene, wallet="ada", programs=None):
-        self.scene, self.wallet, self.programs = scene, wallet, programs or table()
-        self.ledger, self.entries = Ledger(), []
-
-    def then(self, payer="ada", *signers):
-        """Book what happened since the last one; return what was made of it in SOL."""
-        raw, number = self.scene.receipt(payer, *signers), len(self.entries)
-        self.scene.rows, self.scene._before = [], None
-        raw["transaction"]["signatures"] = [b58encode(bytes([1, number]) * 32)]
-        receipt = parse_receipt({**raw, "slot": raw["slot"] + number})
-        self.entries.append(read_entry(receipt, address(self.wallet), self.programs))
-        self.made = self.ledger.apply(self.entries[-1])
-        assert self.ledger.reconcile().difference == 0
-        return self.made[WHOLE]

@@ -13,7 +13,7 @@ from chain.reading.receipts import digest_receipt, pack, parse_receipt
 from chain.stored.store import LedgerStore
 from models import Address, Attachment, Receipt, Wallet, WalletSignature
 from operate import inspection, schema
-from operate.readers import open_reader
+from operate.inspection import Reader
 
 PROGRAMS = table()
 PEOPLE = {"ada": address("ada"), "eve": address("eve")}
@@ -121,7 +121,7 @@ def rebuild(wallets, found):
 
 def find_differences(settings, wallets):
     """What doctor says of these wallets; the transactions here have no log of addresses."""
-    reader = open_reader(settings)
+    reader = Reader(settings)
     with reader.snapshot():
         found = [
             one

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from paper import engine
 from paper.account import Account
 from paper.engine import Market, run_heartbeat
-from paper.market import Check, Token, parse_snapshot
+from paper.market import Check, SnapshotRow, Token, parse_snapshot
 from paper.rules import Phase
 from paper.strategies import Enter, Exit, Strategy, setting
 from paper.trader import Trader
@@ -68,14 +68,16 @@ def quote(
     """A snapshot; ids rise with the rounds, and the volume with them: each is another quote."""
     told = f"{50_000 + number / 100:.2f}" if volume is None else volume
     return parse_snapshot(
-        number * 10 + ord(mint[0]) - 64,
-        mint,
-        START + number * MINUTE if at is None else at,
-        price,
-        pool,
-        liquidity,
-        told,
-        **{"venue": "raydium", "volume5m_usd": told, **more},
+        SnapshotRow(
+            number * 10 + ord(mint[0]) - 64,
+            mint,
+            START + number * MINUTE if at is None else at,
+            price,
+            pool,
+            liquidity,
+            told,
+            **{"venue": "raydium", "volume5m_usd": told, **more},
+        )
     )
 
 

@@ -23,7 +23,7 @@ RETIRED = {
     "express": "nothing: there is one front door",
     "_dismiss": "_close",
     "Desk": "PaperJob",
-    "Seat": "LoadedTrader",
+    "Seat": "Trader",
 }
 PREFIXES = ("MOST_", "LONGEST_", "FEWEST_")
 

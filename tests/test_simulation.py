@@ -1,5 +1,5 @@
-"""Forty seeds of the simulation (tests/simulation); `python -m bench seeds` runs thousands. Also
-fixed bugs: the simulation finds each one again without its fix.
+"""Some seeds of the simulation (tests/simulation): twelve, or forty with --full; `python -m bench
+seeds` runs thousands. Also fixed bugs: the simulation finds each one again without its fix.
 """
 
 import ground
@@ -9,7 +9,7 @@ from simulation.play import draw, find_failure, play
 from simulation.world import Grounds
 
 # The first steps of these; more of them, and of more, are for bench.
-SEEDS, PARTS, FIRST = 40, 4, 6
+SEEDS, MANY_SEEDS, PARTS, FIRST = 12, 40, 4, 6
 # By a mend, a seed that finds it missing, and what it says. Where steps.py changes,
 # `python -m bench seeds --without MEND` tells others.
 FOUND = {
@@ -27,8 +27,8 @@ def grounds(tmp_path_factory):
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_whatever_happens_it_ends_as_it_really_was(grounds, part):
-    for seed in range(part, SEEDS, PARTS):
+def test_whatever_happens_it_ends_as_it_really_was(grounds, full, part):
+    for seed in range(part, MANY_SEEDS if full else SEEDS, PARTS):
         failure = find_failure(seed, grounds, FIRST)
         assert failure is None, failure
 

@@ -20,7 +20,7 @@ from bench._seed import fill
 from models import Post
 from paper.tables import Period
 from storage import arrivals, database, writing
-from web.api import look_back, queries, spreadsheet
+from web.api import queries, spreadsheet, trades
 
 BOTS, ROWS, LISTED, LEAVES = 2, 1_500, 120, 300
 # Steps of SQLite's machine are counted by the hundred.
@@ -123,7 +123,7 @@ def reader(tmp_path, monkeypatch):
     post = Post.select().order_by(Post.id.desc()).get()
     conduct.report_post(post.uid, "spam", "", now)
     # So that little is enough to reach what bounds them.
-    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 60)
+    monkeypatch.setattr(trades, "MAX_LOOK_BACK", 60)
     monkeypatch.setattr(queries, "MAX_RECENT", 20)
     monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 100)
     yield Reader(service.app)

@@ -20,9 +20,11 @@ for the language model only.
 
 import hashlib
 import re
+import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from importlib import resources
 from typing import Any, TypeVar
 
 from voice.facts import (
@@ -32,16 +34,6 @@ from voice.facts import (
     quote_name,
     round_number,
     round_numbers,
-)
-from voice.words import (
-    CATCHPHRASES,
-    DEFAULT_TONE,
-    PLANS,
-    REASONS,
-    RESULTS,
-    SPEECH,
-    TONES,
-    Clauses,
 )
 
 # Clauses from this many posts aren't repeated.
@@ -63,6 +55,18 @@ EVENTS = {
     "phase standard": "phase",
     "review": "review",
 }
+# The clauses of a tone, by event.
+Clauses = Mapping[str, Sequence[str]]
+DEFAULT_TONE = "plain"
+
+
+def _read_data(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("voice").joinpath(name).read_text("utf-8"))
+
+
+TONES: dict[str, Clauses] = _read_data("clauses.toml")
+SENTENCES = _read_data("sentences.toml")
+SPEECH: dict[str, list[str]] = SENTENCES["speech"]
 T = TypeVar("T")
 Persona = Mapping[str, Any]
 Seed = bytes | str | int
@@ -104,7 +108,7 @@ def _tell_fact(picker: Picker, facts: Facts) -> list[str]:
     # The last form needs the fewest facts. It is used only if no other fits.
     said = picker.one(forms[:-1] or forms).format(**shown)
     # The figure that triggered a decision is more informative than its rule's name.
-    why = shown["detail"] if "stopPct" in shown else REASONS.get(facts.get("reason", ""))
+    why = shown["detail"] if "stopPct" in shown else SENTENCES["reasons"].get(facts.get("reason"))
     said += f", {why}" if why else ""
     return [_end(said), *_tell_plan(picker, shown), *_tell_result(picker, facts)]
 
@@ -112,7 +116,7 @@ def _tell_fact(picker: Picker, facts: Facts) -> list[str]:
 def _tell_plan(picker: Picker, shown: Mapping[str, str]) -> list[str]:
     """State a purchase's stop and its share of the account."""
     can = "stopPct" in shown and "sharePct" in shown
-    return [_end(picker.one(PLANS).format(**shown))] if can else []
+    return [_end(picker.one(SENTENCES["plans"]).format(**shown))] if can else []
 
 
 def _show(name: str, value: Any) -> str:
@@ -147,7 +151,7 @@ def _tell_result(picker: Picker, facts: Facts) -> list[str]:
     if sign is None:
         return []
     result, currency = _find_result(facts)
-    said = picker.one(RESULTS[sign]).format(
+    said = picker.one(SENTENCES["results"][sign]).format(
         result=round_number(result.lstrip("-")), currency=currency
     )
     share = facts.get("returnPct")
@@ -216,6 +220,6 @@ def default_persona(seed: Seed) -> dict[str, Any]:
         "style": [],
         "adjectives": [],
         "topics": [],
-        "catchphrases": [picker.one(CATCHPHRASES)],
+        "catchphrases": [picker.one(SENTENCES["catchphrases"])],
         "emoji": picker.one(("", "🦊", "🐢", "🌊", "🔭", "🎲", "🪁", "🦉", "🌵")),
     }

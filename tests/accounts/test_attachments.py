@@ -13,8 +13,8 @@ from accounts import acts, departures, influencers, quotas, wallets
 from accounts.problem import Problem
 from chain import base58
 from models import Attachment, Wallet
-from operate import log_checks
-from operate.readers import open_reader
+from operate import inspection
+from operate.inspection import Reader
 from storage import database
 
 KEYS = {name: SigningKey(name.encode() * 32) for name in "abcdef"}
@@ -51,9 +51,9 @@ def list_leaves():
 
 
 def check_log(service):
-    reader = open_reader(service.config)
+    reader = Reader(service.config)
     with reader.snapshot():
-        found = list(log_checks.check_log(reader))
+        found = list(inspection.check_log(reader))
     reader.close()
     assert found == []
 
@@ -111,8 +111,11 @@ def test_when_the_lead_goes_the_next_one_leads(service, ada, when):
     assert list_leaves()[3:] == [("detachment", A)]
     assert Wallet.get(Wallet.address == B).closing_at is None
     # Only A was given up.
-    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + HOUR).used == 1
-    assert quotas.find_wallets(service.config, ada.owner_id).used == 2
+    assert (
+        quotas.find_use(service.config, "wallet_changes_per_day", ada.owner_id, NOW + HOUR).used
+        == 1
+    )
+    assert quotas.find_use(service.config, "wallets", ada.owner_id).used == 2
     check_log(service)
 
 
@@ -121,7 +124,10 @@ def test_a_wallet_that_went_in_the_millisecond_it_came_was_given_up(service, ada
     wallets.remove_wallet(ada, B, NOW + 1)
     gone = Attachment.get(Attachment.wallet == Wallet.get(Wallet.address == B))
     assert (gone.attached_at, gone.detached_at) == (NOW + 1, NOW + 1)
-    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + HOUR).used == 1
+    assert (
+        quotas.find_use(service.config, "wallet_changes_per_day", ada.owner_id, NOW + HOUR).used
+        == 1
+    )
 
 
 def test_wallets_can_go_and_come_again(service, ada):
@@ -134,7 +140,10 @@ def test_wallets_can_go_and_come_again(service, ada):
     wallets.remove_wallet(ada, A, NOW + 3 * HOUR)
     assert held(ada) == []
     # A twice, B once.
-    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + 3 * HOUR).used == 3
+    assert (
+        quotas.find_use(service.config, "wallet_changes_per_day", ada.owner_id, NOW + 3 * HOUR).used
+        == 3
+    )
     check_log(service)
 
 

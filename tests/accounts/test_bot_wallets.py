@@ -25,7 +25,7 @@ from several import (
     store,
     two_people,
 )
-from story import BEGIN_TIME, FEE, VENUE, Story, address
+from story import BEGIN_TIME, FEE, Story, address
 
 from accounts.auto_posts import update_posts
 from chain.ledger.inventory import SOL
@@ -103,33 +103,6 @@ def test_it_verifies_no_post(empty):
     publish(LedgerStore(update_posts), wallets)
     said = {(one.status, one.status_reason) for one in Post.select()}
     assert said <= {("none", "value_unexplained"), ("mismatch", "not_a_trade")}
-
-
-def test_two_that_buy_together_keep_their_prices(empty):
-    story = funded()
-    moves = [
-        *(("lamports", "ada", "maker", 500_000), ("tokens", "CAT", "maker", "ada", 10)),
-        *(("lamports", "eve", "maker", 600_000), ("tokens", "CAT", "maker", "eve", 10)),
-    ]
-    story.transact("ada", moves, venue=VENUE)
-    rebuild(empty(), list_rows(story.rows))
-    assert flags() == {}
-    assert Trade.get(Trade.kind == "buy").wallet.address == PEOPLE["ada"]
-
-
-def test_a_token_sent_to_the_other_arrives_with_unknown_cost(empty, settings):
-    story, wallets = funded(), empty()
-    story.buy("ada", "CAT", 100, 500_000)
-    sent = story.transact("ada", [("tokens", "CAT", "ada", "eve", 100)])
-    story.sell("eve", "CAT", 100, 900_000)
-    rebuild(wallets, list_rows(story.rows))
-    assert flags() == {(person, sent): {"own_transfer"} for person in PEOPLE}
-    sale = Trade.get(Trade.kind == "sell")
-    assert (sale.realized, sale.result) == ("unmatched", None)
-    ada = Wallet.get_by_id(wallets["ada"].id)
-    # What ada paid, fee included.
-    assert orjson.loads(ada.results)["costLeftLamports"] == str(500_000 + FEE)
-    assert find_differences(settings, wallets) == []
 
 
 @pytest.mark.parametrize("begins, is_marked", [(0, True), (ms(30), False)])

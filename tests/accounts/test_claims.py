@@ -11,8 +11,8 @@ from accounts import wallets
 from chain import base58
 from chain.ledger.inventory import SOL
 from chain.ledger.views import ALL_HISTORY
-from models import Attachment, Wallet
-from web.api import leaderboard, queries
+from models import Wallet
+from web.api import queries
 
 # An address that a key signs for, so that it can be proven.
 W = base58.b58encode(SigningKey(bytes(32)).verify_key.encode())
@@ -226,30 +226,6 @@ def test_the_bot_that_held_an_unproven_wallet_first_comes_back_to_all_of_it(serv
     claim_in_turn(service, ada, eve, ada)
     service.observe_trade(W, "old", slot=1)
     assert shown_trades(service, ada) == ["old"]
-
-
-def test_ranks_of_proven_and_claimed_wallets_are_counted_apart(service):
-    made = {}
-    for name, ownership, realized in (
-        ("A", "claimed", 900),
-        ("B", "proven", 100),
-        ("C", "claimed", 800),
-        ("D", "proven", 200),
-    ):
-        made[name] = service.make_bot(name, address(name))
-        service.observe_results(address(name), realized)
-        Attachment.update(ownership=ownership).where(Attachment.bot == made[name].bot).execute()
-    service.make_bot("E")
-    rows = service.get("/api/v1/leaderboard?record=all", made["A"].publish_key.text).json["data"]
-    assert [(row["name"], row["rank"], row["ownership"]) for row in rows] == [
-        ("D", 1, "proven"),
-        ("B", 2, "proven"),
-        ("A", 1, "claimed"),
-        ("C", 2, "claimed"),
-        ("E", None, None),
-    ]
-    (first, *_) = leaderboard.list_entries(leaderboard.Board("all"), NOW, 1)
-    assert first.row.name == "D"
 
 
 # ---- the label of a post ----------------------------------------------------------------------

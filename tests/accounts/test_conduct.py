@@ -10,7 +10,7 @@ from test_studio import Browser, errors_of
 
 from accounts import acts, conduct, influencers, owners, traders, wallets
 from accounts.problem import Problem
-from accounts.tables import AdminAct, Ban, Report
+from accounts.tables import Report
 from models import Attachment, Bot, Owner, Post, Session
 from operate import doctor
 
@@ -61,17 +61,6 @@ def test_a_reader_reports_a_post_and_the_operator_sees_it(service, ada, operator
     assert "post hidden" in operator.get("/admin/reports").text
     assert f"/posts/{post.uid}/report" not in reader.get(f"/posts/{post.uid}").text
     assert refused(lambda: conduct.report_post(post.uid, "spam", "", NOW)) == "post_hidden"
-
-
-def test_a_report_is_dismissed_once_and_with_a_reason(service, ada, operator):
-    post = Post.get()
-    conduct.report_post(post.uid, "other", "", NOW)
-    path = f"/admin/reports/{Report.get().uid}/dismiss"
-    assert operator.send(path, page="/admin", reason="").status_code == 422
-    for _ in range(2):
-        assert operator.send(path, page="/admin", reason="a joke").status_code == 302
-    assert list_done() == [("dismiss_report", post.uid, "a joke")]
-    assert (conduct.count_open(), Report.get().dismissed_at is None) == (0, False)
 
 
 @pytest.mark.usefixtures("standing_clock")
@@ -159,15 +148,6 @@ def test_a_banned_owner_is_kept_out_everywhere_and_told_why(service, ada, operat
         ("ban_owner", owner.uid, "threats"),
         ("unban_owner", owner.uid, "sorry"),
     ]
-
-
-def test_a_ban_sent_twice_is_one(service, ada, operator):
-    owner = Bot.get().owner.uid
-    for _ in range(2):
-        operator.send(f"/admin/owners/{owner}/ban", page="/admin", reason="threats")
-    assert Ban.select().count() == 1 and [one[0] for one in list_done()] == ["ban_owner"]
-    assert not acts.lift_ban("owner", "owner_nobody", "command line", "", NOW)
-    assert AdminAct.select().where(AdminAct.what == "unban_owner").count() == 0
 
 
 def test_streams_of_a_banned_owner_end(service, ada):

@@ -9,7 +9,7 @@ from test_hooks import add, delivering, private, receivers, say, until
 from test_studio import Browser, errors_of
 
 import storage
-from accounts import acts, departures, following, hooks, influencers, posts
+from accounts import acts, departures, hooks, influencers, posts
 from accounts.problem import Problem
 from accounts.tables import Hook
 from chain.stored.summary import NOT_POLLED
@@ -114,7 +114,7 @@ def test_a_coverage_is_shared_only_when_it_has_a_gap_or_none_any_more():
         return "coverage", {"botId": "b", "coverage": state and {"state": state}}
 
     states = (None, "none", "backfilling", "partial", "complete")
-    assert [one for one in states if following.share(*event(one))] == ["partial", "complete"]
+    assert [one for one in states if hooks.share(*event(one))] == ["partial", "complete"]
 
 
 @pytest.mark.parametrize("status", ["none", "pending", "not_found"])
@@ -126,17 +126,17 @@ def test_no_other_label_is_shared(status, kind):
         "verification": {"status": status, "checkedAt": "2026-11-05T12:00:00Z"},
         "provenance": {"keyId": "key_1"},
     }
-    assert following.share(kind, post) is None
+    assert hooks.share(kind, post) is None
     verified = {**post, "verification": {**post["verification"], "status": "verified"}}
-    shared = following.share(kind, verified)
+    shared = hooks.share(kind, verified)
     assert shared.kind == "verification" and shared.shown["provenance"]["keyId"] is None
-    assert following.share(kind, {**verified, "hiddenAt": "2026-11-05T12:00:01Z"}) is None
+    assert hooks.share(kind, {**verified, "hiddenAt": "2026-11-05T12:00:01Z"}) is None
     later = {
         **verified,
         "verification": {"status": "verified", "checkedAt": "2026-11-05T12:09:00Z"},
     }
     # Its label changed after it was posted: that is an arrival of its own.
-    assert bool(following.share(kind, later)) == (kind == "verification")
+    assert bool(hooks.share(kind, later)) == (kind == "verification")
 
 
 def test_an_owner_is_told_all_of_own_bots_by_the_same_hook(

@@ -14,7 +14,7 @@ from chain.ledger.coverage import GIVEN_UP
 from models import Attachment, Bot, Wallet
 from observing.balances import MAX_CLOSING_MS
 from observing.rebuilding import rebuild
-from web.api.bots import OWNERS
+from web.api.bots import OWNER
 
 SOLD_AT_SECOND = FIRST_SECOND + 3_000
 # Bought for 5,000,000 and sold for 2,000,000; each of both cost a fee.
@@ -54,7 +54,7 @@ class Scene:
     def realized(self):
         """Of the first attachment, and its owner's sum."""
         first = Attachment.select().order_by(Attachment.id).first()
-        owner = storage.database.execute_sql(OWNERS.format("?"), [self.bot.id])
+        owner = storage.database.execute_sql(OWNER, [self.bot.id])
         (*_, owner_sum) = owner.fetchone()
         return first.forward_realized, owner_sum
 

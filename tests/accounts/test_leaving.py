@@ -17,10 +17,8 @@ from accounts.departures import NAMES, write_archive
 from accounts.problem import Problem
 from accounts.tables import Hook
 from models import Attachment, Bot, Key, Owner, Post, Session
-from operate import readers
-from operate.forms import check_forms
-from operate.ledgers import check_delays
-from operate.log_checks import check_log
+from operate import inspection
+from operate.inspection import check_delays, check_forms, check_log
 from paper.tables import DiaryEntry, PaperPost, Period, Trader
 from papertrade import Author, PaperJob
 
@@ -64,7 +62,7 @@ def list_names(path):
 
 def list_wrong(service):
     """What the log, the delays and the forms of the rows say is wrong."""
-    reader = readers.open_reader(service.config)
+    reader = inspection.Reader(service.config)
     try:
         with reader.snapshot():
             checks = check_log(reader), check_delays(reader), check_forms(reader, NOW + 10**12)

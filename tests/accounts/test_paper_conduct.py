@@ -10,7 +10,6 @@ import pytest
 from peewee import IntegrityError
 from service import NOW, address
 from test_admin_pages import list_done, log_in
-from test_pages import HOSTILE
 from test_studio import Browser
 
 from accounts import acts, conduct, departures, traders
@@ -20,7 +19,7 @@ from accounts.tables import Report
 from cli.parser import main
 from models import Owner
 from paper import store
-from paper.tables import DiaryEntry, PaperPost, Period, Trader
+from paper.tables import DiaryEntry, PaperPost, Period
 from storage import database
 
 MINT = address("mint")
@@ -167,18 +166,6 @@ def test_limits_and_refusals_are_those_of_a_bots_post(service, wren, monkeypatch
     assert report(reader, other, about="nonsense").status_code == 422
     assert report(reader, other, note=f"it shows {bot.publish_key.text}").status_code == 422
     assert Report.select().count() == 3
-
-
-def test_a_report_of_it_is_dismissed_and_what_it_says_is_text(service, wren):
-    operator, uid = log_in(service), PaperPost.get().uid
-    Trader.update(name=HOSTILE[:60]).execute()
-    conduct.report_post(uid, "other", HOSTILE[:400], NOW)
-    page = operator.get("/admin/reports").text
-    assert "<script>window" not in page and "&lt;script&gt;" in page
-    path = f"/admin/reports/{Report.get().uid}/dismiss"
-    assert operator.send(path, page="/admin", reason="a joke").status_code == 302
-    assert list_done() == [("dismiss_report", uid, "a joke")]
-    assert conduct.count_open() == 0 and PaperPost.get().body == WORDS
 
 
 def test_the_operator_finds_it_by_its_id_and_by_its_trader(service, wren):

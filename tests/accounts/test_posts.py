@@ -320,19 +320,6 @@ def test_a_private_key_is_refused_and_not_repeated(field):
     assert caught.value.errors == [{"field": field, "message": HOLDS_SECRET}]
 
 
-def test_a_refusal_repeats_nothing_that_was_sent(service, bot):
-    answer = service.post(
-        {
-            "eventId": "v",
-            "body": 5,
-            "mint": "canary-in-a-mint",
-            "signature": "canary-in-a-signature",
-        },
-        bot.publish_key.text,
-    )
-    assert answer.status_code == 422 and b"canary" not in answer.data
-
-
 def test_the_limits_themselves_are_fine(service, bot):
     body = {
         "eventId": "e" * 128,

@@ -12,7 +12,7 @@ import storage
 from accounts import influencers, posts, quotas, traders, wallets
 from accounts.problem import Problem
 from models import Attachment, Bot, Owner, Post
-from operate import database_checks
+from operate import doctor
 from paper.tables import Trader
 
 DAY_MS = 86_400_000
@@ -173,7 +173,7 @@ def test_a_change_counts_for_a_day(db, settings):
     bot = influencers.create_bot(settings, "Ada", NOW, address("a")).bot
     wallets.detach_wallet(bot, NOW + 1)
     used = [
-        quotas.find_wallet_changes(settings, bot.owner_id, NOW + 1 + after).used
+        quotas.find_use(settings, "wallet_changes_per_day", bot.owner_id, NOW + 1 + after).used
         for after in (0, DAY_MS - 1, DAY_MS)
     ]
     assert used == [1, 1, 0]
@@ -206,7 +206,7 @@ def test_too_many_wallets_at_a_time_name_their_setting(tmp_path):
     # One in exchange for it is not one more.
     bot = Bot.get()
     wallets.attach_wallet(service.config, bot, address("c"), NOW + 1)
-    assert quotas.find_wallets(service.config, bot.owner_id).used == 1
+    assert quotas.find_use(service.config, "wallets", bot.owner_id).used == 1
     service.close()
 
 
@@ -251,7 +251,7 @@ def test_doctor_shows_use_and_names_nobody(tight):
     by_name = {use.quota: use for use in uses}
     assert by_name["posts_kept_mb"] == ("posts_kept_mb", 1, 1, 1)
     assert (by_name["wallets"].used, by_name["wallets"].owners_at_limit) == (1, 0)
-    found = list(database_checks.check_use(storage.database.execute_sql, tight.config, NOW))
+    found = list(doctor.check_use(storage.database.execute_sql, tight.config, NOW))
     assert [one.level for one in found] == ["look", "fine"]
     assert "owners at their quota MAX_POSTS_KEPT_MB (1): 1" in found[0].text
     assert bot.owner.uid not in str(uses) + str(found)
@@ -281,7 +281,7 @@ def test_use_is_told_in_whole_megabytes_with_its_limit(tight):
     bot = tight.make_bot("Ada", address("a")).bot
     Owner.update(posts_bytes=1_900_000).execute()
     assert quotas.find_posts_kept(tight.config, bot.id) == quotas.Use("posts_kept_mb", 1, 1)
-    assert quotas.find_hooks(tight.config, bot.owner_id) == quotas.Use("hooks", 5, 0)
+    assert quotas.find_use(tight.config, "hooks", bot.owner_id) == quotas.Use("hooks", 5, 0)
     listed = {
         one.quota: one for one in quotas.list_use(storage.database.execute_sql, tight.config, NOW)
     }

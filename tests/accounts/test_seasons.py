@@ -11,13 +11,13 @@ from story import ADA, market
 from accounts import acts, conduct, departures, influencers, seasons, wallets
 from accounts.keys import make_key
 from accounts.problem import Problem
-from accounts.season_standings import Place, SeasonRow, Terms, find_place, rank
+from accounts.seasons import Place, SeasonRow, Terms, find_place, rank
 from accounts.tables import AdminAct, Season
 from chain.ledger.inventory import SOL
 from chain.reading.currencies import STABLECOINS, use_currencies
 from evidence import seasons as frozen
 from models import Attachment, Bot, Wallet
-from operate import forms, log_checks, readers
+from operate import inspection
 from storage import database, writing
 
 HOUR = 3_600_000
@@ -499,10 +499,10 @@ def test_a_deep_doctor_finds_nothing_wrong_with_a_season_ahead(made, field, sett
     seasons.join(made.uid, field.add("ada"), EARLIER)
     far = {"starts_at": "2027-11-01T12:00Z", "ends_at": "2028-10-31T12:00Z"}
     seasons.create_season({**TEXTS, **far}, acts.COMMAND_LINE, EARLIER)
-    reader = readers.open_reader(settings)
+    reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
-            assert list(forms.check_forms(reader, EARLIER)) == []
+            assert list(inspection.check_forms(reader, EARLIER)) == []
     finally:
         reader.close()
 
@@ -659,10 +659,10 @@ def test_other_rules_are_a_note(audited):
 
 # ---- doctor --deep -------------------------------------------------------------------------------
 def find_in_log(settings):
-    reader = readers.open_reader(settings)
+    reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
-            return [(one.table, one.field) for one in log_checks.check_log(reader)]
+            return [(one.table, one.field) for one in inspection.check_log(reader)]
     finally:
         reader.close()
 

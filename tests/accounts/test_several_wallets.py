@@ -13,7 +13,7 @@ from story import FEE, Story
 from test_attachments import KEYS, A, B, C, held
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_ledger_store import DONE
-from test_studio import Browser, challenge, errors_of, prove
+from test_studio import Browser, challenge, prove
 
 import config
 from accounts import wallets
@@ -163,28 +163,6 @@ def test_when_the_lead_is_removed_the_other_leads(service, browser, bot, trip, w
     assert held(Bot.get()) == []
 
 
-def test_retiring_frees_both(service, browser, bot):
-    uid, _ = bot
-    add(browser, uid, "b")
-    browser.send(f"/bots/{uid}/retire")
-    assert [wallets.find_holder(one) for one in (A, B)] == [None, None]
-
-
-def test_no_other_bot_takes_either(service, browser, bot):
-    uid, _ = bot
-    add(browser, uid, "b")
-    stranger = Browser(service)
-    _, other, _, _ = stranger.create("Otto")
-    for name, one in (("a", A), ("b", B)):
-        assert stranger.send(f"/bots/{other}/wallet", wallet=one).status_code == 409
-        text = challenge(stranger, other, one)
-        refused = prove(stranger, other, text, KEYS[name])
-        assert refused.status_code == 409
-        assert "already connected" in errors_of(refused)["prove"] or "another bot" in refused.text
-        stranger.send(f"/bots/{other}/wallet/detach", wallet=one)
-    assert held(Bot.get(Bot.uid == uid)) == [A, B]
-
-
 def test_a_signature_for_one_wallet_adds_no_other(browser, bot):
     uid, _ = bot
     sent = browser.send(f"/bots/{uid}/challenge", prove=B, action="add")
@@ -195,21 +173,6 @@ def test_a_signature_for_one_wallet_adds_no_other(browser, bot):
 
 
 # ---- the forms -----------------------------------------------------------------------------------
-def test_nothing_is_added_to_a_claimed_wallet(browser):
-    _, uid, _, _ = browser.create("Nell", wallet=A)
-    assert 'name="action"' not in browser.get(f"/bots/{uid}/manage").text
-    refused = add(browser, uid, "b")
-    assert refused.status_code == 422 and "prove it first" in errors_of(refused)["prove"]
-    assert held(Bot.get()) == [A]
-
-
-def test_adding_what_it_holds_already_changes_nothing(browser, bot):
-    uid, _ = bot
-    for name in ("b", "b", "a"):
-        assert add(browser, uid, name).status_code == 302
-    assert held(Bot.get()) == [A, B] and Attachment.select().count() == 2
-
-
 def test_the_tab_lists_each_with_a_button_and_says_what_adding_does(browser, bot):
     uid, _ = bot
     page = html.unescape(browser.get(f"/bots/{uid}/manage").text)
@@ -220,13 +183,6 @@ def test_the_tab_lists_each_with_a_button_and_says_what_adding_does(browser, bot
     for one in (A, B):
         assert f'aria-label="Disconnect {short(one)}"' in page and one in page
     assert "Replace wallet" not in page and "Disconnect wallet" not in page
-
-
-def test_a_proof_may_replace_the_one_that_leads(browser, bot):
-    uid, _ = bot
-    add(browser, uid, "b")
-    prove(browser, uid, challenge(browser, uid, C), KEYS["c"])
-    assert held(Bot.get()) == [B, C]
 
 
 # ---- posts ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from chain.reading.currencies import map_currencies
 from chain.stored.tables import TokenTotal
 from market.tables import Token
 from models import Wallet
-from web.api import leaderboard, shapes, standings
+from web.api import leaderboard, shapes
 from web.api.shapes import TradeKind
 
 READS = {
@@ -345,7 +345,7 @@ def test_choices_are_in_the_schemas(talk):
     assert (
         board["window"]["enum"] == ["24h", "7d", "30d", "90d", "all"] == list(leaderboard.WINDOWS)
     )
-    assert get_args(Sort) == get_args(shapes.Sort) == tuple(standings.ORDERS)
+    assert get_args(Sort) == get_args(shapes.Sort) == tuple(leaderboard.ORDERS)
     assert get_args(Window) == get_args(shapes.Window)
     assert get_args(Kind) == ("trade", *get_args(TradeKind))
     assert (board["limit"]["minimum"], board["limit"]["maximum"], board["limit"]["default"]) == (

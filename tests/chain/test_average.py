@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from teller import FEE, SOL_STEP, UNEXPLAINED, Teller, write_sol_steps
 
 from chain.ledger.inventory import AverageCost, Pool, Portion, is_dust
@@ -120,7 +121,7 @@ def test_dust_is_less_than_a_thousandth(unknown, amount, dust):
     assert is_dust(unknown, amount) == bool(dust)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(SOL_STEP, max_size=40))
 def test_both_methods_hold_the_same(drawn):
     """Units to the unit. A cost is known to both or to neither where all of a mint was bought."""

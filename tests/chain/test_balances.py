@@ -140,19 +140,6 @@ def test_a_gap_of_wrapped_sol_that_shows_late_is_the_whole_wallets():
     assert ledger.chain.gaps == [Gap(bought.slot, last.slot, "balance_break")]
 
 
-def test_a_sale_before_a_gap_keeps_its_result():
-    t = (
-        Teller()
-        .buy("A", 10, 100)
-        .buy("A/2", 5, 80)
-        .sell("A", 5, 90)
-        .gain("A/2", 1)
-        .slip("A/2", 2)
-        .gain("A/2", 1)
-    )
-    assert not t.ledger.stale and show(rebuild(t.entries)[1]) == [("matched", 40, "5@50", ())]
-
-
 def test_an_account_that_held_something_when_the_wallet_began_otherwise_is_a_gap():
     """The wallet's own beginning was seen, at 0. So its account of A cannot be older."""
     t = Teller().slip("A", 5).sell("A", 5, 100)
@@ -165,37 +152,9 @@ def test_a_break_is_a_gap_between_the_receipts_around_it():
     assert t.ledger.chain.gaps == [Gap(120, 130, "balance_break")]
 
 
-def test_no_sale_after_a_gap_of_the_wallet_has_a_result():
-    """Any purchase may be missing, so first in first out would be wrong, not merely incomplete. The
-    lots are still followed.
-    """
-    t = Teller().buy("A", 10, 100).slip(lamports=-3).sell("A", 5, 80)
-    assert (
-        t.sale == ("unmatched", None, None, None)
-        and t.last.flags == ("incomplete_history",)
-        and t.last.lots == ()
-    )
-    assert (t.ledger.totals.realized, t.ledger.totals.matched, t.ledger.totals.unmatched) == (
-        0,
-        0,
-        0,
-    ) and t.lots("A") == "5@50"
-
-
-def test_a_gap_of_one_mint_leaves_the_others_their_results():
-    t = Teller().buy("A", 10, 100).buy("B", 10, 100).slip("A", 3)
-    assert t.sell("A", 5, 80).sale[1] is None
-    assert t.sell("B", 5, 80).sale == ("matched", 30, 80, 50)
-
-
 def test_unobserved_more_is_a_lot_of_unknown_cost_dated_there():
     t = Teller().buy("A", 10, 100).slip("A", 3).buy("A", 1, 10)
     assert t.lots("A") == "10@100 3@? 1@10"
-
-
-def test_unobserved_less_takes_lots_out():
-    t = Teller().buy("A", 10, 100).slip("A", -4).buy("A", 1, 10)
-    assert t.lots("A") == "6@60 1@10"
 
 
 def at_the_account_of(mint, teller, other):

@@ -18,7 +18,7 @@ from chain.reading.receipts import pack_text, read_dictionary, unpack_text
 from chain.stored.tables import Mint, RunningTotal, TokenTrader, TradeMint
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import rebuilding
-from operate import backups, database_checks, doctor, inspection
+from operate import backups, doctor, inspection
 
 ADA, EVE = address("ada"), address("eve")
 
@@ -40,7 +40,7 @@ def differences(seen, running=False):
 
 def sum_up(seen):
     """What `doctor --deep` says of all where it finds nothing wrong."""
-    found = database_checks.check_deep(seen.config, seen.now)
+    found = doctor.check_deep(seen.config, seen.now)
     (told,) = [one.text for one in found if one.level == "fine"]
     return told
 
@@ -52,6 +52,12 @@ def places(seen):
 def test_an_instance_that_agrees_with_itself(seen):
     assert differences(seen) == [] and Post.get().status == "verified"
     assert sum_up(seen).startswith("every wallet matches")
+
+
+def test_a_changed_trade_is_reported_with_the_command_that_rebuilds_it(seen):
+    Trade.update(result=1).where(Trade.id == first_sell().id).execute()
+    found = [one for one in doctor.check_deep(seen.config, seen.now) if one.level == "wrong"]
+    assert [one.advice.partition(" rec")[0] for one in found] == ["`app.py rebuild`"]
 
 
 def first_sell():

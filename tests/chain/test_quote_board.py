@@ -19,9 +19,8 @@ from chain.stored.attachments import OF_RESULTS
 from chain.stored.standings import WINDOWS, refresh_standings
 from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
-from operate.ledgers import check_standings
-from operate.readers import open_reader
-from web.api import history, leaderboard, queries
+from operate.inspection import Reader, check_standings
+from web.api import leaderboard, queries, results
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = STABLECOINS[0]
@@ -144,21 +143,6 @@ def test_a_window_is_the_difference_of_two_totals(service, ada):
             assert (one.totals.realized, one.reason) == (realized, reason)
 
 
-def test_proven_wallets_stand_before_claimed_ones(service, ada):
-    attach(service, service.make_bot("Zoe"), OTHER, NOW, "proven")
-    service.observe_results(OTHER, 1)
-    service.observe_span(OTHER, trades=1)
-    observe_quote(W, realized=9_000_000, **SOLD)
-    observe_quote(OTHER, realized=1, **SOLD)
-    rows = ask(service, ada, "currency=USDC").json["data"]
-    assert [(row["name"], row["ownership"], row["rank"]) for row in rows] == [
-        ("Zoe", "proven", 1),
-        ("Ada", "claimed", 1),
-    ]
-    rows = ask(service, ada, "currency=USDC&ownership=claimed").json["data"]
-    assert [row["name"] for row in rows] == ["Ada"]
-
-
 def test_a_retired_prover_keeps_what_its_wallet_did_until_then(service, ada):
     """5 USDC when it retired, 12 by now; who claims the wallet later has none of either."""
     wallet = find_provable("proven")
@@ -174,15 +158,6 @@ def test_a_retired_prover_keeps_what_its_wallet_did_until_then(service, ada):
         ("Zoe", "5"),
         ("Finder", None),
     ]
-
-
-def test_a_gap_or_few_sales_take_the_rank(service, ada):
-    service.observe_results(W, 5, gaps=[{"fromSlot": 1, "toSlot": 2, "reason": "x"}])
-    observe_quote(W, realized=1, **SOLD)
-    observe_quote(W, "USDT", realized=1, trades=2, matched=2)
-    for symbol, reason in (("USDC", "gap"), ("USDT", "too_few_sells")):
-        (row,) = ask(service, ada, f"currency={symbol}").json["data"]
-        assert (row["rank"], row["unrankedReason"]) == (None, reason)
 
 
 # ---- stored or worked out ------------------------------------------------------------------------
@@ -237,7 +212,7 @@ def test_stored_standings_are_what_a_reader_works_out(service, seed):
     moved_on = list_all(later)
     refresh_standings(later * 1000)
     assert list_all(later) == moved_on
-    reader = open_reader(service.config)
+    reader = Reader(service.config)
     with reader.snapshot():
         assert list(check_standings(reader, later * 1000)) == []
     reader.close()
@@ -262,8 +237,8 @@ ASKED = {
     "ledgers": attachments.TOTALS.format(
         moneys=CURRENCIES, last=LAST, which=OF_RESULTS.which, bots="1, 2"
     ),
-    "days": history.HOURS,
-    "samples": history.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
+    "days": results.HOURS,
+    "samples": results.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
     "posts": queries.POST,
 }
 

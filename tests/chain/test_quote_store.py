@@ -20,7 +20,7 @@ from chain.stored.store import LedgerStore
 from chain.stored.tables import RunningTotal
 from models import Attachment, Trade, Wallet, WalletSignature
 from observing import rebuilding
-from operate import database_checks, inspection, schema
+from operate import doctor, inspection, schema
 
 USDC, USDT, *_ = (quote.mint for quote in STABLECOINS)
 SUMS = ("realized", "cost", "volume", "trades", "matched", "unmatched", "winning", "fee_lamports")
@@ -125,11 +125,11 @@ def test_books_that_do_not_close_in_a_stablecoin_are_told(fresh):
     assert orjson.loads(told.stablecoin_imbalance) == {USDC: -3} and told.imbalance == 0
     (books,) = orjson.loads(told.by_stablecoin).values()
     assert books["reconciliation"]["differenceRaw"] == "-3"
-    (found,) = database_checks.check_sums(storage.database.execute_sql)
+    (found,) = doctor.check_sums(storage.database.execute_sql)
     assert (found.level, ADA in found.text) == ("wrong", True)
     assert f"do not balance: -3 raw units of {USDC} are missing" in found.text
     Wallet.update(imbalance=-7).execute()
-    (found,) = database_checks.check_sums(storage.database.execute_sql)
+    (found,) = doctor.check_sums(storage.database.execute_sql)
     assert f"-7 lamports and -3 raw units of {USDC} are missing" in found.text
 
 

@@ -15,6 +15,7 @@ from damage import JSON, at, paths_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.signing import VerifyKey
+from sampling import examples
 from story import ADA, BEGIN, Story, account_of, address
 
 from chain.base58 import b58decode, b58encode
@@ -549,7 +550,7 @@ def test_data_is_read_as_far_as_programs_may_hand_it_on(whole):
         parse_receipt(raw)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_whatever_a_node_makes_up_is_read_or_refused(data):
     """Any part of a receipt replaced by anything: either BadReceipt, or books of amounts that fit

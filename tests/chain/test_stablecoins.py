@@ -15,6 +15,7 @@ import pytest
 from corpus import read_truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from teller import (
     FEE,
     MONEY_STEP,
@@ -32,7 +33,7 @@ from chain.ledger import coverage as chains
 from chain.ledger import ledger as ledgers
 from chain.ledger import sales
 from chain.ledger.coverage import order_entries
-from chain.ledger.inventory import SOL, Inventory, Opening
+from chain.ledger.inventory import SOL, Inventory
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.sales import AGAINST, Side, see_side
 from chain.ledger.views import ALL_HISTORY, Account
@@ -42,7 +43,6 @@ from chain.reading.entries import Entry, read_entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
-from chain.stored.trades import derive_columns
 
 
 def book(entries, money=USDC, **how):
@@ -159,40 +159,6 @@ def test_what_was_traded_for_sol_needs_no_explained_value_in_a_stablecoin():
     assert t.made[USDC, ALL_HISTORY].flags == UNEXPLAINED
 
 
-def test_a_purchase_and_a_sale_for_the_quote_have_a_result_in_it():
-    """10 A for 100 Q; 4 of them for 60 Q: 60 - 40 = 20. Volume 100 + 60; two fees of 5 lamports."""
-    t = Teller().gain("Q", 500).swap("Q", 100, "A", 10).swap("A", 4, "Q", 60)
-    assert told(t.entries) == {
-        **{"realized": 20, "volume": 160, "trades": 2, "matched": 1, "winning": 1},
-        **{"fee_lamports": 2 * FEE, "received": 500, "open_cost": 60},
-    }
-    assert lots(t.entries, "A") == "6@60"
-
-
-def test_in_sol_the_same_is_two_swaps_and_nothing_realized():
-    t = Teller().gain("Q", 500).swap("Q", 100, "A", 10).swap("A", 4, "Q", 60)
-    assert (t.ledger.totals.realized, t.ledger.totals.matched, t.ledger.totals.trades) == (0, 0, 2)
-
-
-def test_what_was_bought_for_sol_has_a_result_in_neither():
-    """10 A for 100 lamports and 10 A for 200 Q; all sold for 500 Q: 250 for each ten. The first ten
-    are no one's result: they carry their 100 lamports to Q. The others: 250 - 200 = 50.
-    """
-    t = Teller().gain("Q", 500).buy("A", 10, 100).swap("Q", 200, "A", 10).swap("A", 20, "Q", 500)
-    assert told(t.entries) == {
-        **{
-            "realized": 50,
-            "volume": 700,
-            "trades": 2,
-            "partial": 1,
-            "winning": 1,
-            "cross_sells": 1,
-        },
-        **{"fee_lamports": 2 * FEE, "received": 500, "unmatched_proceeds": 250},
-    }
-    assert t.ledger.totals.realized == 0 and t.lots("Q").split()[-2:] == ["250@100", "250@?"]
-
-
 def test_a_gift_that_is_sold_for_the_quote_is_unmatched_and_not_paid_elsewhere():
     """Nor is what it was swapped for on the way."""
     gift = Teller().gain("Q", 5).gain("A", 10)
@@ -218,108 +184,7 @@ def test_paid_elsewhere_is_followed_over_swaps():
     assert told(t.entries)["cross_sells"] == 1
 
 
-def test_a_swap_of_tokens_carries_the_cost_and_is_no_trade_against_the_quote():
-    """10 A for 100 Q become 5 B, which bring 130 Q: 130 - 100."""
-    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).swap("A", 10, "B", 5).swap("B", 5, "Q", 130)
-    shown = told(t.entries)
-    assert (shown["realized"], shown["trades"], shown["matched"]) == (30, 2, 1)
-
-
-def test_one_stablecoin_for_another_has_no_result_in_either():
-    """100 Q for 99 K, and 99 K for 101 Q: money that went and came. In SOL it is two swaps."""
-    t = Teller().gain("Q", 100).swap("Q", 100, "K", 99)
-    assert told(t.entries) == {"received": 100, "other": -100}
-    assert told(t.entries, "K") == {"other": 99}
-    assert (lots(t.entries, "K"), lots(t.entries, "Q", "K")) == ("99@?", "")
-    t.swap("K", 99, "Q", 101)
-    assert told(t.entries) == {"received": 100, "other": 1}
-    assert told(t.entries, "K") == {} and lots(t.entries, "Q", "K") == "101@?"
-    assert (t.ledger.totals.trades, t.ledger.totals.realized) == (2, 0)
-
-
-def test_what_a_stablecoin_cost_is_unknown_in_another():
-    """100 Q become 100 K, which buy 10 A, sold for 130 Q: paid for in K, so of no result in Q."""
-    t = Teller().gain("Q", 100).swap("Q", 100, "K", 100).swap("K", 100, "A", 10)
-    assert (lots(t.entries, "A"), lots(t.entries, "A", "K")) == ("10@?", "10@100")
-    shown = told(t.swap("A", 10, "Q", 130).entries)
-    assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross_sells"]) == (1, 130, 1)
-    assert told(t.entries, "K") == {
-        **{"volume": 100, "trades": 1, "fee_lamports": FEE},
-        **{"other": 100, "open_cost": 100},
-    }
-    assert lots(t.entries, "Q", "K") == "130@100"
-
-
-def test_a_cost_that_a_swap_brought_into_another_stablecoin_is_left_there():
-    """10@100 A become 90 K, which then become 95 Q: 100 of cost left, and no result."""
-    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).swap("A", 10, "K", 90)
-    assert lots(t.entries, "K") == "90@100"
-    shown = told(t.swap("K", 90, "Q", 95).entries)
-    assert (shown["cost_left"], shown["other"], shown["trades"]) == (100, 95, 1)
-    assert "realized" not in shown and "matched" not in shown
-
-
-def test_bought_and_sold_for_sol_the_quote_is_no_trade_of_its_own():
-    t = Teller().buy("Q", 300, 50).sell("Q", 100, 20)
-    assert told(t.entries) == {"other": 200}
-
-
-def test_what_was_paid_in_the_quote_and_sold_for_sol_leaves_its_cost():
-    """10@100, 4 sold for 60 lamports: 40 of its cost left, in one receipt. No result."""
-    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).sell("A", 4, 60)
-    shown = told(t.entries)
-    assert (shown["cost_left"], shown["cost_left_receipts"], shown["open_cost"]) == (40, 1, 60)
-    assert "realized" not in shown and "matched" not in shown
-
-
 # ---- what is no trade ----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("kind", "item"),
-    [
-        *(("transfer_out", "sent"), ("lending", "other"), ("liquidity", "other")),
-        *(("stake", "other"), ("bridge", "other"), ("nft", "other"), ("other", "other")),
-        ("order_open", "other"),
-    ],
-)
-def test_where_the_quote_went_without_a_trade(kind, item):
-    shown = told(Teller().gain("Q", 100).lose("Q", 40, kind).entries)
-    assert shown == {"received": 100, item: 40 if item == "sent" else -40}
-
-
-def test_between_own_accounts_nothing_moves():
-    t = Teller().gain("Q", 100).write("transfer_self", -FEE, FEE, [("Q", -40), ("Q/2", 40)])
-    assert told(t.entries) == {"received": 100}
-
-
-def test_an_orders_escrow_keeps_its_lots_and_a_fill_in_the_quote_is_a_sale():
-    """10@100 lie in escrow; a cancel brings 6@60 back; a fill sells the rest, 4@40, for 70 Q."""
-    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10)
-    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
-    t.write("order_cancel", changes=[("A", 6)], orders=[("e", "A", -6)])
-    assert lots(t.entries, "A") == "6@60"
-    t.write("order_fill", changes=[("Q", 70)], orders=[("e", "A", -4)])
-    shown = told(t.entries)
-    assert (shown["realized"], shown["open_cost"], shown.get("other")) == (30, 60, None)
-
-
-def test_a_fill_paid_in_the_quote_that_took_no_token_has_a_row():
-    """The token left when the order was opened, so nothing falls: the row names the quote."""
-    t = Teller().swap("Q", 100, "A", 10)
-    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
-    t.write("order_fill", changes=[("Q", 70)], mint="Q", orders=[("e", "A", -4)])
-    row = derive_columns("ada", 0, t.made)
-    assert (row["kind"], row["mint"], row["currency"]) == ("order_fill", USDC, USDC)
-
-
-def test_an_order_of_one_stablecoin_for_another_has_no_result():
-    t = Teller().gain("Q", 100).gain("K", 1)
-    t.write("order_open", changes=[("Q", -50)], orders=[("e", "Q", 50)])
-    t.write("order_fill", changes=[("K", 49)], orders=[("e", "Q", -50)])
-    # What left the order was `other` when it was opened.
-    assert told(t.entries) == {"received": 100, "other": -50}
-    assert told(t.entries, USDT) == {"received": 1, "other": 49}
-
-
 def test_what_lies_in_escrow_when_the_quote_is_first_held_was_paid_elsewhere():
     """10 A for 100 lamports lie in escrow, and 4 B that somebody gave; then some Q comes. Both are
     taken back and sold for 70 and 20 Q: in Q the cost of neither is known, and only A was paid for
@@ -336,85 +201,8 @@ def test_what_lies_in_escrow_when_the_quote_is_first_held_was_paid_elsewhere():
     assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross_sells"]) == (2, 90, 1)
 
 
-def test_an_order_paid_in_the_quote_is_a_purchase():
-    t = Teller().gain("Q", 100)
-    t.write("order_open", changes=[("Q", -50)], orders=[("e", "Q", 50)])
-    t.write("order_fill", changes=[("A", 5)], orders=[("e", "Q", -50)])
-    assert lots(t.entries, "A") == "5@50"
-    shown = told(t.entries)
-    assert (shown["open_cost"], shown["volume"], shown.get("other")) == (50, 50, None)
-
-
-def test_a_round_trip_in_sol_leaves_the_quote_alone():
-    t = Teller().gain("Q", 100).write("round_trip", 30, FEE, [])
-    assert told(t.entries) == {"received": 100}
-
-
 # ---- what did not come from the venue ------------------------------------------------------------
-def test_what_stood_beside_a_trade_is_no_part_of_its_price():
-    """60 Q came from the venue for 4@40, and 1000 beside it; 7 were sent beside a purchase."""
-    t = Teller().gain("Q", 500)
-    t.write("swap", 0, FEE, [("Q", -100), ("A", 10)], "A", beside=[("Q", -7)])
-    t.write("swap", 0, FEE, [("A", -4), ("Q", 60)], "Q", beside=[("Q", 1000)])
-    shown = told(t.entries)
-    assert (shown["realized"], shown["received"], shown["sent"]) == (20, 1500, 7)
-    assert shown["open_cost"] == 60
-
-
-def test_a_trade_of_unexplained_value_has_no_price_in_the_quote_either():
-    """Of 10@100 four leave for 60 Q that nobody can explain: 40 of cost left, 60 are `other`."""
-    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10)
-    t.write("swap", 0, FEE, [("A", -4), ("Q", 60)], "Q", flags=UNEXPLAINED)
-    t.write("swap", 0, FEE, [("Q", -5), ("B", 1)], "B", flags=UNEXPLAINED)
-    shown = told(t.entries)
-    assert (shown["cost_left"], shown["other"], shown["trades"]) == (40, 55, 1)
-    assert "realized" not in shown and lots(t.entries, "B") == "1@?"
-    assert not any(one.counts for one in book(t.entries)[1][-2:])
-
-
-def test_a_residue_of_the_quote_is_received():
-    t = Teller().gain("A", 10)
-    t.write("swap", 0, FEE, [("A", -10), ("B", 5), ("Q", 3)], "B", residues=("Q",))
-    assert told(t.entries) == {"received": 3}
-
-
-def test_a_fee_that_the_token_withholds_is_paid_by_who_gets_it():
-    """Token-2022: 100 left the venue, 98 arrived. What arrived is what was got: 98 - 40."""
-    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).swap("A", 4, "Q", 98)
-    assert told(t.entries)["realized"] == 58
-
-
 # ---- what was there before, and gaps -------------------------------------------------------------
-def test_what_is_held_in_the_beginning_is_opening_money_and_no_lot():
-    t = Teller(lamports=10**12, Q=500, A=3).swap("Q", 100, "A", 10).swap("A", 4, "Q", 60)
-    ledger, _ = book(t.entries)
-    books = ledger.reconcile(USDC)
-    assert (books.opening, books.closing) == (500, 460)
-    # 3@? stand first: of 60 they bring 45; 1@10 brings 15
-    shown = sums(ledger)
-    assert (shown["realized"], shown["partial"]) == (5, 1) and lots(t.entries, "Q") == ""
-    assert told(t.entries)["unmatched_proceeds"] == 45
-
-
-def test_what_no_receipt_touched_is_opening_money_too():
-    untouched = {"ada's Q/2": Opening.untouched("ada's Q/2", USDC, 40, 0)}
-    t = Teller().gain("Q", 100)
-    ledger, _ = book(t.entries, untouched=untouched)
-    told_ = ledger.reconcile(USDC)
-    assert (told_.opening, told_.closing, told_.difference) == (40, 140, 0)
-
-
-def test_after_a_gap_of_the_quote_no_sale_for_it_has_a_result():
-    """30 Q came unobserved: they are the difference. What was missed may be a purchase."""
-    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).slip("Q", 30).swap("A", 4, "Q", 60)
-    ledger, booked = book(t.entries)
-    books = ledger.reconcile(USDC)
-    assert (books.difference, books.gaps, books.imbalance) == (30, 30, 0)
-    assert "incomplete_history" in booked[-1].flags and sums(ledger)["matched"] == 0
-    # of what was seen, in SOL only Q itself is in doubt
-    assert t.buy("B", 1, 10).sell("B", 1, 12).sale[1] == 2
-
-
 def test_a_gap_of_the_quote_that_shows_late_reaches_back_to_its_beginning():
     t = Teller().gain("Q", 100).gain("Q/2", 5).swap("Q", 50, "A", 10).slip("Q/2", -5)
     t.swap("A", 10, "Q", 60).gain("Q/2", 1)
@@ -429,12 +217,6 @@ def test_a_late_gap_of_the_quote_reaches_back_to_sales_of_other_tokens():
     t.swap("A", 10, "Q", 60).gain("Q/2", 1)
     assert t.ledger.stale
     assert book(t.entries)[1][-2].flags == ("incomplete_history",)
-
-
-def test_until_all_was_listed_no_sale_has_a_result():
-    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).swap("A", 10, "Q", 60)
-    ledger, _ = book(t.entries, backfilled=False)
-    assert sums(ledger)["realized"] == 0 and sums(ledger)["trades"] == 2
 
 
 def test_a_doubtful_cost_stays_doubtful_over_swaps_in_each_money():
@@ -455,14 +237,6 @@ def test_a_stablecoin_that_is_first_held_later_knows_the_doubt_too():
     # Once Q took over what B cost, it is in doubt in SOL, and in Q itself nothing is.
     assert t.sell("Q", 600, 90).last.flags == ("incomplete_history",)
     assert t.ledger._doubted == {SOL: {"B", USDC}, USDC: {"B"}}
-
-
-def test_what_was_bought_for_a_stablecoin_with_a_gap_is_doubtful_in_sol():
-    """30 Q came unobserved, so A may have taken over the cost of others. B was paid in SOL."""
-    t = Teller().buy("Q", 100, 7).slip("Q", 30).swap("Q", 50, "A", 10).sell("A", 10, 90)
-    assert t.last.flags == ("incomplete_history",) and t.last.result is None
-    t.buy("B", 1, 10).sell("B", 1, 12)
-    assert t.sale == ("matched", 2, 12, 10)
 
 
 def test_a_wallet_that_never_holds_a_quote_has_no_such_ledger():
@@ -567,7 +341,7 @@ class Till:
         return {**known, **({"open_cost": left} if left else {})}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(MONEY_STEP, max_size=30))
 def test_every_sum_is_the_oracles_and_the_books_close(drawn):
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
@@ -596,7 +370,7 @@ def opening_of(entries, mint):
     return sum(first.values())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(MONEY_STEP, max_size=25))
 def test_begun_late_it_is_as_if_it_had_been_there_from_the_first_transaction_on(drawn):
     entries = write_steps(drawn, Teller()).entries
@@ -614,7 +388,7 @@ def test_begun_late_it_is_as_if_it_had_been_there_from_the_first_transaction_on(
     assert late.inventories[USDC].average == early.inventories[USDC].average
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(drawn=st.lists(MONEY_STEP, max_size=20))
 def test_no_figure_in_sol_is_changed_by_it(drawn):
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries

@@ -97,13 +97,13 @@ def check(settings, truth):
 
 
 # ---- kill -9 -------------------------------------------------------------------------------------
-def test_killed_at_any_moment(story):
+def test_killed_at_any_moment(story, full):
     """SIGKILL from outside after a random time, again and again, each new process going on with
     what is there; some kills hit nothing but the start.
     """
     settings, chain, truth = story
     dice, kills, span = random.Random(11), 0, undisturbed(settings, chain)
-    while kills < 25:
+    while kills < (25 if full else 8):
         pid = fork(settings, chain)
         # Of this machine: a fast one is done before a fixed time is over.
         time.sleep(dice.uniform(0, span / 10))
@@ -245,13 +245,13 @@ def test_the_database_may_not_grow(story, pages):
 
 
 @ground.sqlite_only
-def test_the_file_may_not_grow(story):
+def test_the_file_may_not_grow(story, full):
     """The same by the operating system, at sizes where the write-ahead log and the file itself hit
     the limit: the process fails or ends, the file stays sound.
     """
     settings, chain, truth = story
     codes = set()
-    for limit in range(40_000, 1_500_000, 120_000):
+    for limit in range(40_000, 1_500_000, 120_000 if full else 360_000):
 
         def prepare(limit=limit):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

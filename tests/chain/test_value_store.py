@@ -17,7 +17,7 @@ from chain.stored.store import LedgerStore
 from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
 from chain.stored.trades import DIGESTED, digest_columns, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
-from operate import database_checks
+from operate import doctor
 
 FUNDED = 10**12
 # a fixture
@@ -173,9 +173,9 @@ def test_running_totals_carry_what_left_without_a_sale(empty):
 def test_doctor_names_a_wallet_whose_books_do_not_close(empty):
     publish(empty(), Teller().buy("A", 10, 100).entries)
     ask = storage.database.execute_sql
-    assert [one.level for one in database_checks.check_sums(ask)] == ["fine"]
+    assert [one.level for one in doctor.check_sums(ask)] == ["fine"]
     Wallet.update(imbalance=-7).execute()
-    (found,) = database_checks.check_sums(ask)
+    (found,) = doctor.check_sums(ask)
     assert found.level == "wrong" and ADA in found.text and "-7 lamports" in found.text
 
 

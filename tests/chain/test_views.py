@@ -7,6 +7,7 @@ from math import floor
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from story import ADA, market
 from teller import ANY_STEP, STEP, USDC, Teller, play, rebuild, write_steps
 
@@ -45,65 +46,6 @@ def totals(ledger, number=1, money=SOL):
 def after(teller):
     """The Unix second after the last transaction."""
     return teller.entries[-1].block_time + 1
-
-
-def test_luck_from_before_counts_for_nothing():
-    """Four lots of 10@100, sold for 200 each before the attachment: 400 gained, none of it here.
-    Then 10@100 sold for 150: 50.
-    """
-    t = Teller()
-    for _ in range(4):
-        t.buy("A", 10, 100).sell("A", 10, 200)
-    begin = after(t)
-    t.buy("A", 10, 100).sell("A", 10, 150)
-    ledger = view(t.entries, (begin, None))
-    assert ledger.totals.realized == 450
-    assert totals(ledger) == Totals(
-        realized=50, cost=100, proceeds=150, volume=250, trades=2, matched=1, winning=1
-    )
-
-
-def test_luck_that_was_not_sold_yet_has_no_result():
-    """10@100 from before go first and have no cost here. 4 of 10@200 bought after go with them:
-    4/14 of 140 are 40, their cost is 80.
-    """
-    t = Teller().buy("A", 10, 100)
-    begin = after(t)
-    t.buy("A", 10, 200).sell("A", 14, 140)
-    ledger = view(t.entries, (begin, None))
-    told = totals(ledger)
-    assert (told.realized, told.partial, told.matched) == (40 - 80, 1, 0)
-    assert ledger.totals.realized == 140 - 100 - 80
-    # 6 of 10@200 are left
-    assert ledger.find_holdings() == {1: Holdings(1, 40 - 80)}
-
-
-def test_cost_does_not_come_in_by_a_swap():
-    """10@100 from before are swapped for 5 B, sold for 900: what B cost is unknown."""
-    t = Teller().buy("A", 10, 100)
-    begin = after(t)
-    t.swap("A", 10, "B", 5).sell("B", 5, 900)
-    ledger = view(t.entries, (begin, None))
-    assert ledger.totals.realized == 800
-    told = totals(ledger)
-    assert (told.realized, told.unmatched, told.carried, told.cost_left) == (0, 1, 0, 0)
-
-
-def test_each_span_begins_anew_and_all_count():
-    """10@100 bought in the first, sold for 70 in the second: in neither a result, and the first
-    still holds a token. 10@50 in the second, sold for 40: a loss of 10.
-    """
-    t = Teller().gain("B", 1)
-    first = after(t)
-    t.buy("A", 10, 100)
-    end = after(t)
-    t.gain("B", 1)
-    second = after(t)
-    t.sell("A", 10, 70).buy("A", 10, 50).sell("A", 10, 40)
-    ledger = view(t.entries, (first, end), (second, None))
-    assert (totals(ledger, 1).realized, totals(ledger, 1).trades) == (0, 1)
-    assert (totals(ledger, 2).realized, totals(ledger, 2).unmatched) == (-10, 1)
-    assert ledger.find_holdings() == {1: Holdings(1), 2: Holdings(0, 40 - 50)}
 
 
 def test_what_has_no_block_time_counts_for_nothing():
@@ -211,29 +153,6 @@ def test_hours_are_those_of_the_latest_time_in_every_view():
 
 
 # ---- stablecoins ---------------------------------------------------------------------------------
-def test_a_view_counts_in_stablecoins_too():
-    """10@100 Q from before, then 10@200 Q; 15 are sold for 450 Q: 5 of 15 brought 150 for 100."""
-    t = Teller().gain("Q", 900).swap("Q", 100, "A", 10)
-    begin = after(t)
-    t.swap("Q", 200, "A", 10).swap("A", 15, "Q", 450)
-    ledger = view(t.entries, (begin, None))
-    told, whole = totals(ledger, 1, USDC), totals(ledger, ALL_HISTORY, USDC)
-    assert (told.realized, told.partial, told.cost) == (50, 1, 100)
-    assert (whole.realized, whole.matched, whole.cost) == (450 - 200, 1, 200)
-    assert (told.trades, told.fee_lamports, told.cross_sells) == (2, 10, 0)
-
-
-def test_a_cost_carried_by_a_swap_began_with_the_earliest_purchase():
-    """A and B are bought before and after, both become C: 10@? of A and 10@60 of B for 200 Q."""
-    t = Teller().gain("Q", 900).swap("Q", 50, "A", 10)
-    begin = after(t)
-    t.swap("A", 10, "C", 10).swap("Q", 60, "B", 10).swap("B", 10, "C", 10).swap("C", 20, "Q", 200)
-    ledger = view(t.entries, (begin, None))
-    told = totals(ledger, 1, USDC)
-    assert (told.realized, told.partial, told.unmatched_proceeds) == (100 - 60, 1, 100)
-    assert totals(ledger, ALL_HISTORY, USDC).realized == 200 - 50 - 60
-
-
 # ---- an oracle written apart ---------------------------------------------------------------------
 @dataclass
 class Seer:
@@ -369,7 +288,7 @@ class All:
         return tell
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     steps=st.lists(STEP, max_size=30),
     jumps=st.lists(st.none() | st.integers(-40, 40), min_size=32, max_size=32),
@@ -399,7 +318,7 @@ def test_every_view_is_the_oracles(steps, jumps, at, money):
         assert told == (held, seer.sums["realized"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(ANY_STEP, max_size=30), missing=st.integers(0, 40))
 def test_a_span_that_begins_before_everything_is_all_history(drawn, missing):
     """In every money: sums, risk, and what each transaction made, also after a gap."""
@@ -418,7 +337,7 @@ def test_a_span_that_begins_before_everything_is_all_history(drawn, missing):
     assert ledger.find_holdings() == {1: Holdings(len(positions), ledger.totals.realized)}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_a_market_seen_from_before_its_first_transaction_is_all_history(seed):
     rows = market(seed, length=40).touching(ADA)

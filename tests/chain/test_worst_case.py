@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
+from sampling import examples
 from teller import FEE, STEP, USDC, Teller, name_accounts, play, rebuild
 from test_views import Seer
 
@@ -158,66 +159,6 @@ def buy_winner(t):
     return t.buy("W", 1_000, A_SOL // 10).sell("W", 1_000, 7 * A_SOL // 10)
 
 
-def buy_loser(t, mint="L"):
-    return t.buy(mint, 100_000, 8 * A_SOL)
-
-
-def never_sell(t):
-    return t
-
-
-def swap_into_dollars(t):
-    return t.swap("L", 100_000, "Q", 50_000_000)
-
-
-def swap_into_junk(t):
-    return t.swap("L", 100_000, "J", 7)
-
-
-def put_into_an_order(t):
-    return t.write("order_open", -FEE, FEE, [("L", -100_000)], orders=[("escrow", "L", 100_000)])
-
-
-def move_to_a_second_wallet(t):
-    return t.lose("L", 100_000)
-
-
-def sell_on_a_venue_nobody_knows(t):
-    return t.write("other", A_SOL, FEE, [("L", -100_000)])
-
-
-def lend(t):
-    return t.lose("L", 100_000, kind="lending")
-
-
-HIDING = (
-    *(never_sell, swap_into_dollars, swap_into_junk, put_into_an_order),
-    *(move_to_a_second_wallet, sell_on_a_venue_nobody_knows, lend),
-)
-
-
-@pytest.mark.parametrize("hide", HIDING)
-def test_a_loser_that_is_never_sold_is_in_the_worst_case(hide):
-    """+0.6 realized, and 8 SOL that went into L: 0.6 - 8."""
-    sums = read(hide(buy_loser(buy_winner(Teller()))))
-    assert (sums.realized, sums.worst_case) == (6 * A_SOL // 10, 6 * A_SOL // 10 - 8 * A_SOL)
-
-
-@pytest.mark.parametrize("gifts", [1, 3])
-@pytest.mark.parametrize("sold", [50_000, 100_000, 299_999])
-def test_a_loser_kept_behind_gifts_is_in_the_worst_case(gifts, sold):
-    """200,000 or 600,000 gifted units go first, at an unknown cost: they have no result. Of 300,000
-    with one gift 299,999 sold leave one unit, and 1 SOL for all of them is a loss of 7.67.
-    """
-    t = buy_winner(Teller())
-    for _ in range(gifts):
-        t.gain("L", 200_000)
-    t = buy_loser(t).sell("L", sold, A_SOL)
-    sums = read(t)
-    assert sums.worst_case <= 6 * A_SOL // 10 - 7 * A_SOL
-    assert (sums.positions, sums.positions_won) == (2, 1)
-
-
 def park(t, lamports):
     """Deposit lamports at a venue, or with a negative number take them back."""
     t.write("other", -lamports, FEE)
@@ -236,104 +177,6 @@ def test_parked_money_is_in_the_worst_case_until_it_is_back():
         ledger, _ = rebuild(t.entries, spans=Spans((Span(1, begins, None),)))
         worst = [ledger.accounts[SOL, view].sums.worst_case for view in (ALL_HISTORY, 1)]
         assert worst == [6 * A_SOL // 10 - whole * A_SOL, -since * A_SOL]
-
-
-def test_a_loser_that_was_sold_has_a_worst_case_that_is_its_result():
-    """The honest twin: 8 SOL became 0.5. What is held of a winner counts, and nothing else."""
-    sums = read(buy_loser(buy_winner(Teller())).sell("L", 100_000, A_SOL // 2))
-    assert sums.worst_case == sums.realized == 6 * A_SOL // 10 - 8 * A_SOL + A_SOL // 2
-    sums = read(buy_winner(Teller()).gain("L", 100_000))
-    assert sums.worst_case == sums.realized == 6 * A_SOL // 10
-
-
-def keep_one_unit(t, mint):
-    return t.sell(mint, 99_999, A_SOL // 10)
-
-
-def keep_one_unit_of_many_purchases(t, mint):
-    return t.buy(mint, 100_000, A_SOL).sell(mint, 199_999, A_SOL // 10)
-
-
-def sell_in_parts_except_one_unit(t, mint):
-    return t.sell(mint, 60_000, A_SOL // 20).sell(mint, 39_999, A_SOL // 20)
-
-
-def keep_half(t, mint):
-    return t.sell(mint, 50_000, A_SOL // 10)
-
-
-def send_the_last_unit_away(t, mint):
-    return t.sell(mint, 99_999, A_SOL // 10).lose(mint, 1)
-
-
-def hide_the_last_unit_in_an_order(t, mint):
-    t.sell(mint, 99_999, A_SOL // 10)
-    return t.write("order_open", -FEE, FEE, [(mint, -1)], orders=[(f"escrow {mint}", mint, 1)])
-
-
-def wait_for_a_stranger(t, mint):
-    return t.gain(mint, 1).sell(mint, 100_000, A_SOL // 10)
-
-
-def wait_for_a_generous_stranger(t, mint):
-    return t.gain(mint, 90_000).sell(mint, 100_000, A_SOL // 10)
-
-
-def sell_after_gifts_made_a_mountain(t, mint):
-    """The gift would be a peak of which the purchase is less than a hundredth."""
-    t.lose(mint, 100_000)
-    t.gain(mint, 90_000_000).buy(mint, 100_000, 8 * A_SOL).lose(mint, 90_000_000)
-    return t.sell(mint, 100_000, A_SOL // 10)
-
-
-def send_a_gift_first(t, mint):
-    """A unit from a stranger is held when the purchase comes."""
-    t.lose(mint, 100_000)
-    return t.gain(mint, 1).buy(mint, 100_000, A_SOL).sell(mint, 100_000, A_SOL // 10)
-
-
-@pytest.mark.parametrize(
-    "lose, still_open",
-    [
-        (keep_one_unit, 0),
-        (keep_one_unit_of_many_purchases, 0),
-        (sell_in_parts_except_one_unit, 0),
-        (keep_half, 9),
-        (send_the_last_unit_away, 0),
-        (hide_the_last_unit_in_an_order, 0),
-        (wait_for_a_stranger, 0),
-        (wait_for_a_generous_stranger, 0),
-        (sell_after_gifts_made_a_mountain, 0),
-        (send_a_gift_first, 0),
-    ],
-)
-def test_nine_losers_and_a_tiny_winner_are_one_of_ten(lose, still_open):
-    t = Teller()
-    for number in range(9):
-        mint = f"T{number}"
-        t = lose(buy_loser(t, mint), mint)
-    sums = read(t.buy("W", 1_000, 100).sell("W", 1_000, 150))
-    assert (sums.positions, sums.positions_won, sums.win_points) == (10, 1, 1_000)
-    assert sums.held == still_open
-
-
-def test_nine_losers_that_are_never_sold_are_open_next_to_the_rate():
-    t = Teller()
-    for number in range(9):
-        buy_loser(t, f"T{number}")
-    sums = read(t.buy("W", 1_000, 100).sell("W", 1_000, 150))
-    assert (sums.positions, sums.positions_won, sums.held) == (1, 1, 9)
-    assert sums.worst_case == 50 - 9 * 8 * A_SOL
-
-
-def test_nine_winners_with_dust_from_strangers_stay_winners():
-    """The honest twin: strangers send a unit before, in between and after."""
-    t = Teller()
-    for number in range(9):
-        mint = f"T{number}"
-        t.gain(mint, 1).buy(mint, 100_000, A_SOL).gain(mint, 1).sell(mint, 100_002, 2 * A_SOL)
-        t.gain(mint, 1)
-    assert count(t) == (9, 9, 0)
 
 
 # ---- return --------------------------------------------------------------------------------------
@@ -465,7 +308,7 @@ def test_what_a_disconnected_wallet_held_left_and_its_positions_are_over():
 LEVELS = {"held", "held_sold", "held_won"}
 
 
-@effort(max_examples=40, deadline=None)
+@effort(max_examples=examples(40), deadline=None)
 @given(steps=st.lists(STEP, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=3).map(sorted))
 def test_windows_add_up_to_all(steps, cuts):
     """Each begins where the one before ended; what is open now is a level."""
@@ -574,7 +417,7 @@ class Both:
         return tell
 
 
-@effort(max_examples=150, deadline=None)
+@effort(max_examples=examples(150), deadline=None)
 @given(
     steps=st.lists(STEP, min_size=4, max_size=40),
     at=st.integers(100, 400),
@@ -592,7 +435,7 @@ def test_positions_and_the_worst_case_are_those_of_the_oracle(steps, at):
             assert told == reader.find_sums()
 
 
-@effort(max_examples=60, deadline=None)
+@effort(max_examples=examples(60), deadline=None)
 @given(steps=st.lists(STEP, min_size=4, max_size=40), choices=st.lists(st.booleans(), min_size=120))
 def test_what_is_held_is_tallied_as_if_counted_anew(steps, choices):
     """In lots and of each mint, on two accounts of each; applied again the ledger is the same."""

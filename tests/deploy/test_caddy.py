@@ -93,6 +93,7 @@ class CaddyFront(Front):
 def front(request, tmp_path_factory):
     at, changes = PLACES[request.param]
     made = CaddyFront(tmp_path_factory.mktemp("caddy"), at, changes)
+    made.kind = request.param
     yield made
     made.stop()
 

@@ -322,12 +322,6 @@ def test_words_are_compared_with_a_log_that_the_present_one_does_not_name(told):
     assert fields(audit_log(told)) == {f"posts.{uid}.logged.words"}
 
 
-def test_a_post_without_a_leaf_is_named(told):
-    uid = find_uid("e20")
-    edit("UPDATE post SET leaf_id = NULL WHERE uid = ?", uid)
-    assert fields(audit_log(told)) == {f"posts.{uid}.logged.logIndex"}
-
-
 @pytest.mark.parametrize(
     ("column", "field"),
     [("name", "words"), ("handle", "words"), ("bio", "words"), ("salt", "words")],

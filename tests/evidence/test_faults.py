@@ -38,7 +38,7 @@ NAMES = (
 
 LISTS = ["reorder", "duplicate", "lag", "hole", "empty", "short_page", "null_blocktime"]
 RECEIPTS = ["null_tx", "wrong_tx", "missing_meta", "bad_id", "nan", "deep", "not_json", "truncated"]
-SAMPLE = [(NAMES, 1), (NAMES, 2), (LISTS, 3), (RECEIPTS, 3)]
+SAMPLE = [(NAMES, 1), ([*LISTS, *RECEIPTS], 3)]
 
 
 def pytest_generate_tests(metafunc):

@@ -9,7 +9,7 @@ from accounts import influencers, posts, wallets
 from evidence import log
 from evidence.digests import append_digest
 from models import Post, Wallet
-from operate import log_checks, readers
+from operate import inspection
 from storage import arrivals, database, writing
 
 NOW = 1_800_000_000_000
@@ -32,10 +32,10 @@ def grown(settings, db):
 
 def find(settings):
     """(table, field or what) of every difference, in the order in which they are told."""
-    reader = readers.open_reader(settings)
+    reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
-            return [(one.table, one.field or one.what) for one in log_checks.check_log(reader)]
+            return [(one.table, one.field or one.what) for one in inspection.check_log(reader)]
     finally:
         reader.close()
 

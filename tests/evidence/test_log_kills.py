@@ -16,7 +16,7 @@ import storage
 from accounts import influencers
 from evidence import log
 from models import Post
-from operate import log_checks, readers
+from operate import inspection
 
 NOW = 1_800_000_000_000
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,9 +68,9 @@ def test_log_and_tables_agree_after_every_kill(settings, db, tmp_path):
             file.close()
         # The last line may be cut.
         out += [line for path in paths for line in path.read_text().split("\n")[:-1]]
-        reader = readers.open_reader(settings)
+        reader = inspection.Reader(settings)
         with reader.snapshot():
-            assert list(log_checks.check_log(reader)) == []
+            assert list(inspection.check_log(reader)) == []
         reader.close()
     with storage.database.connection_context():
         kept = {uid for (uid,) in Post.select(Post.uid).tuples()}

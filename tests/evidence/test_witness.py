@@ -8,7 +8,7 @@ import threading
 import pytest
 from test_notes import check_cosignature
 
-from evidence import log, notes, witness, witnessing
+from evidence import log, notes, witness
 from evidence.notes import COSIGNATURE, Signer, Verifier
 from evidence.tables import Witnessed
 from market.failures import FetchError
@@ -51,7 +51,7 @@ def fetching(service, **replaced):
 
 
 def look(service, **replaced):
-    return witnessing.observe_log(URL, SIGNER, NOW, fetching(service, **replaced))
+    return witness.observe_log(URL, SIGNER, NOW, fetching(service, **replaced))
 
 
 def edit(sql, *values):
@@ -234,7 +234,7 @@ def test_what_a_hostile_log_says_of_the_one_before_stops_no_other_look(
         previous = {**log.describe_last(), "kept": 300, "why": "restore", **hostile}
         arrivals.open_log(NOW, previous)
     monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
-    told = witnessing.run_tick([URL, other], SIGNER, NOW)
+    told = witness.run_tick([URL, other], SIGNER, NOW)
     assert told.startswith(f"{URL}: NEW LOG: its first leaf can't be read")
     assert Witnessed.get(Witnessed.url == other).trouble is None
     assert "ERROR all logs" not in caplog.text + told
@@ -299,7 +299,7 @@ def serving(request):
 
 
 def test_an_endless_answer_is_cut(service, serving):
-    told = witnessing.observe_log(serving, SIGNER, NOW)
+    told = witness.observe_log(serving, SIGNER, NOW)
     assert told.verdict == "cannot_tell" and "far too much data" in told.text
 
 
@@ -318,7 +318,7 @@ class Busy(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("serving", [Busy], indirect=True)
 def test_a_pause_that_cannot_be_ends_no_look(service, serving):
-    told = witnessing.observe_log(serving, SIGNER, NOW)
+    told = witness.observe_log(serving, SIGNER, NOW)
     assert (told.verdict, told.text) == ("cannot_tell", "it answered HTTP 503")
 
 
@@ -336,7 +336,7 @@ def test_nobody_overwrites_what_another_look_stored_meanwhile(grown):
     seen = witness.Seen(Witnessed.get().key, "other note")
     grow(310)
     found = witness.read_log(fetching(grown), None)
-    witnessing._keep(URL, seen, found.seen, SIGNER, NOW)
+    witness._keep(URL, seen, found.seen, SIGNER, NOW)
     assert Witnessed.get().note.split("\n")[1] == "300"
 
 
@@ -354,7 +354,7 @@ def own_signer():
 
 
 def ask(**replaced):
-    return witnessing.ask_about_us(URL, own_signer(), lambda path: replaced[path])
+    return witness.ask_about_us(URL, own_signer(), lambda path: replaced[path])
 
 
 def test_what_a_witness_saw_of_this_log_is_compared(grown):
@@ -385,7 +385,7 @@ def test_a_forged_checkpoint_of_ours_accuses_nobody(grown):
 
 def test_the_job_tells_what_is_wrong(grown, monkeypatch, caplog):
     monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
-    assert witnessing.run_tick([URL], SIGNER, NOW) is None
+    assert witness.run_tick([URL], SIGNER, NOW) is None
     edit("DELETE FROM log_leaf WHERE id > 290")
-    assert "ROLLBACK" in witnessing.run_tick([URL], SIGNER, NOW)
+    assert "ROLLBACK" in witness.run_tick([URL], SIGNER, NOW)
     assert "ROLLBACK" in caplog.text

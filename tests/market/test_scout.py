@@ -33,7 +33,7 @@ from market.rules import (
 )
 from market.tables import Snapshot, Token
 from models import Job, Trade
-from operate.database_checks import check_budgets
+from operate.doctor import check_budgets
 from scout import Scout, fetch_accounts
 from web.api import market as shown
 from web.api.serialize import show_time

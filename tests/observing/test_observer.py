@@ -18,7 +18,7 @@ from accounts.wallets import detach_wallet
 from models import Address, Arrival, Bot, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import entries, listing
 from observing.fetching import Fetching
-from operate.database_checks import check_limits
+from operate.doctor import check_limits
 from web.api.health import check_health
 from web.site import words
 

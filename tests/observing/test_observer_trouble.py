@@ -212,7 +212,7 @@ STEPS = {
     ],
 )
 def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, step):
-    chain, eve = market(2, ("ada", "eve"), 30), address("eve")
+    chain, eve = market(2, ("ada", "eve"), 14), address("eve")
     seen = look(chain, wallets=[eve, ADA])
     monkeypatch.setattr(module.storage, "is_busy", lambda error: False)
     work = getattr(STEPS[step], step)

@@ -7,7 +7,7 @@ import pytest
 
 from cli import processes, server
 from config import load
-from operate import doctor, filesystems
+from operate import doctor
 from storage import files
 
 # Debian with an encrypted disk, an automounted NFS home, a share with a blank and a backslash in
@@ -58,8 +58,8 @@ DOCKER = """600 500 0:60 / / rw,master:20 - overlay overlay rw,lowerdir=/l/A,upp
     ],
 )
 def test_the_filesystem_of_a_folder(mountinfo, folder, kind, warned):
-    assert filesystems.find_type(Path(folder), mountinfo) == kind
-    assert filesystems.is_network(kind) is warned
+    assert doctor.find_type(Path(folder), mountinfo) == kind
+    assert doctor.is_network(kind) is warned
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def on_nfs(tmp_path, monkeypatch):
         "28 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
         f"90 28 0:52 / {tmp_path}/share rw - nfs4 nas.lan:/candor rw\n"
     )
-    monkeypatch.setattr(filesystems, "MOUNTINFO", mounts)
+    monkeypatch.setattr(doctor, "MOUNTINFO", mounts)
     return load({"DATA_DIR": str(tmp_path / "data")}, dotenv=None)
 
 
@@ -97,6 +97,6 @@ def test_the_start_warns_and_serves(on_nfs, monkeypatch, capsys):
 
 def test_nothing_is_said_with_postgresql_or_without_linux(on_nfs, monkeypatch):
     served = on_nfs.model_copy(update={"database_url": "postgresql://127.0.0.1:1/candor"})
-    assert list(filesystems.check_filesystem(served)) == []
-    monkeypatch.setattr(filesystems, "MOUNTINFO", Path("/nowhere/mountinfo"))
+    assert list(doctor.check_filesystem(served)) == []
+    monkeypatch.setattr(doctor, "MOUNTINFO", Path("/nowhere/mountinfo"))
     assert list_warnings(on_nfs) == []

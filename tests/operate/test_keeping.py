@@ -22,7 +22,7 @@ import models
 import storage
 from accounts import admin, posts
 from cli.operate import run_backup
-from operate import backups, database_checks, doctor, foreign_schema
+from operate import backups, doctor, foreign_schema
 from operate.instance import Refused
 from storage import files
 
@@ -392,9 +392,7 @@ def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(
     assert not given.database_path.exists()
     given.database_path.write_bytes(backup.read_bytes())
     found = list(
-        database_checks.check_foreign(
-            backups.open_reading(given.database_path), given.database_path
-        )
+        doctor.check_foreign(backups.open_reading(given.database_path), given.database_path)
     )
     assert found and all(finding.level == "wrong" for finding in found)
 

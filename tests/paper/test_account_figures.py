@@ -133,9 +133,7 @@ def test_marks_are_thinned_for_three_days_alone(db):
 
 def test_a_mark_is_of_its_ten_minutes_and_tells_what_is_in_positions():
     account = SimpleNamespace(equity=12 * SOL, cash=9 * SOL)
-    loaded = SimpleNamespace(
-        row=SimpleNamespace(period=7, twin=0), trader=SimpleNamespace(account=account)
-    )
+    loaded = SimpleNamespace(row=SimpleNamespace(period=7, twin=0), account=account)
     marks = store.list_marks([loaded], 5 * MARK_MS + 1, 150_00)
     told = {"period": 7, "at": 5 * MARK_MS, "equity": 12 * SOL, "held": 3 * SOL}
     assert marks == [{**told, "sol_cents": 150_00}]

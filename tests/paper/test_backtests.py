@@ -52,7 +52,7 @@ def test_a_backtest_does_what_the_job_did(db, settings, monkeypatch):
     stage.trader(start="standard")
     stage.play(RISE)
     span = recordings.find_recorded()
-    assert span == (START, START + 21 * MINUTE + 1)
+    assert span == range(START, START + 21 * MINUTE + 1)
     recording = recordings.read_recording(span, MINUTE, stage.now)
     trader = backtests.run_backtest(recording, [Momentum()]).shown.trader
     orders = [(one.number, one.side, one.decided_on) for one in PaperOrder.select()]
@@ -96,7 +96,7 @@ def test_snapshots_of_a_day_are_played_as_far_apart_as_all_are_kept(db, settings
         stage.snapshot("MintB")
         stage.round += 1
     Snapshot.delete().where(Snapshot.id.in_([1, 2, 5, 40])).execute()
-    span = recordings.Span(START + 7 * MINUTE, START + 31 * MINUTE)
+    span = range(START + 7 * MINUTE, START + 31 * MINUTE)
     found = list(recordings.read_recording(span, MINUTE, START + 3 * hour).snapshots)
     assert [(one.mint[-1], (one.at - START) // MINUTE) for one in found] == [
         *(("A", 7), ("B", 7), ("A", 10), ("B", 10), ("A", 15), ("B", 15), ("A", 20), ("B", 20)),
@@ -575,14 +575,14 @@ def test_costs_that_were_known_before_the_recording_are_its_first():
 
 def test_flows_are_read_from_a_day_before_to_the_end(db, settings):
     Stage(settings).list_token()
-    span = recordings.Span(START, START + 9 * MINUTE)
-    moments = (START - DAY - 1, START - DAY, span.end - 1, span.end)
+    span = range(START, START + 9 * MINUTE)
+    moments = (START - DAY - 1, START - DAY, span.stop - 1, span.stop)
     for number, at in enumerate(moments):
         about = {"trade": f"t{number}", "mint": "MintA", "wallet": "w", "side": "buy"}
         SeenFlow.create(owner=1, at=at, first_snapshot=5, **about)
-    recording = recordings.read_recording(span, MINUTE, span.end)
+    recording = recordings.read_recording(span, MINUTE, span.stop)
     assert recording.flows == {
-        "MintA": tuple(Flow(1, "w", "buy", at, 5) for at in (START - DAY, span.end - 1))
+        "MintA": tuple(Flow(1, "w", "buy", at, 5) for at in (START - DAY, span.stop - 1))
     }
 
 
@@ -595,8 +595,8 @@ def test_snapshots_are_read_page_by_page_and_of_known_tokens_alone(db, settings,
     for mint in ("MintA", "MintB", "MintA", "MintA", "MintA", "MintA"):
         made.append(stage.snapshot(mint).id)
         stage.round += 1
-    span = recordings.Span(START + MINUTE, START + 5 * MINUTE)
+    span = range(START + MINUTE, START + 5 * MINUTE)
     found = recordings._list_snapshots(span, {"MintA": token()})
     assert [one.id for one in found] == made[2:5]
-    whole = recordings.Span(START, START + 60 * MINUTE)
+    whole = range(START, START + 60 * MINUTE)
     assert len(list(recordings._list_snapshots(whole, {"MintA": 1, "MintB": 1}))) == 6

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chain.reading.pools import PoolReading, State
 from paper.copying import CopiedTrade, Follower, Outcome
-from paper.fills import add_raw, add_sol, buy, sell
+from paper.fills import add_raw, buy, sell, shift
 
 SOL = 10**9
 KINDS = (("on_top", True), ("on_top", False), ("gross", False), ("input", False))
@@ -209,7 +209,7 @@ TRADES = st.lists(
 def trade_in(state, percent, is_buy):
     """Move a pool without a fee by a share of its SOL, exactly along its curve."""
     flow = state.sol * percent // 100
-    return add_sol(state, flow if is_buy else -flow, "sell")
+    return shift(state, flow if is_buy else -flow, "sell")
 
 
 @given(TRADES, st.integers(1, 20), st.integers(0, 100))
@@ -230,10 +230,10 @@ def test_what_happens_to_the_followers_sol_ends_between_best_and_worst(moves, si
     for who, is_buy, percent, _ in moves:
         if who == "others":
             moved = trade_in(seen, percent, is_buy)
-            real = add_sol(real, moved.sol - seen.sol, "sell")
+            real = shift(real, moved.sol - seen.sol, "sell")
             seen = moved
     assume(real.sol > 2 * lamports and seen.sol > 2 * lamports)
-    real = add_sol(real, -(got.net * share_left // 100), "sell")
+    real = shift(real, -(got.net * share_left // 100), "sell")
     after = add_raw(seen, raw)
     trade = sold(1, seen, after, (("b1", raw, 10 * SOL),), seen.sol - after.sol, network=0)
     ends = [one.follow(trade).lamports for one in (worst, best)]

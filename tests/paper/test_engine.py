@@ -10,6 +10,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from tape import (
     DAY,
     MINUTE,
@@ -30,7 +31,7 @@ from chain.amounts import exact, sol
 from paper import engine, rules
 from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
 from paper.engine import Market
-from paper.fills import RENT, NetworkCosts, Order
+from paper.fills import RENT, Order
 from paper.market import Flow, View, percent
 from paper.rules import Phase
 from paper.strategies import FAMILIES, Exit, Momentum, Refusal
@@ -75,19 +76,6 @@ def test_an_order_fills_on_the_first_snapshot_at_or_after_the_latency():
     # A millisecond too late for the next round.
     slow.account.orders[1] = replace(order, due_at=START + 60_001)
     assert fills(tape.play(2).traders[0])[0].at == START + 2 * MINUTE
-
-
-def test_a_copy_of_a_market_knows_all_of_it_and_its_rounds_are_its_own():
-    tape = Tape([told(0)]).play(3)
-    market = tape.market
-    market.flows = {"A": (Flow(1, "wallet", "buy", START),)}
-    market.costs, market.eligible = NetworkCosts(1, 2, 3), frozenset(("pump",))
-    copied = market.copy()
-    assert vars(copied) == vars(market)
-    Tape([told(4)], market=copied, number=4).play(2)
-    assert copied.newest_at > market.newest_at and copied.windows != market.windows
-    copied.push(quote(9, at=START + DAY), START + DAY)
-    assert copied.silences and not market.silences
 
 
 def test_a_window_counts_intervals_whatever_comes_between():
@@ -1131,7 +1119,7 @@ def play(rounds, chance=0):
     return traders
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(ROUND, min_size=5, max_size=40), st.booleans())
 def test_every_lamport_is_accounted_for(rounds, failing):
     with pytest.MonkeyPatch.context() as patch:
@@ -1164,7 +1152,7 @@ WILD_QUOTE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.one_of(st.none(), WILD_QUOTE), min_size=4, max_size=40),
     st.integers(0, 18),
@@ -1194,7 +1182,7 @@ def test_no_market_raises_and_every_lamport_stays(rounds, decimals, steady):
         assert all(adds_up(one) and one.account.equity >= 0 for one in traders)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.lists(ROUND, min_size=5, max_size=30))
 def test_the_same_snapshots_give_the_same_journal(rounds):
     def journal():

@@ -4,6 +4,7 @@ on holders of the token.
 
 import json
 
+import orjson
 import pytest
 from fakemarket import SECOND, address
 from tape import MINUTE, START, Tape, adds_up, fills
@@ -121,13 +122,15 @@ def test_a_fall_is_of_one_pool():
 
 
 # ---- paper mode believes -------------------------------------------------------------------------
-FALLEN = {"price": "0.00001", "fell_from_sol": "0.001"}
+def fallen(second=None):
+    check = {"before": "0.001", "price_sol": second, "problem": None}
+    return {"price": "0.00001", "fall_check": orjson.dumps(check).decode()}
 
 
 def test_a_fall_that_two_providers_saw_counts_at_once():
     """A hundredth of the price: marked on the first snapshot, left on the next one."""
     one = told(0, leave=(3,))
-    tape = Tape([one]).play(3).play(A={**FALLEN, "second_price_sol": "0.000011"})
+    tape = Tape([one]).play(3).play(A=fallen("0.000011"))
     assert one.account.positions["A"].marked_at == START + 3 * MINUTE
     tape.play(A={"price": "0.0000101"})
     position = one.journal.positions[1]
@@ -143,7 +146,7 @@ def test_a_fall_that_two_providers_saw_counts_at_once():
 def test_a_fall_that_the_second_provider_does_not_see_waits_for_the_next_snapshot(second):
     """0.00005 is a twentieth of 0.001, and not below it."""
     one = told(0, leave=(3,))
-    tape = Tape([one]).play(3).play(A={**FALLEN, "second_price_sol": second})
+    tape = Tape([one]).play(3).play(A=fallen(second))
     assert one.account.positions["A"].marked_at == START + 2 * MINUTE and not one.reviewed
     # Two snapshots say it, whatever a second provider said.
     tape.play(A={"price": "0.0000101"})
@@ -152,22 +155,22 @@ def test_a_fall_that_the_second_provider_does_not_see_waits_for_the_next_snapsho
 
 def test_a_fall_that_only_one_snapshot_of_one_provider_saw_is_reviewed():
     one = told(0)
-    Tape([one]).play(3).play(A={**FALLEN, "second_price_sol": "0.001"}).play()
+    Tape([one]).play(3).play(A=fallen("0.001")).play()
     assert [reason.code for reason in one.journal.review_reasons] == ["price_jump"]
 
 
 def test_a_fill_on_such_a_fall_says_what_it_rests_on():
     """Sold in round 3 what was ordered in round 2; without the second provider in round 4."""
     one, other = told(0, leave=(2,)), told(0, leave=(2,))
-    Tape([one]).play(3).play(A={**FALLEN, "second_price_sol": "0.00001"})
+    Tape([one]).play(3).play(A=fallen("0.00001"))
     assert fills(one)[-1].side == "sell" and fills(one)[-1].marks[0] == SEEN_TWICE
-    Tape([other]).play(3).play(A=FALLEN).play(A={"price": "0.0000101"})
+    Tape([other]).play(3).play(A=fallen()).play(A={"price": "0.0000101"})
     assert fills(other)[-1].at == START + 4 * MINUTE and fills(other)[-1].marks == (SLIPPED,)
 
 
 def test_liquidity_that_is_gone_needs_no_second_provider():
     one = told(0)
-    Tape([one]).play(3).play(A={**FALLEN, "pool": "0", "liquidity": "0"})
+    Tape([one]).play(3).play(A={**fallen(), "pool": "0", "liquidity": "0"})
     assert one.journal.positions[1].reason == "liquidity_gone" and not one.reviewed
 
 

@@ -8,8 +8,10 @@ from math import isqrt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from tape import MINUTE, START, quote
 
+from chain.reading.pools import State
 from paper import fills
 from paper.fills import (
     NEVER_TRADED,
@@ -343,7 +345,7 @@ WANTED = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(PRICES, POOLS, LIQUIDITY, VENUE, st.integers(0, 18), st.lists(WANTED, max_size=10))
 def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, venue, decimals, wanted):
     """Any price from 1e-15 to 9e10 SOL, any pool, any decimals, no volume that refills it: what all
@@ -393,7 +395,7 @@ def exact_sale(raw, price, decimals, reserve, venue):
     return reserve - reserve * tokens / (tokens + raw)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     st.integers(1, 10**18),
     st.integers(1, 10**13),
@@ -422,7 +424,7 @@ def test_pumpswap_is_priced_on_its_vault_and_what_it_counts_beyond_it():
     snapshot = quote(0, **told, liquidity="46000")
     assert fills.find_virtual(snapshot) == 30 * SOL
     tokens = 130_000 * 10**6
-    assert fills.find_pool(snapshot, 6) == (130 * SOL, tokens, 100 * SOL, tokens, True)
+    assert fills.find_pool(snapshot, 6) == (130 * SOL, tokens, 100 * SOL, tokens)
     net = SOL - 12_500_000
     found = fills.quote("buy", SOL, snapshot, TERMS, NEVER_TRADED, 0)
     assert found.raw == tokens * net // (130 * SOL + net)
@@ -437,10 +439,10 @@ def test_pumpswap_is_priced_on_its_vault_and_what_it_counts_beyond_it():
 def test_a_sale_and_a_purchase_see_the_token_side_rounded_against_them():
     """7 lamports at 3 SOL a token without decimals: none to buy, one to sell against."""
     snapshot = quote(0, price="3", pool="7e-9")
-    assert fills.find_pool(snapshot, 0, "buy").tokens == 0
-    assert fills.find_pool(snapshot, 0, "sell").tokens == 1
-    pool = fills.Pool(100, 100, 50, 20)
-    assert [fills.shift(pool, -3, side).tokens for side in ("buy", "sell")] == [103, 104]
+    assert fills.find_pool(snapshot, 0, "buy").raw == 0
+    assert fills.find_pool(snapshot, 0, "sell").raw == 1
+    pool = State(100, 100, 50, 20)
+    assert [fills.shift(pool, -3, side).raw for side in ("buy", "sell")] == [103, 104]
 
 
 def test_every_minute_is_another_quote():
@@ -502,9 +504,9 @@ def test_a_pool_of_one_raw_unit_still_pays():
     """One unit into one beside 10 lamports: half; an empty side pays nothing, and none more than
     it may.
     """
-    assert fills._pay(fills.Pool(10, 1, 10, 1), 1) == 5
-    assert fills._pay(fills.Pool(10, 1, 3, 1), 1) == 3
-    assert fills._pay(fills.Pool(0, 1, 9, 1), 1) == 0 == fills._pay(fills.Pool(10, 0, 9, 1), 1)
+    assert fills._pay(State(10, 1, 10, 1), 1) == 5
+    assert fills._pay(State(10, 1, 3, 1), 1) == 3
+    assert fills._pay(State(0, 1, 9, 1), 1) == 0 == fills._pay(State(10, 0, 9, 1), 1)
 
 
 # ---- at the edges --------------------------------------------------------------------------------
@@ -570,13 +572,12 @@ def test_one_unit_is_worth_something_and_none_nothing():
 
 def test_a_pool_moves_along_its_own_curve_and_ends_at_nothing():
     """100 by 100: twice the lamports leave half of the tokens, and half of them twice as many."""
-    pool = fills.Pool(100, 100, 50, 20)
-    assert fills.shift(pool, 100) == (200, 50, 150, 0, True)
-    assert fills.shift(pool, -50) == (50, 200, 0, 120, True)
+    pool = State(100, 100, 50, 20)
+    assert fills.shift(pool, 100) == (200, 50, 150, 0)
+    assert fills.shift(pool, -50) == (50, 200, 0, 120)
     # 10,000 by 97 is 103.09: rounded up.
-    assert fills.shift(pool, -3) == (97, 104, 47, 24, True)
-    assert fills.shift(pool, -100) == (0, 0, 0, 0, True) == fills.shift(pool, -101)
-    assert fills.shift(pool._replace(fits=False), 0) == (100, 100, 50, 20, False)
+    assert fills.shift(pool, -3) == (97, 104, 47, 24)
+    assert fills.shift(pool, -100) == (0, 0, 0, 0) == fills.shift(pool, -101)
 
 
 def test_pools_are_told_apart_by_their_pair_or_mint():
@@ -600,7 +601,7 @@ def test_the_shortest_window_that_covers_the_time_tells_what_passed():
     # 31 seconds are a minute, 30 are none.
     late = [quote(0, at=START + seconds * 1_000) for seconds in (30, 31)]
     known = [replace(one, id=9, volume5m=300_00) for one in late]
-    assert [fills.turnover(quote(0), one).volume for one in known] == [0, 60_00]
+    assert [fills.turnover(quote(0), one)[1] for one in known] == [0, 60_00]
 
 
 @pytest.mark.parametrize("end, beyond", [(2_771_010 * 10**8, -1), (1_083_730 * 10**9, 1)])
@@ -611,7 +612,7 @@ def test_a_curve_ends_a_hundredth_beyond_what_it_may_hold(end, beyond):
     for tokens, lies in ((end, True), (end + beyond, False)):
         price = 30 * 1_073 * 10**21 * 10**6 * 10**24 // (10**9 * tokens**2)
         found = fills.find_pool(replace(quote(0, venue="pumpfun"), price=price), 6)
-        assert (found and found.tokens) == (tokens if lies else None)
+        assert (found and found.raw) == (tokens if lies else None)
 
 
 def test_a_price_cut_to_a_few_digits_lies_on_the_curve_still():

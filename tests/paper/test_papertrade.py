@@ -27,7 +27,7 @@ from market.tables import Snapshot, Token
 from paper import brain, engine, store
 from paper.account import STARTING_CASH, Account
 from paper.engine import Market
-from paper.market import Check, percent
+from paper.market import Check, SnapshotRow, percent
 from paper.market import Token as Seen
 from paper.strategies import Enter, FlowFollower, Momentum, decide
 from paper.tables import (
@@ -179,8 +179,8 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     market = Market(
         MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (Check("supply", "pass"),))]
     )
-    for row in select(store.NamedSnapshotRow, store.SNAPSHOTS, (0, 0, 10**9)):
-        snapshot = store.read_snapshot(row, "MintA")
+    for row in select(SnapshotRow, store.SNAPSHOTS, (0, 0, 10**9)):
+        snapshot = store.parse_snapshot(row)
         engine.run_heartbeat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
     stored = [
@@ -195,30 +195,6 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
         Period.get().cash == alone.account.cash
         and Period.get().next_order == alone.account.next_order
     )
-
-
-def test_two_databases_hold_the_same_history(tmp_path):
-    def story(folder):
-        settings = ground.settings_of(tmp_path / folder)
-        database = storage.connect(settings)
-        storage.migrate(database)
-        with database.connection_context():
-            stage = Stage(settings).list_token()
-            trader = stage.trader()
-            stage.play(RISE * 2)
-            shown = paper.find_trader(trader.uid, stage.now)
-        database.close_all()
-        return orjson.dumps(
-            [
-                shown["closes"],
-                shown["diary"],
-                [{**post, "botId": ""} for post in shown["posts"]],
-                shown["positions"],
-            ]
-        )
-
-    one, two = story("one"), story("two")
-    assert one == two and len(orjson.loads(one)[0]) >= 1
 
 
 def test_several_rounds_in_one_tick_are_played_one_after_the_other(stage):
@@ -588,7 +564,7 @@ def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatc
     monkeypatch.setattr(
         store,
         "parse_snapshot",
-        lambda ident, mint, *rest: 1 // 0 if mint == "MintC" else parse(ident, mint, *rest),
+        lambda row: 1 // 0 if row.mint == "MintC" else parse(row),
     )
     stage.list_token("MintC")
     for price in RISE:
@@ -668,7 +644,7 @@ def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
         )["tradersUnderReview"]
         == 1
     )
-    traders.clear_review(trader, "the provider's mistake", stage.now)
+    traders.decide_review(trader, "cleared", "the provider's mistake", stage.now)
     stage.play(["0.00115", "0.00115"])
     again = paper.find_trader(trader.uid, stage.now)
     # It fell back, which a second snapshot confirmed: no reason of its own.
@@ -705,7 +681,7 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
         traders.reset_trader(trader, "again", stage.now)
     with pytest.raises(Problem, match="already"):
         traders.open_review(trader, "a look", stage.now)
-    traders.uphold_review(trader, "it was wrong", stage.now)
+    traders.decide_review(trader, "upheld", "it was wrong", stage.now)
     shown = paper.find_trader(trader.uid, stage.now)
     assert (
         shown["strategy"]["phase"]["name"] == "guarded"
@@ -713,7 +689,7 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
         and shown["performance"]["headlineSuppressed"]
     )
     with pytest.raises(Problem, match="no open review"):
-        traders.clear_review(trader, "no", stage.now)
+        traders.decide_review(trader, "cleared", "no", stage.now)
     traders.reset_trader(trader, "a fresh start", stage.now)
     fresh = paper.find_trader(trader.uid, stage.now)
     assert (
@@ -903,7 +879,8 @@ def kill_at(monkeypatch, number):
 
         return run
 
-    for name in ("_insert", "_store_trader", "_pin_snapshots", "thin_out", "store_posts"):
+    monkeypatch.setattr(storage, "write_rows", count(storage.write_rows))
+    for name in ("_store_trader", "_pin_snapshots", "thin_out", "store_posts"):
         monkeypatch.setattr(store, name, count(getattr(store, name)))
     return lambda: left[0] <= 0
 
@@ -1275,19 +1252,14 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
 @pytest.mark.parametrize(
     "row_type, sql",
     [
-        (store.NamedSnapshotRow, store.SNAPSHOTS),
-        (store.NamedSnapshotRow, store.NAMED_SNAPSHOTS),
-        (store.FillRow, store.OF_PERIOD),
-        (store.FillRow, store.REMEMBERED_FILLS),
-        (store.TokenRow, store.TOKENS),
+        (SnapshotRow, store.SNAPSHOTS),
+        (SnapshotRow, store.NAMED_SNAPSHOTS),
         (store.TradedRow, store.UNSEEN),
-        (store.SeenRow, store.SEEN),
         (store.TraderRow, store.TRADERS),
         (store.CloseRow, store.CLOSES),
         (store.RememberedRow, store.REMEMBERED),
         (store.ReviewRow, store.REVIEWS),
         (store.UnpostedRow, store.UNPOSTED),
-        (store.MintRow, store.HELD),
     ],
 )
 def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):

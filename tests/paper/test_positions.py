@@ -3,16 +3,18 @@ All by hand, without a market.
 """
 
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from types import SimpleNamespace
 
 import orjson
 import pytest
-from tape import START, quote, token, trader
+from tape import MINUTE, START, quote, token, trader
 
+import storage
 from accounts import traders
 from chain.reading.pools import PoolReading, State
-from paper import engine, store
+from paper import store
 from paper.account import (
     EXCLUDING,
     PIPELINE,
@@ -21,6 +23,7 @@ from paper.account import (
     Position,
     find_exclusion,
     public_id,
+    read_close,
 )
 from paper.engine import Market
 from paper.fills import (
@@ -34,11 +37,11 @@ from paper.fills import (
     Order,
     remember,
 )
-from paper.market import ALL_SOL, SCALE, Snapshot
+from paper.market import ALL_SOL, SCALE, Snapshot, SnapshotRow, parse_snapshot
 from paper.rules import Pause, Phase
-from paper.store import CloseRow, LoadedTrader, RememberedRow, ReviewRow
+from paper.store import CloseRow, RememberedRow, ReviewRow
 from paper.strategies import Refusal
-from paper.tables import DiaryEntry, EquityMark, PaperOrder, PaperPost, Review
+from paper.tables import DiaryEntry, EquityMark, PaperFill, PaperOrder, PaperPost, Review
 from paper.tables import Position as StoredPosition
 from paper.trader import (
     DiaryLine,
@@ -51,7 +54,6 @@ from paper.trader import (
     refusal_key,
     refuse,
 )
-from storage.rows import select
 
 SOL = 10**9
 # Two thousandths of a SOL for a whole token.
@@ -144,10 +146,10 @@ def test_positions_and_orders_are_read_as_they_were_stored(reduced):
         **{"mid_sold": 6, "slippage": 7, "fees": 8, "rent": 9, "cash": -10, "spent": 11},
         **{"latency_ms": 12, "worth": 13, "pair": "P", "marks": ("stale_price", "uncalibrated")},
     )
-    assert store.read_position(store.show_position(position, 7)) == position
+    assert store.read(Position, store.show(position, StoredPosition, period=7)) == position
     for kept in (order(amount=huge), order(side="sell", done=5, attempts=2, transfer_bps=9)):
-        columns = store.show_order(kept, 7)
-        assert columns.pop("period") == 7 and store.read_order(columns, "ada") == kept
+        columns = store.show(kept, PaperOrder, period=7)
+        assert columns.pop("period") == 7 and store.read(Order, columns, handle="ada") == kept
 
 
 def test_a_snapshot_is_read_from_each_of_its_columns():
@@ -156,8 +158,8 @@ def test_a_snapshot_is_read_from_each_of_its_columns():
     texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
     pool = PoolReading("V", "P", 25, "input", False, State(9, 8, 7, 6), State(5, 4, 3, 2))
     seen = '["V", "P", 25, "input", 0, 9, 8, 7, 6, 5, 4, 3, 2]'
-    row = store.NamedSnapshotRow(7, "A", START, *texts, fall, seen)
-    assert store.read_snapshot(row, "A") == Snapshot(
+    row = SnapshotRow(7, "A", START, *texts, fall, seen)
+    assert parse_snapshot(row) == Snapshot(
         *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
         *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000, pool),
     )
@@ -168,7 +170,7 @@ def test_what_fits_no_column_is_named(sign):
     """63 bits and a sign. Figures that are stored as text fit at any size."""
 
     def put(name, value):
-        made = trader()
+        made = trader(row=SimpleNamespace(period=7))
         journal = made.journal
         match name:
             case "cash" | "lost_fees":
@@ -183,7 +185,7 @@ def test_what_fits_no_column_is_named(sign):
                 journal.fills.append((bought(rent=value, raw=2**70), 1))
             case "at":
                 made.add_line("phase", value)
-        return LoadedTrader(made, SimpleNamespace(period=7))
+        return made
 
     for name in ("cash", "lost_fees", "peak", "day_equity", "lost", "worth", "rent", "at"):
         store.check_round(put(name, sign * (2**63 - 1)))
@@ -241,19 +243,19 @@ def test_a_mark_that_comes_too_late_is_noted_once():
     """Up to the horizon it is in time; the highest mark stays, and held counts intervals."""
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, held=4)
     later = quote(2, price="0.001")
-    assert one.marked(later, 120_000).marks == ()
-    late = one.marked(later, 119_999, worth=9)
-    assert late.marks == ("stale_price",) == late.marked(quote(9), 1).marks
-    assert (late.price, late.high, late.worth, late.held) == (DEAR // 2, DEAR, 9, 5)
+    assert one.marked(later, 120_000, MINUTE).marks == ()
+    late = one.marked(later, 119_999, MINUTE, worth=9)
+    assert late.marks == ("stale_price",) == late.marked(quote(9), 1, MINUTE).marks
+    assert (late.price, late.high, late.worth) == (DEAR // 2, DEAR, 9)
     assert (late.marked_at, late.marked_on) == (later.at, later.id)
     # Two minutes are two intervals of one; one and a half round up, less round down.
-    assert one.marked(later, 1, interval_ms=60_000).held == 2
-    assert one.marked(later, 1, interval_ms=80_000).held == 2
-    assert one.marked(later, 1, interval_ms=80_001).held == 1
-    assert type(one.marked(later, 1, interval_ms=80_001).held) is int
-    higher = one.marked(quote(1, price="0.003", pair="P"), 1)
+    assert one.marked(later, 1, 60_000).held == 2
+    assert one.marked(later, 1, 80_000).held == 2
+    assert one.marked(later, 1, 80_001).held == 1
+    assert type(one.marked(later, 1, 80_001).held) is int
+    higher = one.marked(quote(1, price="0.003", pair="P"), 1, MINUTE)
     assert (higher.high, higher.pair) == (3 * SCALE // 1000, "P")
-    assert higher.marked(quote(2, pair="Q"), 1).pair == "P"
+    assert higher.marked(quote(2, pair="Q"), 1, MINUTE).pair == "P"
 
 
 def test_only_marks_that_matter_stay_with_a_position():
@@ -268,12 +270,6 @@ def test_a_review_excludes_first_then_the_pipeline_then_the_first_mark():
     assert find_exclusion(PIPELINE, EXCLUDING[::-1], "stop", reviewed=False) == EXCLUDING[0]
     assert find_exclusion(PIPELINE, ("venue_unproven",), "stop", reviewed=False) == "venue_unproven"
     assert find_exclusion(PIPELINE, ("fall_seen_twice",), "stop", reviewed=False) is None
-
-
-def test_an_account_is_doubted_and_revalued_position_by_position():
-    account = Account(5, [Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)])
-    assert account.doubt("A").marks == ("venue_unproven",) == account.doubt("A").marks
-    assert account.revalue("A", 37).worth == 37 and account.equity == 42
 
 
 def test_ids_follow_from_handle_noun_and_number():
@@ -309,18 +305,8 @@ def test_without_anybody_to_collect_it_a_fault_is_raised():
 
 
 # ---- what is remembered --------------------------------------------------------------------------
-class Row:
-    """Of a trader, with its open period."""
-
-    period = 7
-
-
-def loaded():
-    return {store.AccountKey(1, 0): LoadedTrader(trader(1), Row())}
-
-
 def test_a_diary_tells_pauses_and_what_was_refused():
-    known, one = loaded(), trader(1)
+    one = trader(1)
     pause = {"id": "p", "rule": "cool_down", "effect": "pause", "until": 9, "what": "begun"}
     pause |= {"n": 8, "windowMs": 5, "numbers": {"closes": "8"}}
     for row in (
@@ -329,42 +315,40 @@ def test_a_diary_tells_pauses_and_what_was_refused():
         RememberedRow(1, 0, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
         RememberedRow(1, 0, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
     ):
-        store._remember_line(known[store.AccountKey(1, 0)].trader, row)
-    one = known[store.AccountKey(1, 0)].trader
+        store.remember_line(one, row)
     assert one.refused == {refusal_key("thin", "A"): 6}
     assert one.pauses == [Pause("p", "cool_down", "pause", "A", 4, 9, True, 8, 5, {"closes": "8"})]
     assert not store.read_pause(4, "A", {**pause, "what": "observed"}).applied
 
 
-def test_what_is_told_of_traders_that_are_not_played_is_left_aside(monkeypatch):
+def test_what_is_told_of_traders_that_are_not_played_is_left_aside():
     """Reviews of a period before count by their keys alone."""
-    known, faults = loaded(), Faults(raising=True)
+    one, faults = trader(1, row=SimpleNamespace(period=7)), Faults(raising=True)
+    known = {(1, 0): one}
     reviews = [
-        ReviewRow(1, 6, "upheld", '[{"key": "price_jump:A"}]'),
-        ReviewRow(1, 7, "cleared", '[{"key": "double_exit:B"}]'),
-        ReviewRow(2, 9, "upheld", '[{"key": "clock_skew:C"}]'),
+        ReviewRow(1, 0, 6, "upheld", '[{"key": "price_jump:A"}]'),
+        ReviewRow(1, 0, 7, "cleared", '[{"key": "double_exit:B"}]'),
+        ReviewRow(2, 0, 9, "upheld", '[{"key": "clock_skew:C"}]'),
     ]
-    store._remember_reviews(known, reviews, faults)
-    one = known[store.AccountKey(1, 0)].trader
+    store._remember(known, faults, reviews, store.remember_review)
     assert one.review_keys == {"price_jump:A", "double_exit:B"}
     assert one.review_topics == {store.topic_of("double_exit:B")}
     row = CloseRow(7, 1, 0, 5, "A", "AA", 1, 2, "stop", 9, 8, 7, PIPELINE, "[]")
-    monkeypatch.setattr(store, "select", lambda *asked: [row, row._replace(trader=2)])
-    store._remember_closes(known, {7: "under_review"}, START, faults)
+    remember_close = partial(store.remember_close, {7: "under_review"})
+    store._remember(known, faults, [row, row._replace(trader=2)], remember_close)
     (close,) = one.closes
     assert close.excluded == "under_review" and (close.gross, close.net, close.spent) == (9, 8, 7)
     line = RememberedRow(2, 0, "pause", 3, None, "no JSON")
-    monkeypatch.setattr(store, "select", lambda *asked: [line])
-    store._remember_lines(known, START, faults)
+    store._remember(known, faults, [line], store.remember_line)
     assert one.pauses == []
 
 
 def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     """All that a round can leave, each figure another one; of a twin its account and tickets."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard", adaptive="on")
-    one, *others = store.load_traders(START, Faults(raising=True))
-    made, account = one.trader, one.trader.account
-    assert made.twins == [other.trader for other in others] and len(others) == 3
+    made, *others = store.load_traders(START, Faults(raising=True))
+    account = made.account
+    assert made.twins == others and len(others) == 3
     account.cash, account.lost_fees, account.next_order, account.next_position = 11, 12, 13, 14
     made.peak, made.day, made.day_equity = 15 * SOL, 16, 17 * SOL
     made.phase = Phase("guarded", START + 18, 19, 20, 21)
@@ -374,7 +358,8 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     account.orders[5] = replace(sale, handle=made.handle)
     made.journal.orders = {5: account.orders[5], 6: order(6, state="expired")}
     made.journal.positions = {3: held, 4: gone}
-    made.closes.append(engine.summarize(gone, public_id(made.handle, "close", 4), True))
+    ident = public_id(made.handle, "close", 4)
+    made.closes.append(read_close(ident, gone, gone.marks, reviewed=True))
     pause = Pause("p", "poor_mint", "pause_mint", "B", START, START + 61, True, 8, 62, "8 of 8")
     made.pauses.append(pause)
     facts = {"what": "begun", "id": "p", "rule": pause.rule, "effect": pause.effect}
@@ -390,22 +375,21 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     twin.journal.positions = {1: twin.account.positions["C"]}
     legs = Leg(82, 83, "stop"), Leg(84, 10_000, "time_stop")
     twin.tickets = [Ticket(3, 85, START, START + 86, legs, "C", START + 87)]
-    store.store_round([one, *others], 77, START, sol_cents=150_00)
+    store.store_round([made, *others], 77, START, sol_cents=150_00)
 
-    again, *beside = store.load_traders(START, Faults(raising=True))
-    kept = again.trader
+    kept, *beside = store.load_traders(START, Faults(raising=True))
     made.journal = Journal()
     assert vars(kept.account) == vars(account)
-    names = set(vars(made)) - {"account", "twins"}
+    names = set(vars(made)) - {"account", "twins", "row"}
     assert {name: getattr(kept, name) for name in names} == {
         name: getattr(made, name) for name in names
     }
     assert set(kept.refused) == {("low_liquidity", "B"), ("no_cash", None)}
     assert vars(kept.twins[1].account) == vars(twin.account)
     assert kept.twins[1].tickets == twin.tickets and kept.twins[0].tickets == []
-    assert [one.trader.handle for one in beside] == [twin.handle for twin in made.twins]
+    assert [one.handle for one in beside] == [twin.handle for twin in made.twins]
     assert store.find_cursor() == 77
-    assert {row.mint for row in select(store.MintRow, store.HELD)} == {"A", "C"}
+    assert set(storage.read_rows(store.HELD)) == {("A",), ("C",)}
     (mark,) = EquityMark.select().dicts()
     # The cash and what the pool would pay.
     assert (mark["equity"], mark["held"]) == (11 + 116, 116)
@@ -418,13 +402,13 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
 
     def play(now, order, position, line):
         one, *_ = store.load_traders(START, Faults(raising=True))
-        one.trader.account.orders, one.trader.account.positions = {}, {}
-        one.trader.account.cash += 1
-        one.trader.journal.orders[order.number] = order
-        one.trader.journal.positions[position.number] = position
+        one.account.orders, one.account.positions = {}, {}
+        one.account.cash += 1
+        one.journal.orders[order.number] = order
+        one.journal.positions[position.number] = position
         for fill in (bought(), bought(snapshot=8, failed=True))[line - 1 :]:
-            one.trader.journal.fills.append((fill, position.number))
-        one.trader.add_line("phase", now, what="standard", why=str(line))
+            one.journal.fills.append((fill, position.number))
+        one.add_line("phase", now, what="standard", why=str(line))
         store.store_round([one], line, now)
         return one.row.version
 
@@ -436,12 +420,14 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     ]
     assert versions == [versions[0], versions[0] + 1]
     (stored,) = PaperOrder.select().dicts()
-    assert store.read_order(stored, "ada") == order(done=7, attempts=2, lost=3, state="filled")
+    assert store.read(Order, stored, handle="ada") == order(
+        done=7, attempts=2, lost=3, state="filled"
+    )
     (stored,) = StoredPosition.select().dicts()
-    assert store.read_position(stored) == later
+    assert store.read(Position, stored) == later
     marks = list(EquityMark.select().tuples())
     assert len(marks) == 1 and store.find_cursor() == 2
-    found = [store.read_fill(row) for row in select(store.FillRow, f"{store.FILL} ORDER BY f.id")]
+    found = [one.fill for one in store.list_fills(f"{store.FILL} ORDER BY f.id")]
     told = {"order": 1, "mint": "A", "side": "buy", "decided_on": 1, "decided_at": START}
     told |= {"reason": "told"}
     assert found == [
@@ -460,12 +446,12 @@ def test_fills_are_of_the_orders_of_their_own_trader(db):
         traders.create_trader(name, "momentum", START, start="standard")
     both = store.load_traders(START, Faults(raising=True))
     for number, one in enumerate(both):
-        one.trader.journal.orders[1] = order()
-        one.trader.journal.fills.append((bought(flow=number), None))
+        one.journal.orders[1] = order()
+        one.journal.fills.append((bought(flow=number), None))
     store.store_round(both, 1, START)
-    found = select(store.FillRow, f"{store.FILL} ORDER BY f.id")
-    assert [(row.trader, row.flow) for row in found] == [
-        (one.trader.id, number) for number, one in enumerate(both)
+    found = store.list_fills(f"{store.FILL} ORDER BY f.id")
+    assert [(row.trader, row.fill.flow) for row in found] == [
+        (one.id, number) for number, one in enumerate(both)
     ]
 
 
@@ -475,12 +461,11 @@ def test_a_fill_is_read_as_it_was_stored():
         bought(marks=("uncalibrated",), flow=-5, turn=6, costs=NetworkCosts(1, 2, 3)),
         bought(raw=2**64, failed=True, reason="stop"),
     ):
-        columns = store.show_fill(one, 8, 9)
-        assert (columns.pop("order"), columns["position"], columns["model"]) == (9, 8, MODEL)
-        about = {"trader": 1, "twin": 0, "number": one.order, "mint": one.mint, "side": one.side}
+        columns = store.show(one, PaperFill, position=8, model=MODEL)
+        assert (columns["order"], columns["position"], columns["model"]) == (1, 8, MODEL)
+        about = {"mint": one.mint, "side": one.side, "reason": one.reason}
         about |= {"decided_on": one.decided_on, "decided_at": one.decided_at}
-        row = store.FillRow(**columns, **about, reason=one.reason)
-        assert store.read_fill(row) == one
+        assert store.read(Fill, columns | about) == one
     line = DiaryLine("fill", START, {"what": "bought"}, "A", 5)
     assert store.show_line(line, 7) == {
         **{"period": 7, "at": START, "kind": "fill", "mint": "A", "order_number": 5},
@@ -493,7 +478,7 @@ def test_posts_are_stored_with_how_far_the_diaries_were_read(db):
     made = traders.create_trader("Ada Paper", "momentum", START, start="standard").trader
     one, *_ = store.load_traders(START, Faults(raising=True))
     for number in range(4):
-        one.trader.add_line("fill", START + number, "A", number, what="bought")
+        one.add_line("fill", START + number, "A", number, what="bought")
     store.store_round([one], 5, START)
     told = store.list_unposted(3)
     first = told[0].id
@@ -527,10 +512,9 @@ def position_of(number, mint, **more):
 
 
 def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
-    fills = [SimpleNamespace(snapshot=4, twin=0, trader=1)]
-    told = {store.LAST_SNAPSHOTS: [], store.REMEMBERED_FILLS: fills}
-    told[store.TRADERS] = []
-    monkeypatch.setattr(store, "select", lambda kind, sql, values=(): told[sql])
+    monkeypatch.setattr(store, "select", lambda kind, sql, values=(): [])
+    gone = store.StoredFill(1, 0, None, MODEL, bought(snapshot=4))
+    monkeypatch.setattr(store, "list_fills", lambda sql, since: [gone])
     market = Market(60_000)
     store.load_memories(market, START)
     assert market.memories == {} == market.apart_memories

@@ -70,10 +70,10 @@ def test_a_rate_of_closes_that_all_won_has_an_error():
 def test_two_ratios_differ_by_the_error_of_both():
     """0.02776 apart with an error of 0.01 together and 4 degrees of freedom: once in twenty."""
     one, other = Ratio(0.02776, 0.006, 5), Ratio(0.0, 0.008, 9)
-    found = results.compare_ratios(one, other)
-    assert found.chance == pytest.approx(0.05, abs=0.0001)
-    assert results.compare_ratios(other, one).chance == found.chance
-    assert results.compare_ratios(Ratio(1, 0, 5), Ratio(0, 0, 5)).chance == 1
+    chance = results.find_chance(one, other)
+    assert chance == pytest.approx(0.05, abs=0.0001)
+    assert results.find_chance(other, one) == chance
+    assert results.find_chance(Ratio(1, 0, 5), Ratio(0, 0, 5)) == 1
 
 
 # ---- the benches, in short -----------------------------------------------------------------------

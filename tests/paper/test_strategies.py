@@ -12,6 +12,7 @@ from paper.market import (
     Check,
     Flow,
     Snapshot,
+    SnapshotRow,
     View,
     find_flaw,
     parse_snapshot,
@@ -681,22 +682,24 @@ def test_a_snapshot_is_read_to_the_lamport_and_the_cent():
     are cut.
     """
     told = ("0.001", "1000", "300000.129", "50000", "2.5", "3.5", "raydium", "P")
-    seen = parse_snapshot(7, "A", START, *told, "1000000", "0.2", "0.03", "0.0009")
+    fall = '{"before": "0.03", "price_sol": "0.0009"}'
+    seen = parse_snapshot(SnapshotRow(7, "A", START, *told, "1000000", "0.2", fall))
     assert seen == Snapshot(
         *(7, "A", START, SCALE // 1_000, 10**12, 300_000_12, 50_000_00, 250, 350, "raydium", "P"),
         *(5_000 * 10**9, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000),
     )
-    bare = parse_snapshot(7, "A", START, None, "-1", "NaN", "x", None, "Infinity")
+    bare = parse_snapshot(SnapshotRow(7, "A", START, None, "-1", "NaN", "x", None, "Infinity"))
     assert bare == Snapshot(7, "A", START, None)
     # 0.2 / 0.0007 is 285.714... USD; nothing left of a pool is known, too.
-    thin = parse_snapshot(7, "A", START, "0.0007", "0", "0", "0", price_usd="0.2")
+    thin = parse_snapshot(SnapshotRow(7, "A", START, "0.0007", "0", "0", "0", price_usd="0.2"))
     assert (thin.sol_cents, thin.reserve, thin.liquidity, thin.volume) == (285_71, 0, 0, 0)
     # Without a price of a SOL nobody knows what a market capitalization in USD is in SOL.
-    assert parse_snapshot(7, "A", START, *told, "1000000").market_cap is None
-    assert parse_snapshot(7, "A", START, *told, None, "0.2").market_cap is None
+    assert parse_snapshot(SnapshotRow(7, "A", START, *told, "1000000")).market_cap is None
+    assert parse_snapshot(SnapshotRow(7, "A", START, *told, None, "0.2")).market_cap is None
     # A SOL of 200 dollars: 1,000,000.01 are 5,000 SOL and 50,000 lamports. One of 3: a third, cut.
-    assert parse_snapshot(7, "A", START, *told, "1000000.01", "0.2").market_cap == 5_000_000_050_000
-    assert parse_snapshot(7, "A", START, *told, "1", "0.003").market_cap == 333_333_333
+    whole = parse_snapshot(SnapshotRow(7, "A", START, *told, "1000000.01", "0.2"))
+    assert whole.market_cap == 5_000_000_050_000
+    assert parse_snapshot(SnapshotRow(7, "A", START, *told, "1", "0.003")).market_cap == 333_333_333
 
 
 def test_shares_are_cut_toward_zero():

@@ -6,7 +6,7 @@ from story import address
 import jobs
 from models import Wallet
 from observing.rebuilding import rebuild
-from operate import log_checks, readers
+from operate import inspection
 from simulation.machinery import Violation, demand
 from storage import database
 from web.api.health import check_health
@@ -142,9 +142,9 @@ def check_end(world):
     missing = world.receiver.list_missing(world.hook.id)
     demand(not missing, f"a hook that works was never told of {missing}")
     world.market.check_end()
-    reader = readers.open_reader(world.config)
+    reader = inspection.Reader(world.config)
     with reader.snapshot():
-        different = list(log_checks.check_log(reader))
+        different = list(inspection.check_log(reader))
     reader.close()
     demand(not different, f"log and tables differ: {different}")
     with jobs.observer_lock():

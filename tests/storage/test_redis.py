@@ -58,9 +58,10 @@ def remaining(service, key):
     return int(answer.headers["RateLimit-Remaining"])
 
 
-def test_machines_share_one_allowance_exactly(tmp_path, storage_url):
+def test_machines_share_one_allowance_exactly(tmp_path, redis_server):
     """Two servers, 25 threads, five keys of one owner; then one server is started anew."""
-    environ = {"ALLOWANCE": "120/day", "RATELIMIT_STORAGE_URL": storage_url}
+    redis_server.client.flushdb()
+    environ = {"ALLOWANCE": "120/day", "RATELIMIT_STORAGE_URL": redis_server.url}
     servers = [Server(tmp_path, **environ), Server(tmp_path, **environ)]
     try:
         with storage.connect(ground.settings_of(tmp_path / "data")).connection_context():

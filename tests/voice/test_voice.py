@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 
 from voice import builtin, language_model
+from voice.builtin import SPEECH
 from voice.facts import (
     find_false_direction,
     find_foreign_numbers,
     find_promise,
     round_number,
 )
-from voice.words import SPEECH
 
 WALLET = [
     {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "paid": "0.25", "currency": "SOL"},

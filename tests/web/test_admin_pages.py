@@ -167,19 +167,6 @@ def test_no_crawler_frame_or_cache_has_the_pages(service, operator):
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
 
 
-def test_forms_of_another_site_or_without_a_token_do_nothing(service, operator):
-    made = service.make_bot("Ada")
-    form = {"csrf_token": operator.token("/admin"), "reason": "r"}
-    path = f"/admin/bots/{made.bot.uid}/retire"
-    refused = [
-        operator.client.post(path, data={"reason": "r"}),
-        operator.client.post(path, data=form, headers={"Origin": "https://evil.example"}),
-        operator.client.post(path, data=form, headers={"Sec-Fetch-Site": "same-site"}),
-    ]
-    assert [answer.status_code for answer in refused] == [400, 403, 403]
-    assert Bot.get().retired_at is None and list_done() == []
-
-
 # ---- what is shown -------------------------------------------------------------------------------
 def fill(service, count=1, name="Ada", body="words"):
     """An owner with a bot, its wallet, keys, a hook and so many posts."""

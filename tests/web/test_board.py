@@ -16,7 +16,7 @@ from accounts.auto_posts import update_posts
 from chain.stored.standings import refresh_standings
 from chain.stored.store import LedgerStore
 from models import Attachment, Bot, Wallet, WalletSignature
-from web.api import standings
+from web.api import leaderboard
 
 W, OTHER, HOUR_MS = address("w"), address("other"), 3_600_000
 GOOD = {"realized": 500, "volume": 900, "trades": 6, "matched": 3, "winning": 3}
@@ -91,42 +91,7 @@ def test_a_hundred_wallets_attached_after_their_luck_take_no_rank(service):
     assert [row["rank"] for row in whole] == [1] * 100 and whole[0]["realizedLamports"] == "400"
 
 
-def test_luck_that_was_not_sold_yet_takes_no_rank(service, ada):
-    """Bought for 100 before, sold for 1,000 since: no purchase price in the record."""
-    t = Teller()
-    for _ in range(3):
-        t.buy("A", 10, 100)
-    bought = len(t.entries)
-    for _ in range(3):
-        t.sell("A", 10, 1_000)
-    entries = t.entries[:bought] + from_now(t.entries[bought:], NOW // 1000)
-    observe(W, entries, NOW + HOUR_MS)
-    (row,) = board(service, ada)
-    assert (row["realizedLamports"], row["unmatchedSells"], row["rank"]) == ("0", 3, None)
-    (row,) = board(service, ada, "record=all")
-    assert (row["realizedLamports"], row["rank"]) == ("2700", 1)
-
-
 # ---- who was dropped -----------------------------------------------------------------------------
-def test_a_swapped_losing_wallet_stays_in_its_bots_record(service, ada):
-    """100 lost in each of three sales, then 50 gained in each of three with another wallet: -150.
-    The last purchase of the first, for 7, was still held: cost left.
-    """
-    t = Teller()
-    for _ in range(3):
-        t.buy("A", 10, 200).sell("A", 10, 100)
-    t.buy("A", 10, 7)
-    observe(W, from_now(t.entries, NOW // 1000), NOW + HOUR_MS)
-    attach(service, ada, OTHER, NOW + 2 * HOUR_MS)
-    t = Teller()
-    for _ in range(3):
-        t.buy("B", 10, 50).sell("B", 10, 100)
-    observe(OTHER, from_now(t.entries, NOW // 1000 + 7_200), NOW + 3 * HOUR_MS)
-    (row,) = board(service, ada)
-    assert (row["realizedLamports"], row["costLeftLamports"]) == ("-150", "7")
-    assert (row["wallet"], row["rank"], row["matchedSells"]) == (OTHER, 1, 6)
-
-
 def test_a_retired_bot_stays_on_the_board_of_its_time(service, ada):
     """Retired ten days ago: in 30 days and of all time, not in 7 days. Its result stands still."""
     now = int(time.time())
@@ -365,11 +330,11 @@ def test_the_race_works_out_no_standing_that_is_ready(service, ada, monkeypatch)
     Attachment.update(attached_at=(now - 8 * 86_400) * 1000).execute()
     service.observe_span(W, at=now - 7 * 86_400 + 1_800, realized=9, matched=3, winning=3)
     refresh_standings(now * 1000)
-    asked, work_out = [], standings.work_out
+    asked, work_out = [], leaderboard.work_out
 
     def note(*given):
         asked.extend(given[3])
         return work_out(*given)
 
-    monkeypatch.setattr(standings, "work_out", note)
+    monkeypatch.setattr(leaderboard, "work_out", note)
     assert "chart race" in service.get("/leaderboard").text and asked == []

@@ -337,17 +337,6 @@ FIND_RINGLESS = f"""() => {{
 }}"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_ring_shows_where_the_keyboard_is(site, full, open_page, scheme):
-    page = open_page(color_scheme=scheme)
-    for path in full:
-        page.goto(path)
-        # From the first key on, a focus that scripts set is shown as one of the keyboard.
-        page.keyboard.press("Tab")
-        places, ringless = page.evaluate(FIND_RINGLESS)
-        assert places > 5 and ringless == [], path
-
-
 def test_times_are_in_the_readers_zone_and_format(site, full, open_page):
     """Noon in UTC is 9 in the evening in Tokyo; the title keeps UTC."""
     post = next(path for path in full if path.startswith("/posts/"))
@@ -525,34 +514,71 @@ def visit_operator(page):
     [("light", 1100, []), ("dark", 360, ["color-contrast", "link-in-text-block", "target-size"])],
     ids=["light-1100", "dark-360"],
 )
-def test_no_page_has_a_serious_finding_of_axe_or_scrolls_sideways(
+def test_every_page_fits_is_accessible_shows_its_focus_and_loads_light(
     site, full, open_page, scheme, width, rules
 ):
     page = open_page(viewport={"width": width, "height": 740}, color_scheme=scheme)
     # through the debugger: the policy of the page allows no foreign script, and no inline one
     page.add_init_script(AXE)
+    watch_shifts(page)
     for name in visit_all(page, full):
-        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-        assert page.evaluate(
-            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-        ), name
-        assert page.evaluate(
-            "typeof window.pwned === 'undefined' && document.querySelectorAll('h1').length === 1"
-        ), name
+        assert page.evaluate("shift") == 0, name
+        assert 1_000 < page.evaluate(FIND_SIZE) < 100_000, name
+        check_layout(page, name)
+        # From the first key on, a focus that scripts set is shown as one of the keyboard.
+        page.keyboard.press("Tab")
+        places, ringless = page.evaluate(FIND_RINGLESS)
+        assert places > 5 and ringless == [], name
         assert find_serious(page, rules) == [], name
     page.evaluate(SPOIL)
     found = {rule for rule, *_ in find_serious(page, rules)}
     assert found == {"color-contrast"} if rules else found >= {"image-alt", "label"}
 
 
-@pytest.mark.parametrize("width", [360, 768])
-def test_text_of_twice_the_size_scrolls_no_page_sideways(site, full, driver, width):
+def watch_shifts(page):
+    """In the page, `shift` is how much has moved since it was loaded."""
+    page.add_init_script(
+        "window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift +="
+        " e.value)).observe({type: 'layout-shift', buffered: true})"
+    )
+
+    def answer_slowly(route):
+        time.sleep(0.1)
+        route.continue_()
+
+    page.route("**/candor.js*", answer_slowly)
+
+
+FIND_SIZE = """performance.getEntries().filter(one =>
+    one.entryType === 'navigation' || one.name.includes('/static/')
+).reduce((sum, one) => sum + one.decodedBodySize, 0)"""
+
+
+def check_layout(page, name):
+    """Nothing is wider than the page. A name or remark has at most one box per word."""
+    broken = page.evaluate(FIND_BROKEN)
+    assert broken == [], name
+    boxes = page.evaluate("""[...document.querySelectorAll('.avatar')].map(one =>
+        one.getBoundingClientRect()).map(({width, height}) => [width, height])""")
+    assert all(abs(width - height) < 1 for width, height in boxes), name
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert page.evaluate(
+        "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    ), name
+    assert page.evaluate(
+        "typeof window.pwned === 'undefined' && document.querySelectorAll('h1').length === 1"
+    ), name
+
+
+def test_text_of_twice_the_size_scrolls_no_page_sideways(site, full, driver):
     size = "--blink-settings=defaultFontSize=32,defaultFixedFontSize=26"
     browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=[*ARGUMENTS, size])
-    page = browser.new_page(viewport={"width": width, "height": 740}, base_url=site.url)
+    page = browser.new_page(base_url=site.url)
     for path in full:
         page.goto(path)
-        assert page.evaluate(FIND_WIDE) == [], path
+        for width in (360, 768):
+            page.set_viewport_size({"width": width, "height": 740})
+            assert page.evaluate(FIND_WIDE) == [], (path, width)
     browser.close()
 
 
@@ -564,18 +590,6 @@ FIND_WIDE = """() => {
         .filter(one => one.getBoundingClientRect().right > room + 1 && !one.closest('.scroll'))
         .slice(0, 4).map(one => one.outerHTML.slice(0, 140));
 }"""
-
-
-def test_no_word_is_broken_and_no_avatar_squeezed(site, full, open_page):
-    """A line of a name or a remark has one box for each of its words at most."""
-    page = open_page(viewport={"width": 360, "height": 740})
-    for path in full:
-        page.goto(path)
-        broken = page.evaluate(FIND_BROKEN)
-        assert broken == [], path
-        boxes = page.evaluate("""[...document.querySelectorAll('.avatar')].map(one =>
-            one.getBoundingClientRect()).map(({width, height}) => [width, height])""")
-        assert all(abs(width - height) < 1 for width, height in boxes), path
 
 
 FIND_BROKEN = """() => [...document.querySelectorAll('bdi, .board small')].filter(one => {
@@ -631,29 +645,3 @@ def find_serious(page, rules):
         .map(one => [one.id, one.nodes[0].html.slice(0, 160), one.nodes[0].failureSummary])""",
         asked,
     )
-
-
-def test_a_page_is_light_and_does_not_shift(site, full, open_page):
-    page, sizes = open_page(), {}
-    page.on(
-        "response",
-        lambda answer: (
-            sizes.__setitem__(answer.url, len(answer.body())) if answer.status == 200 else None
-        ),
-    )
-    page.add_init_script(
-        "window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift +="
-        " e.value)).observe({type: 'layout-shift', buffered: true})"
-    )
-
-    def answer_slowly(route):
-        time.sleep(0.1)
-        route.continue_()
-
-    page.route("**/candor.js*", answer_slowly)
-    for path in full:
-        page.goto(path, wait_until="networkidle")
-        assert page.evaluate("shift") == 0, path
-        loaded = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
-        static = {url for url in loaded if "/static/" in url}
-        assert static and sum(sizes[url] for url in {*static, site.url + path}) < 100_000, path

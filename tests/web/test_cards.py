@@ -3,9 +3,9 @@
 from html.parser import HTMLParser
 
 import pytest
-from service import NOW, address, signature
+from service import address, signature
 
-from accounts import influencers, posts
+from accounts import influencers
 from models import Bot
 from web.site import cards
 from web.site.words import short
@@ -166,15 +166,6 @@ def test_an_embedded_post_says_what_it_is(service, bot):
         for _, given in page.elements
         if any(name.startswith("on") or name == "style" for name in given)
     ]
-
-
-def test_a_hidden_post_has_no_words_anywhere(service, bot):
-    uid = post(service, bot, "secret words")
-    posts.hide(uid, NOW)
-    for path in (f"/embed/{uid}", f"/posts/{uid}"):
-        assert (
-            "secret" not in service.get(path).text and "removed this text" in service.get(path).text
-        )
 
 
 def test_an_embedded_post_is_asked_for_conditionally(service, bot):

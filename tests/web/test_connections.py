@@ -217,9 +217,9 @@ def test_a_client_has_15_seconds_and_one_more_for_each_4096_bytes_it_reads(
 
 
 # ---- a real server -----------------------------------------------------------------------------
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path, METRICS="on")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("server"))
     yield made
     made.stop()
 
@@ -249,17 +249,21 @@ def ask_from(server: Server, address: str, path: str = "/api/health") -> bytes:
     return b""
 
 
-def test_an_address_with_too_many_loses_some_and_others_lose_nothing(server: Server) -> None:
-    crowd = [server.connect("127.0.0.2") for _ in range(266)]
-    closed = wait_for_end(crowd, 10)
-    assert len(closed) == 10
-    assert b"candor_connections_closed 10.0" in ask_from(server, "127.0.0.3", "/metrics")
-    # What is idle makes room for who has something to say, of the same address, too.
-    time.sleep(worker.MIN_WAIT_SECONDS)
-    assert b" 200 OK" in ask_from(server, "127.0.0.2")
-    assert len(wait_for_end(crowd, 11)) == 11
-    for one in crowd:
-        one.close()
+def test_an_address_with_too_many_loses_some_and_others_lose_nothing(tmp_path: Path) -> None:
+    server = Server(tmp_path, METRICS="on")
+    try:
+        crowd = [server.connect("127.0.0.2") for _ in range(266)]
+        closed = wait_for_end(crowd, 10)
+        assert len(closed) == 10
+        assert b"candor_connections_closed 10.0" in ask_from(server, "127.0.0.3", "/metrics")
+        # What is idle makes room for who has something to say, of the same address, too.
+        time.sleep(worker.MIN_WAIT_SECONDS)
+        assert b" 200 OK" in ask_from(server, "127.0.0.2")
+        assert len(wait_for_end(crowd, 11)) == 11
+        for one in crowd:
+            one.close()
+    finally:
+        server.stop()
 
 
 def test_behind_a_proxy_addresses_are_not_told_apart(tmp_path: Path) -> None:
@@ -284,23 +288,19 @@ HALVES = (
 )
 
 
-def test_half_a_request_holds_no_thread(tmp_path: Path) -> None:
+def test_half_a_request_holds_no_thread(server: Server) -> None:
     """More of them than there are threads, from several addresses; each can still be completed."""
-    server = Server(tmp_path)
-    try:
-        crowd = [server.connect(f"127.0.0.{2 + n % 3}") for n in range(600)]
-        for n, one in enumerate(crowd):
-            one.sendall(HALVES[n % len(HALVES)])
-        for _ in range(20):
-            assert b" 200 OK" in ask_from(server, "127.0.0.9")
-        assert ended(crowd) == []
-        whole = crowd[2]
-        whole.sendall(b"TP/1.1\r\nHost: localhost\r\n\r\n")
-        assert whole.recv(100).startswith(b"HTTP/1.1 200 OK")
-        for one in crowd:
-            one.close()
-    finally:
-        server.stop()
+    crowd = [server.connect(f"127.0.0.{2 + n % 3}") for n in range(600)]
+    for n, one in enumerate(crowd):
+        one.sendall(HALVES[n % len(HALVES)])
+    for _ in range(20):
+        assert b" 200 OK" in ask_from(server, "127.0.0.9")
+    assert ended(crowd) == []
+    whole = crowd[2]
+    whole.sendall(b"TP/1.1\r\nHost: localhost\r\n\r\n")
+    assert whole.recv(100).startswith(b"HTTP/1.1 200 OK")
+    for one in crowd:
+        one.close()
 
 
 def test_expect_100_continue_is_answered_before_the_body(server: Server) -> None:
@@ -340,20 +340,16 @@ def test_a_body_in_chunks_may_be_no_longer_than_another(server: Server) -> None:
     assert b" 413 " not in answers[0] and answers[1].startswith(b"HTTP/1.1 413 ")
 
 
-def test_clients_that_do_not_hang_up_delay_no_others(tmp_path: Path) -> None:
+def test_clients_that_do_not_hang_up_delay_no_others(server: Server) -> None:
     """Each was waited for two seconds by the thread that accepts: 50 of them, 100 s."""
-    server = Server(tmp_path)
-    try:
-        crowd = [server.connect("127.0.0.2") for _ in range(50)]
-        for one in crowd:
-            one.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        for one in crowd:
-            assert b"".join(iter(lambda one=one: one.recv(65_536), b"")).startswith(b"HTTP/1.1 200")
-        assert b" 200 OK" in ask_from(server, "127.0.0.3")
-        for one in crowd:
-            one.close()
-    finally:
-        server.stop()
+    crowd = [server.connect("127.0.0.2") for _ in range(50)]
+    for one in crowd:
+        one.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    for one in crowd:
+        assert b"".join(iter(lambda one=one: one.recv(65_536), b"")).startswith(b"HTTP/1.1 200")
+    assert b" 200 OK" in ask_from(server, "127.0.0.3")
+    for one in crowd:
+        one.close()
 
 
 def test_a_full_instance_closes_connections_of_the_address_that_holds_most(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignatur
 from observing.subscriptions import list_subscriptions
 from storage import database
 from storage.rows import select_value
-from web.api import history, metrics, queries
+from web.api import metrics, queries, results
 from web.api.health import COUNT_DIFFERENCES, COUNT_TROUBLED, DIFFERENCES, REFUSED, TROUBLED
+from web.api.leaderboard import show_connected
 from web.api.search import find_others
-from web.api.standings import show_connected
 from web.site.admin.queries import read_list
 
 LEAD, BESIDE, GONE, ACCOUNT = map(address, ("lead", "beside", "gone", "account of beside"))
@@ -154,7 +154,7 @@ def test_the_sales_of_all_are_in_one_picture(bot, service):
     for number, wallet in enumerate((LEAD, BESIDE, LEAD, GONE), 1):
         sold = {"kind": "sell", "result": number, "block_time": NOW // 1000 + number, **cost}
         service.observe_trade(wallet, f"sale{number}", number, **sold)
-    assert [one.result for one in history.list_sales(bot.bot.uid)] == [3, 2, 1]
+    assert [one.result for one in results.list_sales(bot.bot.uid)] == [3, 2, 1]
 
 
 # ---- subscriptions -------------------------------------------------------------------------------

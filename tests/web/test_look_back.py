@@ -6,8 +6,8 @@ import pytest
 from service import address, signature
 
 from market.tables import Token
-from web.api import look_back
-from web.api.look_back import TRADE_KINDS
+from web.api import trades as api
+from web.api.trades import TRADE_KINDS
 from web.site.words import KINDS
 
 W, M, OTHER = address("wallet"), address("mint"), address("other mint")
@@ -50,7 +50,7 @@ def test_every_kind_has_a_word():
 def test_a_list_of_a_kind_is_whole_however_far_a_page_looks(
     service, key, bot, trades, monkeypatch, most, limit
 ):
-    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", most)
+    monkeypatch.setattr(api, "MAX_LOOK_BACK", most)
     sold = [signature(f"t{n}") for n in (10, 7, 4, 1)]
     for path in ("?kind=sell", f"?kind=sell&wallet={W}", f"?kind=sell&botId={bot.bot.uid}"):
         assert names(service.pages(f"/api/v1/trades{path}", key, limit)) == sold, path
@@ -59,7 +59,7 @@ def test_a_list_of_a_kind_is_whole_however_far_a_page_looks(
 
 
 def test_a_page_of_a_kind_looks_at_so_many_trades_and_goes_on(service, key, trades, monkeypatch):
-    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 2)
+    monkeypatch.setattr(api, "MAX_LOOK_BACK", 2)
     page = service.get("/api/v1/trades?kind=failed", key).json
     # The latest two were a failed one and a sale.
     assert names(page["data"]) == [signature("t11")] and page["nextCursor"]
@@ -101,8 +101,8 @@ def test_arrivals_of_a_kind_fill_a_page(service, key, bot, path):
 
 
 def test_arrivals_of_a_kind_are_looked_for_among_so_many(service, key, bot, monkeypatch):
-    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 4)
-    monkeypatch.setattr(look_back, "BATCH", 2)
+    monkeypatch.setattr(api, "MAX_LOOK_BACK", 4)
+    monkeypatch.setattr(api, "BATCH", 2)
     since = service.get("/api/v1/trades?kind=sell", key).json["newestCursor"]
     for n in range(6):
         service.observe_trade(W, f"a{n}", slot=n, mint=M, kind="sell" if n == 5 else "buy")
@@ -113,7 +113,7 @@ def test_arrivals_of_a_kind_are_looked_for_among_so_many(service, key, bot, monk
 
 
 def test_a_table_of_a_kind_is_whole(service, bot, trades, monkeypatch):
-    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 3)
+    monkeypatch.setattr(api, "MAX_LOOK_BACK", 3)
     lines = service.get(f"/bots/{bot.bot.uid}/trades.csv?kind=buy").text.splitlines()
     assert len(lines) == 1 + 4 and all(",buy," in line for line in lines[1:])
 
@@ -148,7 +148,7 @@ def test_the_tab_filters_by_kind_and_by_token(service, bot, trades):
 
 
 def test_the_tab_says_where_its_look_ended(service, bot, trades, monkeypatch):
-    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 4)
+    monkeypatch.setattr(api, "MAX_LOOK_BACK", 4)
     html = read(service, bot, "&kind=failed")
     assert shown(html) == [signature("t11"), signature("t8")]
     assert "Older ones may match too." in html

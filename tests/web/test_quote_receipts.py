@@ -10,17 +10,13 @@ from quoted import derive, quote_trade
 from service import NOW, address, signature
 from teller import Teller
 from test_board import observe
-from test_said_and_did import W, count_queries, receipt_of, say
+from test_said_and_did import W, receipt_of, say
 
 from accounts import verification
 from agents.answers import trim_post
 from chain.reading.currencies import STABLECOINS
-from market.tables import Token
 from models import Post, Trade, Wallet
-from web.api import timeline
 from web.api.stream import list_events
-from web.site.share_cards import describe_post
-from web.site.words import short
 
 M = address("mint")
 USDC, USDT = STABLECOINS[:2]
@@ -77,15 +73,6 @@ def test_a_receipt_tells_its_result_in_the_stablecoin(service, bot, key):
     assert arrived["receipt"]["result"] == told["result"]
 
 
-def test_a_list_asks_no_question_for_each_post(service, key, monkeypatch):
-    for n in range(3):
-        say(service, key, name=f"sale {n}")
-        sell(service, f"sale {n}", **SOLD)
-    asked = count_queries(monkeypatch, lambda: service.get("/api/v1/feed?limit=1", key))
-    Post.update(body="else").execute()
-    assert count_queries(monkeypatch, lambda: service.get("/api/v1/feed?limit=3", key)) == asked
-
-
 # ---- what was rendered before --------------------------------------------------------------------
 @pytest.mark.parametrize(
     "changed, name, shown",
@@ -131,33 +118,6 @@ def test_a_purchase_that_is_found_later_gives_a_post_its_result(service):
 
 
 # ---- where it stands -----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "path", ["/", "/posts/{post}", "/bots/{bot}?tab=posts", "/embed/{post}", "/feed.atom"]
-)
-def test_what_was_earned_stands_beside_what_was_said(service, bot, key, path):
-    Token.create(mint=USDC.mint, symbol="USDC", discovered_at=NOW, found_by="[]")
-    post = say(service, key)
-    sell(service, **SOLD)
-    text = service.get(path.format(post=post, bot=bot.bot.uid)).text
-    assert "Took profit." in text and "−14.60 USDC" in text and "−4.1%" in text
-    assert f"Sold 879.5 {short(M)} for 338.1 USDC" in re.sub(r"<[^>]+>", "", text)
-
-
-def test_feeds_previews_copies_and_pictures_tell_it_as_text(service, key):
-    post = say(service, key)
-    sell(service, **SOLD)
-    (item,) = service.get("/feed.json").json["items"]
-    assert item["title"].startswith("[receipt verified · wallet claimed, not proven · −14.60 USDC]")
-    assert " · −14.60 USDC (−4.1%) · " in item["_candor"]["fact"]
-    assert item["_candor"]["receipt"]["result"] == "-14.6"
-    page = service.get(f"/posts/{post}").text
-    assert re.search(r'og:description" content="[^"]+ · −14.60 USDC \(−4.1%\) · ', page)
-    with service.app.test_request_context():
-        content = describe_post(timeline.find_post(post))
-    assert (content["result"], content["beside"]) == ("−14.60 USDC", "−4.1%")
-    assert service.get(f"/posts/{post}.png").data.startswith(b"\x89PNG")
-
-
 def test_what_another_currency_paid_for_has_no_result(service, key):
     post = say(service, key)
     sell(service, change=338_100_000, status="unmatched", paid_elsewhere=True)

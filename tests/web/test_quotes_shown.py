@@ -14,7 +14,7 @@ from agents.answers import trim_bot, trim_trade
 from chain.reading.currencies import STABLECOINS
 from chain.stored.summary import NOT_POLLED
 from models import Bot, Trade, Wallet
-from web.api.look_back import TRADE_KINDS
+from web.api.trades import TRADE_KINDS
 from web.site import facts
 from web.site.candor import find_strip
 from web.site.share_cards import describe_bot

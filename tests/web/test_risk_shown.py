@@ -13,9 +13,9 @@ from chain.stored.derived import StoredRisk, load_risk
 from chain.stored.tables import DelayTotal, RunningTotal, TokenTotal
 from models import Attachment, Wallet
 from storage import database
-from web.api import risk, token_results
+from web.api import results
+from web.api.leaderboard import show_connected
 from web.api.serialize import show_time
-from web.api.standings import show_connected
 from web.api.wallets import show_coverage
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
@@ -135,11 +135,11 @@ def test_several_wallets_are_added_up_by_the_hour(service, bot):
     database.execute_sql("DROP INDEX IF EXISTS attachment_open_bot")
     Attachment.update(bot=bot.bot.id).execute()
     for source in (OF_RECORD, OF_RESULTS):
-        found = risk.find_risks(source, [bot.bot.id])[bot.bot.id]
+        found = results.find_risks(source, [bot.bot.id])[bot.bot.id]
         assert (found.drawdown, found.days) == (30, 2)
-        assert risk.find_drawdowns(source, [bot.bot.id], HOUR - 2) == {bot.bot.id: 30}
+        assert results.find_drawdowns(source, [bot.bot.id], HOUR - 2) == {bot.bot.id: 30}
         # -30 + 25 - 15 from the hour of two hours ago on; 10 from the next one.
-        assert risk.find_drawdowns(source, [bot.bot.id], HOUR - 1) == {bot.bot.id: 0}
+        assert results.find_drawdowns(source, [bot.bot.id], HOUR - 1) == {bot.bot.id: 0}
 
 
 def test_windows_begin_at_full_hours(service, bot):
@@ -164,7 +164,7 @@ def test_windows_begin_at_full_hours(service, bot):
 
 def show_at(service, bot):
     with service.database.connection_context():
-        return risk.list_windows(bot.bot.id, NOW)
+        return results.list_windows(bot.bot.id, NOW)
 
 
 # ---- the board -----------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_results_by_token_are_listed(service, bot, monkeypatch):
         columns = {"realized": realized, "sales": 2, "winning": int(realized > 0)}
         key = {"wallet": first.wallet, "money": SOL, "view": 0, "mint": address(f"m{number}")}
         TokenTotal.create(**key, **columns)
-    monkeypatch.setattr(token_results, "MAX_LISTED", 2)
+    monkeypatch.setattr(results, "MAX_LISTED", 2)
     told = [
         {"mint": address(f"m{number}"), "symbol": None, "sells": 2, **told}
         for number, told in (

@@ -17,17 +17,15 @@ from web.api import (
     bots,
     estimates,
     health,
+    leaderboard,
     market,
     metrics,
     paper,
     paper_closes,
     paper_equity,
-    paper_statements,
     queries,
-    risk,
-    standings,
+    results,
     stream,
-    token_results,
     wallets,
 )
 from web.server import auth
@@ -42,11 +40,9 @@ MODULES = (
     paper,
     paper_closes,
     paper_equity,
-    paper_statements,
     queries,
-    risk,
-    standings,
-    token_results,
+    results,
+    leaderboard,
     wallets,
 )
 
@@ -129,8 +125,6 @@ def read_everything(show):  # noqa: F811
         list(metrics.Instance(show.config, time.time(), True, Counter(), 0).collect())
         auth.find_key(key, hash_secret(key))
         queries.list_posts_since(1, 0), queries.list_trades_since(1, 0), queries.find_coverages([1])
-        trader = paper_statements.TRADERS + " WHERE t.retired_at IS NULL"
-        rows.select(paper_statements.TraderRow, trader)
 
 
 class Drawn(NamedTuple):

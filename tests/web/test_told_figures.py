@@ -11,7 +11,7 @@ from cli import demo
 from evidence import lines as evidence_lines
 from evidence import witness
 from notify import client, plan
-from web.api import stream, token_results
+from web.api import results, stream
 from web.server import gate
 from web.site import pages
 
@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 NUMBERS = {3: "three", 5: "five", 10: "ten", 12: "twelve", 20: "twenty"}
 MB, GB, KB = 1_000_000, 1_000_000_000, 1024
 TOLD = {
-    "results.md": (f"lists the {NUMBERS[token_results.MAX_LISTED]} with the largest effect;",),
+    "results.md": (f"lists the {NUMBERS[results.MAX_LISTED]} with the largest effect;",),
     "check.md": (
         f"A page has {evidence_lines.PAGE_SIZE:,} lines.",
         f"up to {witness.LIMITS.max_bytes // MB} MB; a run takes {witness.MAX_REQUESTS} requests",

@@ -4,7 +4,6 @@ import base64
 import itertools
 import time
 
-import ground
 import orjson
 import pytest
 from service import NOW, address, signature
@@ -12,7 +11,6 @@ from service import NOW, address, signature
 from accounts import influencers, wallets
 from market.tables import Token
 from models import Wallet
-from storage import database
 from web.api import queries
 
 W, M = address("w"), address("m")
@@ -637,34 +635,3 @@ WANTED = [
 
 
 # ---- by which index ------------------------------------------------------------------------------
-@ground.sqlite_only
-def test_lists_are_read_in_the_order_of_an_index(service, bot, key, monkeypatch):
-    """No list sorts or scans: what it costs does not grow with the table."""
-    asked, share = [], queries.WalletSpan(1, "w", None, 2, None)
-    monkeypatch.setattr(
-        queries, "select", lambda row, sql, values=(): asked.append((sql, values)) or []
-    )
-    monkeypatch.setattr(queries, "select_value", lambda sql, values=(): asked.append((sql, values)))
-    (
-        queries.list_posts(5, before=9),
-        queries.list_posts(5, bot="b"),
-        queries.list_posts(5, mint=M),
-        queries.list_posts(5, 9, "b", M, "verified"),
-        *(queries.list_posts_since(5, 1, wanted) for wanted in WANTED),
-    )
-    (
-        queries.list_trades(5, (1, 1, 1)),
-        queries.list_trades(5, None, 9, [share]),
-        queries.list_trades(5, (1, 1, 1), None, None, M),
-        queries.list_trades_since(5, 1),
-    )
-    (
-        queries.list_trades_since(5, 1, [share], M),
-        queries.list_activity(M, 5, (1, 1, 1)),
-        queries.list_bots(5, 9),
-    )
-    for sql, values in asked:
-        plan = " / ".join(
-            row[3] for row in database.execute_sql("EXPLAIN QUERY PLAN " + sql, values).fetchall()
-        )
-        assert "TEMP B-TREE" not in plan and plan.startswith("SEARCH"), plan

@@ -2,9 +2,9 @@
 the detail only, or in a list of their own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, cast
 
 from accounts.fields import is_provable
 from accounts.influencers import read_voice
@@ -14,17 +14,26 @@ from chain.reading.currencies import CURRENCIES
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import find_signs
 from storage import read_rows
-from storage.rows import select, write_marks
-from web.api import history, market, queries, token_results
+from storage.rows import read, read_one, write_marks
+from web.api import market, queries, results
 from web.api.copying import CopySize, find_sizes
 from web.api.estimates import add_estimates
 from web.api.posts import Post, show_posts
-from web.api.queries import BotRow
-from web.api.results import Results, Sign, Told, find_results, show_results
-from web.api.risk import Risk, find_risk, find_risk_reason
+from web.api.results import (
+    Results,
+    Risk,
+    Sign,
+    TokenResult,
+    Told,
+    find_results,
+    find_risk,
+    find_risk_reason,
+    show_results,
+)
 from web.api.serialize import (
     DAMAGED,
     HELD_BY_ANOTHER,
+    fill,
     show_part,
     show_share,
     show_time,
@@ -41,7 +50,6 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.token_results import TokenResult
 from web.api.trades import Trade, show_trades
 from web.api.wallets import (
     AverageCost,
@@ -95,8 +103,8 @@ class Owner(TypedDict):
     realizedLamportsOfAll: Annotated[
         Whole | None,
         described(
-            "total of all bots since they connected, to two significant digits; null if that"
-            " would reveal one wallet's result"
+            "total total of all bots since they connected, to two significant digits; null if"
+            " that would reveal one wallet's result"
         ),
     ]
 
@@ -199,17 +207,8 @@ class BotDetail(Bot):
 
 
 # ---- bots ----------------------------------------------------------------------------------------
-class RecordRow(NamedTuple):
-    """A bot's attachments combined: when the first began (ms), how many were derived, and its
-    tokens.
-    """
-
-    bot_id: int
-    since: int
-    derived: int
-    open_positions: int
-
-
+# Bots' attachments combined: when the first began (ms), how many were derived, and the tokens they
+# hold.
 RECORDS = """
 SELECT bot_id, MIN(attached_at) AS since, COUNT(open_positions) AS derived,
        SUM(CASE WHEN detached_at IS NULL THEN COALESCE(open_positions, 0) ELSE 0 END)
@@ -218,16 +217,14 @@ FROM attachment WHERE bot_id IN ({}) GROUP BY bot_id"""
 NOTHING = Told({}, {})
 
 
-def show_bots(rows: Sequence[BotRow]) -> list[Bot]:
+def show_bots(rows: Sequence[Any]) -> list[Bot]:
     ids, base_url = [row.id for row in rows], find_app().settings.base_url
     if not ids:
         return []
     held = list_held(ids)
     results, records = find_results(OF_RESULTS, ids), find_results(OF_RECORD, ids)
     copying = find_sizes(ids)
-    connected = {
-        row.bot_id: row for row in select(RecordRow, RECORDS.format(write_marks(ids)), ids)
-    }
+    connected = {row.bot_id: row for row in read(RECORDS.format(write_marks(ids)), ids)}
     return [
         _show_bot(
             row,
@@ -241,7 +238,7 @@ def show_bots(rows: Sequence[BotRow]) -> list[Bot]:
     ]
 
 
-def _show_record(row: RecordRow | None, told: Told, held: Sequence[Wallet]) -> Results | None:
+def _show_record(row: Any, told: Told, held: Sequence[Wallet]) -> Results | None:
     if row is None or not row.derived:
         return None
     provisional = is_provisional(_find_coverage(held)) if held else False
@@ -255,7 +252,7 @@ def _find_coverage(held: Sequence[Wallet]) -> Coverage:
 
 
 def _show_bot(
-    row: BotRow,
+    row: Any,
     held: list[Wallet],
     told: Told,
     record: Results | None,
@@ -264,31 +261,24 @@ def _show_bot(
 ) -> Bot:
     coverage = _find_coverage(held) if held else show_coverage(row.address, row.coverage)
     results, reason = _show_all(row, told, coverage)
-    return {
-        "id": row.uid,
-        "handle": row.handle,
-        "name": row.name,
-        "bio": row.bio,
-        "mode": "wallet",
-        "voice": cast(Voice, read_voice(row.voice)),
-        "avatarUrl": row.avatar_url,
-        "profileUrl": f"{base_url}/bots/{row.uid}",
-        "wallet": _show_wallet(row),
-        "wallets": held,
-        "performance": "observed" if row.address else "unverified",
-        "results": results,
-        "resultsReason": reason,
-        "record": record,
-        "copying": copying if results else None,
-        "coverage": coverage,
-        "createdAt": show_time(row.created_at),
-        "lastTradeAt": show_time(_find_last_trade(row)),
-        "lastPostAt": show_time(row.last_post_at),
-        "retiredAt": show_time(row.retired_at),
-    }
+    return fill(
+        Bot,
+        row,
+        voice=read_voice(row.voice),
+        profileUrl=f"{base_url}/bots/{row.uid}",
+        wallet=_show_wallet(row),
+        wallets=held,
+        performance="observed" if row.address else "unverified",
+        results=results,
+        resultsReason=reason,
+        record=record,
+        copying=copying if results else None,
+        coverage=coverage,
+        lastTradeAt=show_time(_find_last_trade(row)),
+    )
 
 
-def _show_all(row: BotRow, told: Told, coverage: Coverage) -> tuple[Results | None, Any]:
+def _show_all(row: Any, told: Told, coverage: Coverage) -> tuple[Results | None, Any]:
     if row.since is not None:
         return None, HELD_BY_ANOTHER
     derived, reason = show_part(row.results)
@@ -304,7 +294,7 @@ def _show_all(row: BotRow, told: Told, coverage: Coverage) -> tuple[Results | No
     return results, None
 
 
-def _show_wallet(row: BotRow) -> Wallet | None:
+def _show_wallet(row: Any) -> Wallet | None:
     if row.address is None or row.attached_at is None:
         return None
     return {
@@ -314,7 +304,7 @@ def _show_wallet(row: BotRow) -> Wallet | None:
     }
 
 
-def _find_last_trade(row: BotRow) -> int | None:
+def _find_last_trade(row: Any) -> Any:
     """Return when the bot's wallet last traded, in ms; None if that was before its claim began."""
     if row.since is not None and (row.last_trade_at or 0) < row.since:
         return None
@@ -322,7 +312,7 @@ def _find_last_trade(row: BotRow) -> int | None:
 
 
 # ---- one bot -------------------------------------------------------------------------------------
-def find_row(uid: str) -> BotRow:
+def find_row(uid: str) -> Any:
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
@@ -338,7 +328,7 @@ def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -
         **show_profile(row, bot),
         "openPositions": positions,
         "openPositionsReason": DAMAGED if positions is None else None,
-        "tokens": token_results.list_by_token(row.id) if bot["results"] else None,
+        "tokens": results.list_by_token(row.id) if bot["results"] else None,
         "daily": [] if row.since else list_days(uid, "")[:LATEST_DAYS],
     }
     if trades:
@@ -349,7 +339,7 @@ def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -
     return cast(BotDetail, shown)
 
 
-def show_profile(row: BotRow, bot: Bot) -> Any:
+def show_profile(row: Any, bot: Bot) -> Any:
     former = queries.list_former_wallets([row.id]).get(row.id, ())
     state = bot["coverage"]["state"]
     reason, books_reason = find_risk_reason(bot), find_books_reason(row, state)
@@ -361,7 +351,7 @@ def show_profile(row: BotRow, bot: Bot) -> Any:
         "reconciliation": None if books_reason else show_books(row),
         "reconciliationReason": books_reason,
         "averageCost": None if row.since is not None else show_part(row.average_cost)[0],
-        "owner": show_owners([row.id])[row.id],
+        "owner": find_owner(row.id),
         "pace": find_pace(row.id),
         "formerWallets": [one for one in dict.fromkeys(former) if one != row.address],
         "autoPost": bool(row.auto_post),
@@ -370,7 +360,7 @@ def show_profile(row: BotRow, bot: Bot) -> Any:
     }
 
 
-def list_positions(row: BotRow, now: int) -> list[Position] | None:
+def list_positions(row: Any, now: int) -> list[Position] | None:
     """List open positions with their symbols and estimated values."""
     positions = find_positions(row)
     if positions is None:
@@ -386,78 +376,40 @@ def list_days(uid: str, money: str) -> list[DayResult]:
     """List a bot's daily results in a ledger currency, newest first."""
     symbol, decimals = CURRENCIES[money].symbol, CURRENCIES[money].decimals
     return [
-        {
-            "date": datetime.fromtimestamp(day.at, UTC).date().isoformat(),
-            "currency": symbol,
-            "realizedRaw": str(day.realized),
-            "realized": exact(day.realized, decimals),
-            "volumeRaw": str(day.volume),
-            "volume": exact(day.volume, decimals),
-            "trades": day.trades,
-            "sells": day.sells,
-        }
-        for day in reversed(history.list_days(uid, money))
+        fill(
+            DayResult,
+            day,
+            date=datetime.fromtimestamp(day.at, UTC).date().isoformat(),
+            currency=symbol,
+            realized=exact(day.realized, decimals),
+            volume=exact(day.volume, decimals),
+        )
+        for day in reversed(results.list_daily_totals(uid, money))
     ]
 
 
 # ---- its owner -----------------------------------------------------------------------------------
-class OwnerRow(NamedTuple):
-    """An owner's results over all its bots; `realized` in lamports, over all spans."""
-
-    owner_id: int
-    bots: int
-    retired: int
-    tried: int
-    held: int
-    realized: int
-
-
-# Each owner once, even if several of its bots are requested: every wallet the owner's bots ever
-# had, and every bot that never had one.
-OWNERS = """
-WITH asked AS (
-    SELECT id, owner_id, retired_at FROM bot
-    WHERE owner_id IN (SELECT owner_id FROM bot WHERE id IN ({})))
-SELECT h.owner_id, COUNT(DISTINCT h.id) AS bots,
-       COUNT(DISTINCT CASE WHEN h.retired_at IS NOT NULL THEN h.id END) AS retired,
-       COUNT(DISTINCT h.wallet_id) AS tried,
-       COUNT(DISTINCT CASE WHEN h.detached_at IS NULL THEN h.wallet_id END) AS held,
-       COALESCE(SUM(h.forward_realized), 0) AS realized
-FROM (SELECT b.*, a.wallet_id, a.detached_at, a.forward_realized
-      FROM asked b LEFT JOIN attachment a ON a.bot_id = b.id) h
-GROUP BY h.owner_id
-"""
+# All bots of a bot's owner, and every wallet they held. `realized`: lamports, over all spans.
+OWNER = """
+SELECT COUNT(DISTINCT b.id) AS influencers,
+       COUNT(DISTINCT CASE WHEN b.retired_at IS NOT NULL THEN b.id END) AS retired,
+       COUNT(DISTINCT a.wallet_id) AS wallets_tried,
+       COUNT(DISTINCT CASE WHEN a.detached_at IS NULL THEN a.wallet_id END) AS held,
+       COALESCE(SUM(a.forward_realized), 0) AS realized
+FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id
+WHERE b.owner_id = (SELECT owner_id FROM bot WHERE id = ?)"""
 
 
-class OwnedRow(NamedTuple):
-    bot_id: int
-    owner_id: int
-
-
-OWNED = "SELECT id AS bot_id, owner_id FROM bot WHERE id IN "
-
-
-def show_owners(bot_ids: Sequence[int]) -> Mapping[int, Owner]:
-    """Return {bot id: its Owner}; each owner is summed once."""
-    marks = write_marks(bot_ids)
-    told = {
-        row.owner_id: _show_owner(row) for row in select(OwnerRow, OWNERS.format(marks), bot_ids)
-    }
-    owned = select(OwnedRow, f"{OWNED}({marks})", bot_ids)
-    return {row.bot_id: told[row.owner_id] for row in owned}
-
-
-def _show_owner(row: OwnerRow) -> Owner:
-    """Return an Owner. The sum is omitted if it would reveal a single wallet's result."""
-    alone = row.bots < 2 and row.tried < 2
-    realized = None if alone else show_raw(round_to_two_digits(int(row.realized)))
-    return {
-        "influencers": row.bots,
-        "retired": row.retired,
-        "walletsTried": row.tried,
-        "walletsDetached": row.tried - row.held,
-        "realizedLamportsOfAll": realized,
-    }
+def find_owner(bot_id: int) -> Owner:
+    """Return a bot's Owner. The sum is omitted if it would reveal a single wallet's result."""
+    row = read_one(OWNER, [bot_id])
+    alone = row.influencers < 2 and row.wallets_tried < 2
+    return fill(
+        Owner,
+        row,
+        walletsDetached=row.wallets_tried - row.held,
+        realizedLamportsOfAll=None if alone else show_raw(round_to_two_digits(int(row.realized))),
+    )
 
 
 def round_to_two_digits(lamports: int) -> int:
@@ -468,23 +420,13 @@ def round_to_two_digits(lamports: int) -> int:
 
 
 # ---- its pace ------------------------------------------------------------------------------------
-class PaceRow(NamedTuple):
-    """A bot's trade count and seconds from chain.stored.tables.DelayTotal."""
-
-    posted: int
-    within_minute: int
-    median: int | None
-
-
-PACE = "SELECT posted, within_minute, median FROM delay_total WHERE bot_id = ?"
+# From chain.stored.tables.DelayTotal, which has no row before the first verified post.
+PACE = """
+SELECT COALESCE(MAX(posted), 0) AS trades_posted, COALESCE(MAX(within_minute), 0) AS within_minute,
+       MAX(median) AS post_delay_seconds_median FROM delay_total WHERE bot_id = ?"""
 
 
 def find_pace(bot_id: int) -> Pace:
-    row = next(iter(select(PaceRow, PACE, [bot_id])), PaceRow(0, 0, None))
-    share = row.within_minute * 100 // row.posted if row.posted else None
-    return {
-        "tradesPosted": row.posted,
-        "withinMinute": row.within_minute,
-        "postedWithinMinuteShare": None if share is None else show_share(share),
-        "postDelaySecondsMedian": row.median,
-    }
+    row = read_one(PACE, [bot_id])
+    share = row.within_minute * 100 // row.trades_posted if row.trades_posted else None
+    return fill(Pace, row, postedWithinMinuteShare=show_share(share))

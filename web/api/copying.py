@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from paper.copying import MODEL, SHOWN_SIZE, SIZES
 from storage.rows import Damaged, Part, select, write_marks
+from web.api.serialize import fill
 from web.api.shapes import TypedDict, Whole, described
 
 Excluded = Literal[
@@ -124,15 +125,12 @@ def find_copying(bot_id: int) -> Copying:
 
 
 def _show_size(row: TotalRow) -> CopySize:
-    return {
-        "sizeLamports": str(row.size),
-        "returnBps": row.return_bps,
-        "worstReturnBps": row.worst_bps,
-        "evenBotReturnBps": row.bot_bps,
-        "keptPct": row.kept,
-        "spentLamports": str(row.spent),
-        "receivedLamports": str(row.received),
-        "salesUsed": row.used,
-        "coveredPct": row.covered,
-        "reason": row.reason,
-    }
+    return fill(
+        CopySize,
+        row,
+        worstReturnBps=row.worst_bps,
+        evenBotReturnBps=row.bot_bps,
+        keptPct=row.kept,
+        salesUsed=row.used,
+        coveredPct=row.covered,
+    )

@@ -5,31 +5,20 @@ result.
 from collections.abc import Collection, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any
 
 from chain.amounts import show_amount
-from storage.rows import select, write_marks
+from storage.rows import read, write_marks
 from web.api import market
-from web.api.scaled import find_multiplier, read_scales
 from web.api.serialize import Json, show_sol, show_time
+from web.api.trades import find_multiplier, read_scales
 
 LAMPORTS = 10**9
 # Powers of ten that a price in SOL can have.
 MIN_EXPONENT, MAX_EXPONENT = -30, 12
 
 
-class PriceRow(NamedTuple):
-    """The last quote of a token. `price_sol`: exact text; `quoted_at`: ms; `absurd`: why the price
-    is implausible.
-    """
-
-    mint: str
-    price_sol: str | None
-    source: str | None
-    quoted_at: int | None
-    absurd: str | None
-
-
+# The last quotes of tokens. `quoted_at`: ms; `absurd`: why the price is implausible.
 PRICES = "SELECT mint, price_sol, source, quoted_at, absurd FROM token WHERE mint IN "
 
 
@@ -48,9 +37,7 @@ def add_estimates(positions: Sequence[Json], now: int) -> list[Json]:
     ]
 
 
-def _add_estimate(
-    position: Json, row: PriceRow | None, current: int, multiplier: Fraction | None
-) -> Json:
+def _add_estimate(position: Json, row: Any, current: int, multiplier: Fraction | None) -> Json:
     amount, unknown = (
         show_amount(int(position[name]), position["decimals"], multiplier)
         for name in ("amountRaw", "unknownBasisRaw")
@@ -59,15 +46,13 @@ def _add_estimate(
     return {**position, "amount": amount, "unknownBasis": unknown, **estimate}
 
 
-def find_prices(mints: Collection[str]) -> dict[str, PriceRow]:
+def find_prices(mints: Collection[str]) -> dict[str, Any]:
     asked = list(mints)
-    rows = select(PriceRow, f"{PRICES}({write_marks(asked)})", asked) if asked else []
+    rows = read(f"{PRICES}({write_marks(asked)})", asked) if asked else []
     return {row.mint: row for row in rows}
 
 
-def show_estimate(
-    position: Json, row: PriceRow | None, current: int, multiplier: Fraction | None
-) -> Json:
+def show_estimate(position: Json, row: Any, current: int, multiplier: Fraction | None) -> Json:
     """Make the Estimate of a position, or the reason for not having one. A quote from before
     `current` (ms) is stale. Prices are per displayed amount, which is `multiplier` times the raw
     units.

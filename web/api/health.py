@@ -18,11 +18,11 @@ from chain.stored.tables import WALLET_PARTS
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
-from storage.rows import select, select_value
+from storage.rows import read, select, select_value
 from storage.trouble import TROUBLES, name_trouble
 from web.api.answers import respond
 from web.api.market import FeedHealth, ProviderBudget, read_details, show_market_health
-from web.api.serialize import count_seconds, show_time
+from web.api.serialize import count_seconds, fill, show_time
 from web.api.shapes import (
     Address,
     Exact,
@@ -202,25 +202,6 @@ class JobRow(NamedTuple):
     details: str
 
 
-class LagRow(NamedTuple):
-    """When a wallet was polled, its number of pending transactions, and its Coverage."""
-
-    address: str
-    polled_at: int | None
-    pending: int
-    coverage: str | None
-
-
-class DifferenceRow(NamedTuple):
-    """A wallet whose books don't balance, and by how many lamports and raw units of stablecoins (by
-    mint).
-    """
-
-    address: str
-    imbalance: int
-    stablecoin_imbalance: Annotated[dict[str, int], WALLET_PARTS["stablecoin_imbalance"]]
-
-
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
 # Listed individually, longest unpolled first.
 MAX_WALLETS = 50
@@ -253,6 +234,8 @@ TROUBLED = f"""
 SELECT w.address, w.trouble, w.trouble_at, w.trouble_tries
 {IN_TROUBLE} ORDER BY w.trouble_at, w.id LIMIT ?"""
 
+# Wallets whose books don't balance, and by how many lamports and raw units of stablecoins (by
+# mint).
 DIFFERING = f"""FROM wallet w
 WHERE (w.imbalance <> 0 OR w.stablecoin_imbalance <> '{{}}') AND {IS_HELD}"""
 COUNT_DIFFERENCES = f"SELECT COUNT(*) {DIFFERING}"
@@ -338,7 +321,7 @@ def show_scout(now: int) -> dict[str, Any]:
     return {**_show_job(jobs.get("scout"), seconds, now), **show_market_health(now)}
 
 
-def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str, Any]:
+def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> JobHealth:
     """Show one job: `off`, `unknown` (not run yet), `late` (its heartbeat stopped), or the state it
     stored.
     """
@@ -350,16 +333,10 @@ def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str
         STALE_MS, STALE_INTERVALS * 1000 * interval_seconds
     ):
         state = "late"
-    return {
-        "state": state,
-        "heartbeatAt": show_time(row.heartbeat_at),
-        "ageSeconds": age,
-        "lastSuccessAt": show_time(row.last_success_at),
-        "lastError": row.last_error,
-    }
+    return fill(JobHealth, row, state=state, ageSeconds=age)
 
 
-def _is_unwell(job: dict[str, Any]) -> bool:
+def _is_unwell(job: JobHealth) -> bool:
     return job["state"] != "off" and (job["state"] == "late" or job["lastError"] is not None)
 
 
@@ -367,7 +344,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
     """Show the observed wallets and the backlog: the least recently polled wallet (null if one was
     never polled), and transactions that couldn't be derived.
     """
-    lagging = select(LagRow, LAGGING, (IS_PROGRAM, MAX_WALLETS))
+    lagging = read(LAGGING, (IS_PROGRAM, MAX_WALLETS))
     return {
         "wallets": select_value(COUNT_OBSERVED, (IS_PROGRAM,)),
         "lagSeconds": count_seconds(lagging[0].polled_at, now) if lagging else None,
@@ -422,7 +399,7 @@ def _show_differences() -> dict[str, Any]:
                     if money in CURRENCIES
                 },
             }
-            for row in select(DifferenceRow, DIFFERENCES, (MAX_WALLETS,))
+            for row in read(DIFFERENCES, (MAX_WALLETS,), **WALLET_PARTS)
         ],
         "walletsWithDifference": select_value(COUNT_DIFFERENCES),
     }

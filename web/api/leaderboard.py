@@ -1,7 +1,7 @@
-"""Ranking rules for observed activity."""
+"""The board: totals of bots, how they are ranked, and their shapes."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -10,21 +10,27 @@ from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import HOUR_SECONDS
 from chain.reading.currencies import CURRENCIES, Currency, map_currencies
 from chain.stored import standings as stored_standings
-from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source
+from chain.stored.attachments import COUNT_HELD, LAST_LEAD, OF_RECORD, OF_RESULTS, Source
 from chain.stored.standings import (
     ALL,
     ARE_PROVEN,
     ARE_UNSEEN,
+    COUNT,
+    HIDDEN,
+    RESULT,
+    RETURN,
     WINDOWS,
     StandingRow,
     find_reason,
     find_signs,
     find_tier,
+    list_forgotten,
+    work_out,
 )
 from storage import read_rows
-from web.api import standings
+from storage.rows import read_one, select, select_value, write_marks
 from web.api.results import Sign, find_drawdowns, find_results, is_traded
-from web.api.serialize import HELD_BY_ANOTHER, show_sol, show_time
+from web.api.serialize import HELD_BY_ANOTHER, Json, show_sol, show_time
 from web.api.shapes import (
     Address,
     CurrencySymbol,
@@ -42,8 +48,138 @@ from web.api.shapes import (
     Window,
     described,
 )
-from web.api.standings import CompetitorRow
-from web.api.wallets import Coverage
+from web.api.wallets import Coverage, Wallet, find_least, list_held, show_coverage
+
+
+# ---- totals --------------------------------------------------------------------------------------
+class CompetitorRow(NamedTuple):
+    """A bot with its primary wallet, or the last one before it retired (`retired_at`, ms).
+    `coverages`: the Coverage of each of its wallets.
+
+    `claimed_since`: if another bot held the wallet before and it is only claimed, when that claim
+    begins (ms); else None.
+    """
+
+    id: int
+    uid: str
+    name: str
+    handle: str
+    retired_at: int | None
+    wallet_id: int | None
+    address: str | None
+    coverages: Any
+    ownership: Any
+    claimed_since: int | None
+
+    @property
+    def is_claim(self) -> bool:
+        return self.claimed_since is not None
+
+    @property
+    def coverage(self) -> Coverage:
+        return find_least(self.coverages)
+
+    @property
+    def has_gap(self) -> bool:
+        return any(one["gaps"] for one in self.coverages)
+
+
+COMPETITORS = f"""
+SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address,
+       w.coverage AS coverages, a.ownership,
+       CASE WHEN w.bot_id = b.id THEN w.bot_since END AS claimed_since
+FROM bot b
+LEFT JOIN attachment a ON a.id = {LAST_LEAD}
+LEFT JOIN wallet w ON w.id = a.wallet_id
+"""
+
+
+class Order(NamedTuple):
+    """How a list is sorted: a column of a standing, and the condition for having a rank."""
+
+    column: str
+    by: str
+
+    @property
+    def tier(self) -> str:
+        return f"{self.by}_tier"
+
+
+ORDERS: dict[Sort, Order] = {
+    "pnl": Order("realized", RESULT),
+    "return": Order("return_points", RETURN),
+    "win_rate": Order("win_points", RESULT),
+    "volume": Order("volume", COUNT),
+    "trades": Order("trades", COUNT),
+    "pnl_floor": Order("worst_case", RESULT),
+}
+
+
+def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
+    sql = f"{COMPETITORS}WHERE b.id IN ({write_marks(bots)})"
+    held = list_held(bots)
+    return {row.id: _add_coverages(row, held) for row in select(CompetitorRow, sql, bots)}
+
+
+def _add_coverages(row: CompetitorRow, held: Mapping[int, Sequence[Wallet]]) -> CompetitorRow:
+    coverages = [one["coverage"] for one in held.get(row.id, ())]
+    return row._replace(coverages=coverages or [show_coverage(row.address, row.coverages)])
+
+
+LISTED = f"""
+SELECT {", ".join(StandingRow._fields).replace("bot,", "bot_id AS bot,", 1)} FROM standing_total
+WHERE record = ? AND money = ? AND seconds = ? AND {{tier}} = ?
+ORDER BY {{column}} DESC, bot_id LIMIT ?
+"""
+
+
+def list_standings(
+    board: stored_standings.Board, order: Order, now: int, limit: int
+) -> list[list[StandingRow]]:
+    """List the best `limit` bots of each tier (chain.stored.standings). `now`: Unix seconds. Stored
+    standings are used, except those that have to be recomputed.
+    """
+    forgotten = list_forgotten(read_rows, board, now)
+    tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
+    sql = LISTED.format(tier=order.tier, column=order.column)
+    for number, tier in enumerate(tiers):
+        found = select(StandingRow, sql, (*board, number, limit + len(forgotten)))
+        tier += [row for row in found if row.bot not in forgotten]
+    for row in work_out(read_rows, board, now, forgotten):
+        number = getattr(row, order.tier)
+        if number != HIDDEN:
+            tiers[number].append(row)
+    for tier in tiers:
+        tier.sort(key=lambda row: (-getattr(row, order.column), row.bot))
+    return [tier[:limit] for tier in tiers]
+
+
+# Counts of wallets: ever connected, currently held by a bot, and with a forward record.
+# Each count reads only an index.
+CONNECTED = f"""
+SELECT (SELECT COUNT(*) FROM wallet) AS ever,
+       {COUNT_HELD} AS held,
+       (SELECT COUNT(*) FROM wallet WHERE forward_realized IS NOT NULL) AS observed
+"""
+NTH = """
+SELECT forward_realized FROM wallet WHERE forward_realized IS NOT NULL
+ORDER BY forward_realized LIMIT 1 OFFSET ?
+"""
+
+
+def show_connected() -> Json:
+    """Make the Connected: counts, and the median realized PnL of all observed wallets while bots
+    held them. For an even number of wallets, the lower of the middle two.
+    """
+    row = read_one(CONNECTED)
+    median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None
+    return {
+        "walletsEver": row.ever,
+        "walletsHeld": row.held,
+        "walletsObserved": row.observed,
+        "medianRealizedLamports": show_raw(median),
+    }
+
 
 # Since a bot's wallets were connected, or their whole known history.
 RECORDS: tuple[Record, ...] = get_args(Record)
@@ -175,8 +311,8 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
     `now` in UTC milliseconds.
     """
     asked = stored_standings.Board(board.record, board.money, WINDOWS[board.window])
-    tiers = standings.list_standings(asked, standings.ORDERS[board.sort], now // 1000, limit)
-    rows = standings.find_competitors([one.bot for tier in tiers for one in tier])
+    tiers = list_standings(asked, ORDERS[board.sort], now // 1000, limit)
+    rows = find_competitors([one.bot for tier in tiers for one in tier])
     entries = [
         _make_entry(board, rows[one.bot], one, number)
         for number, tier in enumerate(tiers)
@@ -205,13 +341,13 @@ def find_group(entry: Entry) -> int:
 
 # ---- ranks ---------------------------------------------------------------------------------------
 def check_rank(board: Board, row: CompetitorRow, totals: Sums | None) -> str | None:
-    by = standings.ORDERS[board.sort].by
+    by = ORDERS[board.sort].by
     has_wallet, is_loading = row.address is not None, row.coverage["state"] == "backfilling"
     return find_reason(totals, has_wallet, row.has_gap, by, board.money, is_loading)
 
 
 def score(entry: Entry, sort: Sort) -> int | None:
-    number: int | None = getattr(entry.totals or NOTHING, standings.ORDERS[sort].column)
+    number: int | None = getattr(entry.totals or NOTHING, ORDERS[sort].column)
     return number
 
 

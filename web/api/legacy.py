@@ -12,7 +12,7 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from accounts.problem import Problem
-from web.api import health, market, paging, paper, paper_records
+from web.api import health, market, paging, paper, paper_brain, paper_closes
 from web.api.answers import PASSING, finish, respond
 from web.api.serialize import show_time
 from web.server.application import find_app
@@ -50,18 +50,12 @@ def show_one_trader(uid: str) -> Response:
     return respond({**shorten(trader), "asOf": show_time(now)})
 
 
-# Members of a detail's rows that only its lists include.
-LISTED_ONLY = {
-    "closes": ("decimals", "period", "pipeline", "reviewOpenedAt"),
-    "fills": (
-        *("amountRaw", "solLamports", "slippageLamports", "feesLamports", "rentLamports"),
-        *("failed", "model", "simulated"),
-    ),
-    "diary": ("mint", "symbol", "facts", "period"),
-    "posts": (
-        *("botId", "botName", "eventId", "signature", "reason", "family", "ownStrategy", "source"),
-        *("verified", "verification", "eventAt", "tokenAddresses", "provenance", "receipt"),
-    ),
+# The shapes of a detail's rows, whose optional members only its lists include.
+SHAPES: dict[str, Any] = {
+    "closes": paper_closes.PaperClose,
+    "fills": paper_closes.PaperFill,
+    "diary": paper_brain.DiaryLine,
+    "posts": paper.PaperPost,
 }
 
 
@@ -69,12 +63,13 @@ def shorten(shown: dict[str, Any]) -> dict[str, Any]:
     """Return a trader, or a row of one of its lists, without the members that only lists
     include.
     """
-    return {name: _cut(value, LISTED_ONLY.get(name)) for name, value in shown.items()}
+    return {name: _cut(value, SHAPES.get(name)) for name, value in shown.items()}
 
 
-def _cut(value: Any, left_out: tuple[str, ...] | None) -> Any:
-    if left_out is None:
+def _cut(value: Any, shape: Any) -> Any:
+    if shape is None:
         return value
+    left_out = shape.__optional_keys__
     return [shorten({n: one for n, one in row.items() if n not in left_out}) for row in value]
 
 
@@ -96,7 +91,7 @@ def list_of_trader(uid: str, name: str) -> Response:
     found, more = paging.cut_page(LISTS[name](row, limit + 1, before), limit)
     following = paging.write_cursor(secret, scope, found[-1].place) if more else None
     page = show_page([one.shown for one in found], limit, following)
-    return respond({**page, "models": paper_records.show_models()} if name == "closes" else page)
+    return respond({**page, "models": paper_closes.show_models()} if name == "closes" else page)
 
 
 @blueprint.get("/feed")

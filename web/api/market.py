@@ -9,14 +9,14 @@ from chain.symbols import mark_name, show_symbol
 from storage.rows import (
     make_object,
     make_shape,
+    read,
+    read_many,
+    read_one,
     read_stored,
-    select,
-    select_many,
-    select_one,
     select_value,
     write_marks,
 )
-from web.api.serialize import count_seconds, show_time
+from web.api.serialize import count_seconds, fill, show_time
 from web.api.shapes import Address, Exact, NotRequired, Page, Time, TypedDict, described
 
 NOT_CHECKED = [
@@ -112,85 +112,38 @@ class MarketPosition(NamedTuple):
     id: int
 
 
-class MarketPage(NamedTuple):
-    """Market entries. `last`: the position of the last one, or None if the list ends."""
-
-    entries: list[dict[str, Any]]
-    last: MarketPosition | None
-
-
-class TokenRow(NamedTuple):
-    """A token as the scout stored it. Times in ms; prices are exact text, `checks` JSON."""
-
-    discovered_at: int
-    id: int
-    mint: str
-    symbol: str | None
-    name: str | None
-    found_by: str
-    price_sol: str | None
-    price_usd: str | None
-    liquidity_usd: str | None
-    volume24h_usd: str | None
-    volume5m_usd: str | None
-    volume1h_usd: str | None
-    change5m_pct: str | None
-    change1h_pct: str | None
-    market_cap_usd: str | None
-    pool_sol: str | None
-    pool_tokens: str | None
-    venue: str | None
-    pair: str | None
-    pair_created_at: int | None
-    pair_url: str | None
-    checks: str | None
-    checked_at: int | None
-    quoted_at: int | None
-    absurd: str | None
-
-
-class SymbolRow(NamedTuple):
-    """A token's symbol, chosen by its creator."""
-
-    mint: str
-    symbol: str
-
-
+ABOVE_ALL = MarketPosition(2**62, 2**62)
+# Tokens as the scout stored them. Times in ms; prices are exact text, `checks` JSON.
 ENTRY = """
 SELECT t.discovered_at, t.id, t.mint, t.symbol, t.name, t.found_by, t.price_sol, t.price_usd,
        t.liquidity_usd, t.volume24h_usd, t.volume5m_usd, t.volume1h_usd, t.change5m_pct,
        t.change1h_pct, t.market_cap_usd, t.pool_sol, t.pool_tokens, t.venue, t.pair,
        t.pair_created_at, t.pair_url, t.checks, t.checked_at, t.quoted_at, t.absurd
 FROM token t """
-LISTED = ENTRY + "WHERE t.tracked_at IS NOT NULL ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"
-LISTED_AFTER = (
-    ENTRY
-    + """WHERE t.tracked_at IS NOT NULL
+# Below a position.
+LISTED = f"""{ENTRY} WHERE t.tracked_at IS NOT NULL
 AND (t.discovered_at < ? OR t.discovered_at = ? AND t.id < ?)
 ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"""
-)
 SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 DECIMALS = "SELECT decimals FROM token WHERE mint = ?"
 SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 
 
-def list_market(now_ms: int, limit: int = 100, after: MarketPosition | None = None) -> MarketPage:
-    """Return the market entries of the tracked tokens, newest discovery first. `after`: the `last`
-    of an earlier page.
+def list_market(
+    now_ms: int, limit: int = 100, after: MarketPosition = ABOVE_ALL
+) -> tuple[list[MarketEntry], MarketPosition | None]:
+    """Return market entries of the tracked tokens below a position, newest discovery first, and the
+    position of the last one, None if the list ends.
     """
-    if after:
-        rows = select_many(TokenRow, LISTED_AFTER, (after.discovered_at, *after, limit + 1))
-    else:
-        rows = select_many(TokenRow, LISTED, (limit + 1,))
+    rows = read_many(LISTED, (after.discovered_at, *after, limit + 1))
     current, shown = find_current(now_ms), rows[:limit]
-    more = len(rows) > limit
-    last = MarketPosition(shown[-1].discovered_at, shown[-1].id) if more else None
-    return MarketPage([show_entry(row, current) for row in shown], last)
+    last = MarketPosition(shown[-1].discovered_at, shown[-1].id) if len(rows) > limit else None
+    return [show_entry(row, current) for row in shown], last
 
 
-def find_entry(now_ms: int, mint: str) -> dict[str, Any] | None:
+def find_entry(now_ms: int, mint: str) -> MarketEntry | None:
     """Return the entry of a mint, tracked or not, or None if the scout never saw it."""
-    row = select_one(TokenRow, ENTRY + "WHERE t.mint = ?", (mint,))
+    row = read_one(ENTRY + "WHERE t.mint = ?", (mint,))
     return row and show_entry(row, find_current(now_ms))
 
 
@@ -202,8 +155,8 @@ def find_symbols(mints: Collection[str]) -> dict[str, str]:
     if not mints:
         return {}
     asked = list(mints)
-    found = select(SymbolRow, f"{SYMBOLS}({write_marks(asked)})", asked)
-    told = {row.mint: row.symbol for row in found}
+    rows = read(f"{SYMBOLS}({write_marks(asked)})", asked)
+    told = {row.mint: row.symbol for row in rows}
     shown = {mint: show_symbol(mint, told.get(mint)) for mint in asked}
     return {mint: symbol for mint, symbol in shown.items() if symbol}
 
@@ -226,54 +179,36 @@ def find_current(now_ms: int) -> int:
     return max(oldest, prices["lastAttemptAt"]) if prices.get("lastError") else oldest
 
 
-def show_entry(row: TokenRow, current: int) -> dict[str, Any]:
+def show_entry(row: Any, current: int) -> MarketEntry:
     """Make the MarketEntry. `asOf` is when the prices were fetched or, before the first ones, when
     the token was discovered.
     """
     as_of = row.quoted_at or row.discovered_at
-    return {
-        "mint": row.mint,
-        "symbol": show_symbol(row.mint, row.symbol),
-        "name": mark_name(row.mint, row.name),
-        "source": row.found_by,
-        "discoveredAt": show_time(row.discovered_at),
-        "priceSol": row.price_sol,
-        "priceUsd": row.price_usd,
-        "priceDoubt": row.absurd,
-        "liquidityUsd": row.liquidity_usd,
-        "volume24hUsd": row.volume24h_usd,
-        "volume1hUsd": row.volume1h_usd,
-        "volume5mUsd": row.volume5m_usd,
-        "change1hPct": row.change1h_pct,
-        "change5mPct": row.change5m_pct,
-        "marketCapUsd": row.market_cap_usd,
-        "poolSol": row.pool_sol,
-        "poolTokens": row.pool_tokens,
-        "venue": row.venue,
-        "dexId": row.venue and row.venue.partition("/")[0],
-        "pairId": row.pair,
-        "pairCreatedAt": show_time(row.pair_created_at),
-        "pairUrl": row.pair_url,
-        "checks": _show_checks(row.checks, show_time(row.checked_at)),
-        "notChecked": NOT_CHECKED,
-        "asOf": show_time(as_of),
-        "stale": as_of is None or as_of < current,
-    }
+    return fill(
+        MarketEntry,
+        row,
+        symbol=show_symbol(row.mint, row.symbol),
+        name=mark_name(row.mint, row.name),
+        source=row.found_by,
+        priceDoubt=row.absurd,
+        dexId=row.venue and row.venue.partition("/")[0],
+        checks=_show_checks(row.checks, show_time(row.checked_at)),
+        notChecked=NOT_CHECKED,
+        asOf=show_time(as_of),
+        stale=as_of is None or as_of < current,
+    )
 
 
-def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, Any]]:
+def _show_checks(stored: str | None, checked_at: str | None) -> list[Any]:
     """All checks of an account were made at the same time, so it is shown once."""
-    checks: list[dict[str, Any]] | None = read_stored(stored, STORED_CHECKS)
+    checks: Any = read_stored(stored, STORED_CHECKS)
     if checks is None:
-        unread = {
-            "status": "unknown",
-            "detail": "the mint account has not been read yet",
-            "checkedAt": None,
-        }
-        return [{"key": key, "label": label, **unread} for key, (label, _) in CHECKS.items()]
-    for check in checks:
-        check["checkedAt"] = checked_at
-    return checks
+        checked_at, detail = None, "the mint account has not been read yet"
+        checks = [
+            {"key": key, "label": label, "status": "unknown", "detail": detail}
+            for key, (label, _) in CHECKS.items()
+        ]
+    return [{**check, "checkedAt": checked_at} for check in checks]
 
 
 def show_market_health(now_ms: int) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from flask import Blueprint, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -21,19 +20,12 @@ from chain.stored.attachments import COUNT_HELD, IS_HELD
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
-from storage.rows import select, select_value
+from storage.rows import read, select, select_value
 from storage.trouble import TROUBLES, find_free
 from web.api.health import IN_TROUBLE, JOBS, JobRow
 from web.server.application import find_app
 
 blueprint = Blueprint("metrics", __name__)
-
-
-class StatusCount(NamedTuple):
-    """The number of posts with a verification status."""
-
-    status: str
-    posts: int
 
 
 # Name, help, and what is counted.
@@ -107,7 +99,7 @@ class Instance(Collector):
         yield gauge(
             "posts",
             "Posts by bots, by verification status",
-            [((row.status,), row.posts) for row in select(StatusCount, POSTS)],
+            [((row.status,), row.posts) for row in read(POSTS)],
             ("verification",),
         )
         yield from self._collect_jobs(sorted(select(JobRow, JOBS)))

@@ -4,7 +4,7 @@ import functools
 import operator
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -12,7 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from config import VERSION
 from web.api.health import Health
 from web.api.operations import OPERATIONS, SHARED, Json, Operation
-from web.api.problems import Problem
+from web.api.shapes import NotRequired, TypedDict, described
 
 INTRODUCTION = (
     "Trading bots post; the chain shows what they did. The body, reason and symbol of a post are"
@@ -57,6 +57,40 @@ TAGS = {
 
 
 # It takes half a second.
+# ---- errors, RFC 9457: accounts.problem raises them, web.server.errors sends them ---------------
+class FieldError(TypedDict):
+    """A rejected field, and why."""
+
+    field: str
+    message: str
+
+
+class Problem(TypedDict):
+    """An error, RFC 9457."""
+
+    type: Annotated[str, described("URL that explains this code, under the instance's address")]
+    title: str
+    status: int
+    detail: Annotated[str, described("what is wrong with this request, in words")]
+    code: Annotated[str, described("machine-readable error code")]
+    requestId: Annotated[str, described("as in the header X-Request-Id and in the server's log")]
+    errors: NotRequired[Annotated[list[FieldError], described("422: the rejected fields")]]
+    window: NotRequired[Annotated[str, described("429: the window that is used up")]]
+    existingPostId: NotRequired[
+        Annotated[str, described("409 event_conflict: the post with this event ID")]
+    ]
+    quota: NotRequired[
+        Annotated[str, described("409 quota_exceeded, wallet_limit: which quota is full")]
+    ]
+    setting: NotRequired[Annotated[str, described("the operator's setting for that quota")]]
+    limit: NotRequired[Annotated[int, described("the quota's limit")]]
+    used: NotRequired[Annotated[int, described("how much of it the account uses")]]
+    differingFields: NotRequired[
+        Annotated[list[str], described("409 event_conflict; empty if the post's text was removed")]
+    ]
+
+
+# ---- the document --------------------------------------------------------------------------------
 @functools.lru_cache(4)
 def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, Any]:
     """Build this instance's OpenAPI document. The dict is shared; don't change it."""

@@ -16,19 +16,21 @@ from web.api import (
     health,
     leaderboard,
     market,
-    me,
+    paper,
+    paper_brain,
+    paper_closes,
     posts,
     registration,
     search,
     seasons,
     trades,
+    v1,
 )
-from web.api import paper_shapes as paper
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
-from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.queries import POST_STATUSES
+from web.api.results import TokenResult
 from web.api.shapes import ClosesPage, FollowedPage, Page, PaperPage
-from web.api.token_results import TokenResult
+from web.api.trades import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.wallets import Position
 
 # A part of the OpenAPI document.
@@ -413,7 +415,7 @@ OPERATIONS = [
         "getMe",
         "Account",
         "The key of this request and its remaining rate limit; not counted",
-        me.Me,
+        v1.Me,
     ),
     Operation(
         "/api/traders",
@@ -440,7 +442,7 @@ OPERATIONS = [
             operation,
             "Paper mode",
             f"All {what}, newest first (simulated)",
-            ClosesPage if rows is paper.PaperClose else PaperPage,
+            ClosesPage if rows is paper_closes.PaperClose else PaperPage,
             (TRADER_ID, LIMIT, CURSOR),
             ("not_found", *OF_LISTS),
             description="getTrader includes the latest 20.",
@@ -448,8 +450,8 @@ OPERATIONS = [
             rows=rows,
         )
         for name, operation, what, rows in (
-            ("closes", "listTraderCloses", "closes of a trader", paper.PaperClose),
-            ("diary", "listTraderDiary", "entries of a trader's diary", paper.DiaryLine),
+            ("closes", "listTraderCloses", "closes of a trader", paper_closes.PaperClose),
+            ("diary", "listTraderDiary", "entries of a trader's diary", paper_brain.DiaryLine),
             ("posts", "listTraderPosts", "posts of a trader", paper.PaperPost),
         )
     ),

@@ -1,21 +1,23 @@
-"""Paper mode as JSON, for both the API and the pages. Everything is simulated and labeled so.
+"""Paper mode: traders, their posts, and the comparison of strategy families, for both the API and
+the pages. Everything is simulated and labeled so.
 
 While the account is under review, or after an upheld review, every performance figure is null. Cash
-and records stay.
+and records stay. In statements, times are UTC milliseconds and money is lamports.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+
+from pydantic import Field
 
 from accounts.influencers import read_voice
 from paper import brain, measured, measured_store, results, rules
 from paper.account import PIPELINE, STARTING_CASH, Close, cluster, public_id
 from paper.engine import TWINS
 from paper.fills import MODEL, RECORDED_COSTS, RENT, VENUES
-from paper.measured import VenueError
 from paper.store import SUSPECT
 from paper.strategies import (
     ALL_FAMILIES,
@@ -23,61 +25,440 @@ from paper.strategies import (
     FAMILIES,
     BadSetting,
     parse_settings,
+    public_name,
     show_settings,
 )
 from storage import database
-from storage.rows import select, select_many, select_one
+from storage.rows import Part, make_object, read, read_many, read_one
+from web.api.bots import Voice
+from web.api.health import ScoutHealth
+from web.api.market import MarketEntry
 from web.api.paper_brain import (
+    CLOSE_OF_LINE,
+    DIARY,
+    FACTS,
+    Brain,
+    DiaryLine,
+    Rates,
     find_close_id,
+    read_lines,
     show_brain,
     show_line,
 )
-from web.api.paper_equity import read_history
-from web.api.paper_records import (
-    WARNINGS,
+from web.api.paper_closes import (
+    CLOSES,
+    COMPARED,
+    ORDERS,
+    PERIOD_CLOSES,
+    TWIN_CLOSES,
+    PaperClose,
+    PaperOrder,
+    PaperPosition,
     find_percentage,
     find_value,
     read_close,
+    read_closes,
+    read_compared,
+    read_positions,
     show_closes,
     show_models,
     show_order,
-    show_period,
     show_position,
 )
-from web.api.paper_statements import (
-    CLOSES,
-    COMPARED,
-    DIARY,
-    GENERATION,
-    ORDERS,
-    PAPER_POSTS,
-    PERIOD_CLOSES,
-    PERIOD_TOTALS,
-    PERIODS,
-    POSITIONS,
-    RECENT_CLOSES,
-    TOTALS,
-    TRADERS,
-    TWIN_CLOSES,
-    CloseRow,
-    ComparedRow,
-    DiaryRow,
-    Facts,
-    OrderRow,
-    PaperGeneration,
-    PaperPostRow,
-    PeriodRow,
-    PeriodTotalsRow,
-    PositionRow,
-    RecentCloseRow,
-    TotalsRow,
-    TraderRow,
+from web.api.paper_equity import read_history
+from web.api.posts import Provenance, Verification
+from web.api.serialize import Always, fill, show_sol, show_time
+from web.api.shapes import (
+    Address,
+    Exact,
+    FillModel,
+    NotRequired,
+    PaperPage,
+    Signature,
+    Simulation,
+    Time,
+    TypedDict,
+    Whole,
+    described,
 )
-from web.api.serialize import show_sol, show_time
 
+Json = dict[str, Any]
+REASON: Any = make_object(code=str, detail=str, symbol=str | None, at=int)
+# A trader's stored JSON.
+DOCUMENTS = {
+    "settings": Part(Json),
+    "phase": Part(Json),
+    "reasons": Part(list[REASON]),
+}
+FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
+# One of the operator's files.
+OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
+
+
+class Phase(TypedDict):
+    """A trader's phase: Guarded Start or standard."""
+
+    name: str
+    closes: int
+    closesNeeded: int
+    days: int
+    daysNeeded: int
+    since: Time
+    note: str
+
+
+class StrategyBase(TypedDict):
+    """A trader's strategy. The other integers are settings of its family."""
+
+    family: FamilyName | OwnFamily
+    own: Annotated[
+        bool, described("true for a strategy by this instance's operator, not one of the families")
+    ]
+    startMode: Literal["guarded", "standard"]
+    phase: Phase
+    adaptive: Literal["off", "observe", "on"]
+    pipeline: Annotated[str, described("version of the engine's input")]
+    model: Annotated[str, described("version of the fill model")]
+
+
+def list_settings() -> dict[str, Any]:
+    """Return {name: type} for all families; each trader has its family's settings."""
+    names = dict.fromkeys(one.name for family in ALL_FAMILIES.values() for one in fields(family))
+    bot = NotRequired[Annotated[str, described("ID of the copied bot")]]
+    return {**{public_name(name): NotRequired[int] for name in names}, "bot": bot}
+
+
+if TYPE_CHECKING:
+    # A type checker can't see members that are created at run time.
+    class Strategy(StrategyBase): ...
+else:
+    members = {**get_type_hints(StrategyBase, include_extras=True), **list_settings()}
+    Strategy = TypedDict("Strategy", members)
+    Strategy.__doc__ = StrategyBase.__doc__
+
+
+class PaperPerformance(TypedDict):
+    """Simulated results; null while they are withheld."""
+
+    headlineSuppressed: Annotated[
+        bool, described("the account is under review, or a review was upheld")
+    ]
+    warning: str | None
+    returnPct: Annotated[float | None, described("a percentage")]
+    realizedSol: Exact | None
+    cashSol: Exact
+    equitySol: Exact | None
+    closes: int
+    winRate: Annotated[float | None, described("0 to 1")]
+    startingCashSol: Exact
+    period: Annotated[int, described("number of the account period; a reset starts the next")]
+    since: Annotated[Time, described("when the period began")]
+
+
+class ReviewReason(TypedDict):
+    """An observation that opened a review."""
+
+    code: str
+    detail: Annotated[str, described("in words")]
+    symbol: Annotated[str | None, described("untrusted")]
+    at: Time
+
+
+class Review(TypedDict):
+    """Whether a trader's record is in doubt."""
+
+    state: Annotated[
+        Literal["clean", "under_review", "cleared", "upheld"],
+        described("figures are withheld while it is under_review, and permanently once upheld"),
+    ]
+    reasons: list[ReviewReason]
+    openedAt: Time | None
+    decidedAt: Time | None
+    decision: str | None
+
+
+class Trader(TypedDict):
+    """A paper trader: virtual money, simulated fills."""
+
+    id: str
+    handle: str
+    name: str
+    bio: str
+    mode: Literal["paper"]
+    voice: Voice
+    strategy: Strategy
+    performance: PaperPerformance
+    review: Review
+    createdAt: Time
+    retiredAt: Time | None
+    simulated: Simulation
+
+
+class AccountPeriod(TypedDict):
+    """A period of a trader's account. A reset ends it and starts the next."""
+
+    number: int
+    startingCashLamports: Whole
+    cashLamports: Whole
+    openedAt: Time
+    closedAt: Time | None
+    reason: Annotated[str | None, described("why it was closed")]
+    review: Annotated[
+        Literal["clean", "under_review", "cleared", "upheld"], described("of the last review")
+    ]
+    warning: Annotated[str | None, described("why its cash and records don't count")]
+    simulated: Simulation
+
+
+class PaperPost(TypedDict):
+    """A post about simulated trades. A trader's detail omits the optional members."""
+
+    id: str
+    botId: NotRequired[str]
+    botName: NotRequired[str]
+    eventId: NotRequired[str]
+    body: Annotated[str | None, described("null once its text was removed")]
+    mint: Address | None
+    symbol: Annotated[str | None, described("untrusted")]
+    signature: NotRequired[
+        Annotated[Signature | None, Always(None), described("always null: there is no transaction")]
+    ]
+    reason: NotRequired[Annotated[str | None, Always(None), described("always null")]]
+    kind: Annotated[str, described("its subject")]
+    closeId: Annotated[str | None, described("the closed position it is about")]
+    family: NotRequired[Annotated[FamilyName | OwnFamily, described("its trader's strategy")]]
+    ownStrategy: NotRequired[
+        Annotated[
+            bool,
+            described("true for a strategy by this instance's operator, not a built-in family"),
+        ]
+    ]
+    source: NotRequired[Literal["paper"]]
+    simulated: Simulation
+    verified: NotRequired[
+        Annotated[bool, Always(False), described("always false: there is no transaction")]
+    ]
+    verification: NotRequired[Verification]
+    eventAt: NotRequired[Time]
+    createdAt: Time
+    hiddenAt: Time | None
+    tokenAddresses: NotRequired[list[Address]]
+    provenance: NotRequired[Provenance]
+    receipt: NotRequired[
+        Annotated[str | None, Always(None), described("always null: there is no receipt")]
+    ]
+    headlineSuppressed: bool
+    warning: str | None
+
+
+class PaperMetrics(TypedDict):
+    """Figures of an open account; null if there is too little data."""
+
+    maxDrawdownPct: float | None
+    drawdownFrom: Annotated[Time | None, described("the peak before the largest drawdown")]
+    drawdownTo: Annotated[Time | None, described("the low of the largest drawdown")]
+    days: int
+    cagrPct: Annotated[float | None, described("yearly growth; null under 20 days")]
+    calmar: Annotated[float | None, described("yearly growth divided by the largest drawdown")]
+    solUsdChangePct: Annotated[
+        float | None, described("change of the SOL price in USD over the same time")
+    ]
+    sharpePerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
+    sortinoPerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
+    exposure: Annotated[float | None, described("mean share of the equity in positions")]
+    expectancyLamports: Annotated[Whole | None, described("mean net result of a close")]
+    profitFactor: Annotated[float | None, described("gains divided by losses; null without a loss")]
+    turnover: Annotated[
+        float | None, described("amount spent on closes divided by the starting cash")
+    ]
+    feeShare: Annotated[
+        float | None, described("all costs of closes divided by the amount spent on them")
+    ]
+    bestLamports: Whole | None
+    worstLamports: Whole | None
+    longestWinStreak: int
+    longestLossStreak: int
+    medianWinnerSeconds: Annotated[int | None, described("holding time of winning positions")]
+    medianLoserSeconds: int | None
+    simulated: Simulation
+
+
+class TraderDetail(Trader):
+    """A paper trader with its latest diary lines, closes, posts and open positions."""
+
+    asOf: Time
+    periods: list[AccountPeriod]
+    models: list[FillModel]
+    diary: Annotated[list[DiaryLine], described("the latest 20; /api/traders/{id}/diary has all")]
+    diaryTotal: int
+    positions: list[PaperPosition]
+    orders: list[PaperOrder]
+    closes: Annotated[
+        list[PaperClose], described("the latest 20; /api/traders/{id}/closes has all")
+    ]
+    closesTotal: int
+    posts: Annotated[list[PaperPost], described("the latest 20; /api/traders/{id}/posts has all")]
+    postsTotal: int
+    brain: Brain
+    metrics: Annotated[PaperMetrics | None, described("null while the headline is withheld")]
+    evidence: Annotated[
+        Rates | None, described("of its eligible closes; null while the headline is withheld")
+    ]
+    randomEntry: Annotated[
+        Rates | None,
+        described(
+            "results of hidden accounts that enter at random, with the same sizes, exits and"
+            " costs: results no better than these show no skill. Null before their first round"
+            " or while withheld"
+        ),
+    ]
+    rulesFired: Annotated[dict[str, int], described("how often each adaptive rule would pause")]
+    rulesFiredAtRandom: Annotated[
+        dict[str, float], described("the same for a hidden account, on average")
+    ]
+
+
+class PaperMarket(PaperPage):
+    """All tracked tokens and the scout's health."""
+
+    data: list[MarketEntry]
+    health: ScoutHealth
+
+
+class VenueError(TypedDict):
+    """The fill model's error at a venue, measured on real swaps; null if unknown."""
+
+    venue: Annotated[str, described("the provider's id of the exchange")]
+    receipts: int
+    medianErrorBps: Annotated[
+        int | None,
+        described(
+            "error of the model against the reserves in the transactions: basis points, absolute"
+        ),
+    ]
+    p90ErrorBps: int | None
+    p90DriftBps: Annotated[
+        int | None, described("error against market snapshots; it doesn't disqualify a venue")
+    ]
+    source: Annotated[
+        Literal["own", "recorded"] | None,
+        described(
+            "this instance's own receipts from 30 days, or the receipts used to build the model"
+        ),
+    ]
+    since: Time | None
+    eligible: Annotated[bool, described("whether closes there count in comparisons")]
+
+
+class NetworkCosts(TypedDict):
+    """Network fees and tips that swaps paid. Fills draw their costs from them."""
+
+    p50Lamports: Whole
+    p75Lamports: Whole
+    p90Lamports: Whole
+    rentLamports: Annotated[Whole, described("the median rent of new token accounts")]
+    receipts: int
+    source: Literal["own", "recorded"]
+    measuredAt: Time
+    since: Annotated[Time | None, described("block time of the oldest of these receipts")]
+
+
+class Family(Rates):
+    """Closes of one strategy family; null if there are none."""
+
+    family: FamilyName
+    excluded: Annotated[dict[str, int], described("count by reason")]
+    traders: int
+    tradersUnderReview: int
+    daysCovered: int
+    medianReturnPct: float | None
+    worstCloseReturnPct: float | None
+    costShare: Annotated[float | None, described("costs as a share of gross results")]
+
+
+class Strategies(TypedDict):
+    """Closes by strategy family. Being listed doesn't mean a family is profitable."""
+
+    windowDays: int
+    pipeline: str
+    families: list[Family]
+    copy: Annotated[Family, described("traders that copy an observed bot; separate from the four")]
+    ownTraders: Annotated[
+        int,
+        described("traders with strategies by this instance's operator, which belong to no family"),
+    ]
+    model: Annotated[str, described("the fill model that `venues` compares with real swaps")]
+    venues: list[VenueError]
+    networkCosts: NetworkCosts
+    note: str
+    suggestedStartMode: Literal["guarded"]
+    asOf: Time
+    simulated: Simulation
+
+
+# ---- statements ----------------------------------------------------------------------------------
+# Traders with their open account period and its last review, which decides which of its data may be
+# shown.
+TRADERS = """
+SELECT t.id, t.uid, t.handle, t.name, t.bio, t.voice, t.family, t.settings, t.start_mode,
+       t.adaptive, t.phase, t.created_at, t.retired_at, p.id AS period_id, p.number AS period,
+       p.starting_cash, p.cash, p.lost_fees, p.opened_at, r.state, r.reasons,
+       r.opened_at AS reviewed_at, r.decided_at, r.decision
+FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL AND p.twin = 0
+LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)"""
+# Totals of the closes of open periods.
+PERIOD_TOTALS = """
+SELECT c.period_id, COUNT(*) AS closes, SUM(c.cash) AS net,
+       COUNT(CASE WHEN c.cash > 0 THEN 1 END) AS wins
+FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL AND p.twin = 0
+WHERE c.closed_at IS NOT NULL AND p.trader_id = COALESCE(?, p.trader_id) GROUP BY c.period_id"""
+# Counts of a trader's lines, closes and posts.
+TOTALS = """
+SELECT (SELECT COUNT(*) FROM diary_entry d JOIN period p ON p.id = d.period_id
+        WHERE p.trader_id = t.id AND p.twin = 0) AS diary,
+       (SELECT COUNT(*) FROM position c JOIN period p ON p.id = c.period_id
+        WHERE p.trader_id = t.id AND p.twin = 0 AND c.closed_at IS NOT NULL) AS closes,
+       (SELECT COUNT(*) FROM paper_post o WHERE o.trader_id = t.id) AS posts
+FROM trader t WHERE t.id = ?"""
+# Account periods. `review`: the state of the last one.
+PERIODS = """
+SELECT p.number, p.starting_cash, p.cash, p.opened_at, p.closed_at, p.closing_reason AS reason,
+       COALESCE(r.state, 'clean') AS review
+FROM period p LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
+WHERE p.trader_id = ? AND p.twin = 0 ORDER BY p.number"""
+# Posts. `state`: of the last review of the account period; `closed`: the number of the closed
+# position it is about.
+PAPER_POSTS = f"""
+SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer, o.event_at,
+       o.created_at, o.hidden_at, d.kind,
+       (SELECT state FROM review WHERE period_id = d.period_id ORDER BY id DESC LIMIT 1) AS state,
+       t.handle, t.family, {CLOSE_OF_LINE} AS closed
+FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
+# Changes with every tick and every decision about a trader.
+GENERATION = """
+SELECT (SELECT snapshot FROM engine_state WHERE id = 1) AS snapshot,
+       (SELECT MAX(id) FROM trader) AS trader, (SELECT SUM(version) FROM trader) AS versions,
+       (SELECT MAX(id) FROM position) AS position"""
+# Net results of closes of the open accounts since a time.
+RECENT_CLOSES = """
+SELECT t.uid AS trader, o.cash AS net FROM position o
+JOIN period p ON p.id = o.period_id AND p.closed_at IS NULL AND p.twin = 0
+JOIN trader t ON t.id = p.trader_id
+WHERE o.closed_at >= ? ORDER BY o.closed_at, o.id"""
+
+WARNINGS = {
+    "under_review": (
+        "Under review: returns and rates are withheld. Cash and records are simulated and are not"
+        " demonstrated performance."
+    ),
+    "upheld": (
+        "A review of this record was upheld, so it doesn't count. Cash and records are simulated "
+        "and"
+        " are not demonstrated performance."
+    ),
+}
 # An initial phase. A list of traders has one for each.
 NEW_PHASE = asdict(rules.Phase())
-Json = dict[str, Any]
 # Closes that the brain examines, and rows of each list in a detail.
 MAX_CLOSES, LATEST = 200, 20
 # Higher than any id or time.
@@ -98,20 +479,24 @@ class Placed(NamedTuple):
     """A JSON row and its position."""
 
     place: Place
-    shown: Json
+    shown: Any
 
 
 # ---- traders -------------------------------------------------------------------------------------
-def list_traders() -> list[Json]:
+def list_traders() -> list[Trader]:
     """Return every active trader, oldest first, as the API's Trader."""
     totals = _read_totals(None)
     values: dict[int, int] = defaultdict(int)
-    for position in select_many(PositionRow, POSITIONS, (None,)):
+    for position in read_positions(None):
         values[position.period_id] += find_value(position)
     return [
         show_trader(row, totals.get(row.period_id), values[row.period_id])
-        for row in select_many(TraderRow, TRADERS + " WHERE t.retired_at IS NULL ORDER BY t.id")
+        for row in list_rows("t.retired_at IS NULL ORDER BY t.id")
     ]
+
+
+def list_rows(condition: str, *values: Any) -> list[Any]:
+    return read_many(f"{TRADERS} WHERE {condition}", values, **DOCUMENTS)
 
 
 def find_trader(uid: str, now: int) -> Json | None:
@@ -122,15 +507,15 @@ def find_trader(uid: str, now: int) -> Json | None:
     if row is None:
         return None
     held = _list_held(row.id)
-    closes = select(CloseRow, CLOSES, (row.id, LAST, LAST, LAST, MAX_CLOSES))
-    counted = select_one(TotalsRow, TOTALS, (row.id,)) or TotalsRow(0, 0, 0)
+    closes = read_closes(CLOSES, row.id, LAST, LAST, LAST, MAX_CLOSES)
+    counted = read_one(TOTALS, (row.id,))
     totals = _read_totals(row.id).get(row.period_id)
     is_withheld, random = row.state in SUSPECT, list_random(row.id, row.period)
     return {
         **show_trader(row, totals, sum(map(find_value, held))),
-        "periods": list(map(show_period, select(PeriodRow, PERIODS, (row.id,)))),
+        "periods": list(map(show_period, read(PERIODS, (row.id,)))),
         "positions": [show_position(row.handle, one, now) for one in held],
-        "orders": list(map(show_order, select(OrderRow, ORDERS, (row.id,)))),
+        "orders": list(map(show_order, read(ORDERS, (row.id,)))),
         "models": show_models(),
         "closes": show_closes(row.id, row.handle, closes[:LATEST]),
         "closesTotal": counted.closes,
@@ -154,104 +539,93 @@ def find_trader(uid: str, now: int) -> Json | None:
     }
 
 
-def _list_held(trader: int) -> list[PositionRow]:
+def _list_held(trader: int) -> list[Any]:
     """List the open positions. Damaged ones are left out."""
-    rows = select(PositionRow, POSITIONS, (trader,))
-    return [one for one in rows if one.raw.isdecimal() and one.price.isdecimal()]
+    return [one for one in read_positions(trader) if one.raw.isdecimal() and one.price.isdecimal()]
 
 
-def find_row(uid: str) -> TraderRow | None:
-    return select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
+def find_row(uid: str) -> Any:
+    return next(iter(list_rows("t.uid = ?", uid)), None)
 
 
-def list_closes(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
+def list_closes(row: Any, limit: int, before: Place | None = None) -> list[Placed]:
     """Return a trader's closes before a position, newest first."""
     at, ident = before or Place(LAST, LAST)
-    rows = select(CloseRow, CLOSES, (row.id, at, at, ident, limit))
+    rows = read_closes(CLOSES, row.id, at, at, ident, limit)
     shown = show_closes(row.id, row.handle, rows)
     places = [Place(one.closed_at, one.id) for one in rows]
     return list(map(Placed, places, shown))
 
 
-def list_diary(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
-    rows = select(DiaryRow, DIARY, (row.id, before.id if before else LAST, limit))
+def list_diary(row: Any, limit: int, before: Place | None = None) -> list[Placed]:
+    rows = read_lines(DIARY, row.id, before.id if before else LAST, limit)
     return [Placed(Place(one.at, one.id), show_line(row.handle, one)) for one in rows]
 
 
-def list_own_posts(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
+def list_own_posts(row: Any, limit: int, before: Place | None = None) -> list[Placed]:
     sql = f"{PAPER_POSTS} WHERE o.trader_id = ? AND o.id < ? ORDER BY o.id DESC LIMIT ?"
-    rows = select(PaperPostRow, sql, (row.id, before.id if before else LAST, limit))
+    rows = read(sql, (row.id, before.id if before else LAST, limit))
     return [Placed(Place(one.created_at, one.id), show_post(one)) for one in rows]
 
 
-def show_metrics(row: TraderRow) -> Json | None:
+def show_metrics(row: Any) -> Json | None:
     history = read_history(row.uid)
     return history and history.show_metrics()
 
 
-def show_evidence(row: TraderRow) -> Json:
-    closes = [
-        read_close(str(row.id), close)
-        for close in select(ComparedRow, PERIOD_CLOSES, (row.period_id,))
-    ]
+def show_evidence(row: Any) -> Json:
+    closes = [read_close(str(row.id), one) for one in read_compared(PERIOD_CLOSES, row.period_id)]
     return {**results.describe(closes, row.starting_cash), "simulated": True}
 
 
-def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
-    return {row.period_id: row for row in select_many(PeriodTotalsRow, PERIOD_TOTALS, (trader_id,))}
+def _read_totals(trader_id: int | None) -> dict[int, Any]:
+    return {row.period_id: row for row in read_many(PERIOD_TOTALS, (trader_id,))}
 
 
-def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int) -> Json:
+def show_trader(row: Any, totals: Any, held_value: int) -> Trader:
     """`totals`: totals of its open period, None without a close; `held_value`: value of its
     positions at their marks, in lamports.
     """
-    return {
-        "id": row.uid,
-        "handle": row.handle,
-        "name": row.name,
-        "bio": row.bio,
-        "mode": "paper",
-        "voice": read_voice(row.voice),
-        "strategy": {
-            "family": row.family,
-            "own": row.family not in ALL_FAMILIES,
-            "startMode": row.start_mode,
-            "phase": show_phase(row.phase or {}),
-            "adaptive": row.adaptive,
-            "pipeline": PIPELINE,
-            "model": MODEL,
-            **_read_settings(row.family, row.settings or {}),
-        },
-        "performance": show_performance(
-            row, totals or PeriodTotalsRow(row.period_id, 0, 0, 0), held_value
-        ),
-        "review": show_review(row),
-        "createdAt": show_time(row.created_at),
-        "retiredAt": show_time(row.retired_at),
-        "simulated": True,
+    strategy: Any = {
+        "family": row.family,
+        "own": row.family not in ALL_FAMILIES,
+        "startMode": row.start_mode,
+        "phase": show_phase(row.phase or {}),
+        "adaptive": row.adaptive,
+        "pipeline": PIPELINE,
+        "model": MODEL,
+        **_read_settings(row.family, row.settings or {}),
     }
+    return fill(
+        Trader,
+        row,
+        voice=read_voice(row.voice),
+        strategy=strategy,
+        performance=show_performance(row, totals, held_value),
+        review=show_review(row),
+    )
 
 
-def show_performance(row: TraderRow, totals: PeriodTotalsRow, held_value: int) -> Json:
+def show_performance(row: Any, totals: Any, held_value: int) -> PaperPerformance:
     """`held_value`: lamports."""
     suppressed, equity = row.state in SUSPECT, row.cash + held_value
-    gain, closes = equity - row.starting_cash, totals.closes
-    return {
-        "headlineSuppressed": suppressed,
-        "warning": WARNINGS.get(row.state or ""),
-        "returnPct": None if suppressed else find_percentage(gain, row.starting_cash),
-        "realizedSol": None if suppressed else show_sol(totals.net - row.lost_fees),
-        "cashSol": show_sol(row.cash),
-        "equitySol": None if suppressed else show_sol(equity),
-        "closes": closes,
-        "winRate": None if suppressed or not closes else round(totals.wins / closes, 4),
-        "startingCashSol": show_sol(row.starting_cash),
-        "period": row.period,
-        "since": show_time(row.opened_at),
-    }
+    gain = equity - row.starting_cash
+    closes, net, wins = (totals.closes, totals.net, totals.wins) if totals else (0, 0, 0)
+    return fill(
+        PaperPerformance,
+        row,
+        headlineSuppressed=suppressed,
+        warning=WARNINGS.get(row.state or ""),
+        returnPct=None if suppressed else find_percentage(gain, row.starting_cash),
+        realizedSol=None if suppressed else show_sol(net - row.lost_fees),
+        equitySol=None if suppressed else show_sol(equity),
+        closes=closes,
+        winRate=None if suppressed or not closes else round(wins / closes, 4),
+        since=show_time(row.opened_at),
+    )
 
 
-def show_phase(stored: Json) -> Json:
+def show_phase(stored: Json) -> Phase:
     phase = {**NEW_PHASE, **stored}
     return {
         "name": phase["name"],
@@ -264,22 +638,23 @@ def show_phase(stored: Json) -> Json:
     }
 
 
-def show_review(row: TraderRow) -> Json:
-    return {
-        "state": row.state or "clean",
-        "reasons": [
-            {
-                "code": one["code"],
-                "detail": one["detail"],
-                "symbol": one["symbol"],
-                "at": show_time(one["at"]),
-            }
-            for one in row.reasons or ()
-        ],
-        "openedAt": show_time(row.reviewed_at),
-        "decidedAt": show_time(row.decided_at),
-        "decision": row.decision,
-    }
+def show_review(row: Any) -> Review:
+    reasons = [
+        {**{name: one[name] for name in ("code", "detail", "symbol")}, "at": show_time(one["at"])}
+        for one in row.reasons or ()
+    ]
+    return fill(
+        Review,
+        row,
+        state=row.state or "clean",
+        reasons=reasons,
+        openedAt=show_time(row.reviewed_at),
+    )
+
+
+def show_period(row: Any) -> AccountPeriod:
+    """An account from its opening to its reset."""
+    return fill(AccountPeriod, row, warning=WARNINGS.get(row.review))
 
 
 def _read_settings(family: str, given: Json) -> Json:
@@ -300,7 +675,7 @@ def list_sums(now: int) -> dict[str, list[int]]:
     days, starting at 0}. `now`: ms.
     """
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0])
-    for row in select(RecentCloseRow, RECENT_CLOSES, (now - SUMMED_DAYS * rules.DAY_MS,)):
+    for row in read(RECENT_CLOSES, (now - SUMMED_DAYS * rules.DAY_MS,)):
         sums[row.trader].append(sums[row.trader][-1] + row.net)
     return {trader: of_one[-MAX_SUMS:] for trader, of_one in sums.items()}
 
@@ -310,7 +685,7 @@ class NumberedPost(NamedTuple):
     """A post as JSON, and its number in the order of arrival."""
 
     number: int
-    shown: Json
+    shown: Any
 
 
 def list_posts(
@@ -318,46 +693,34 @@ def list_posts(
 ) -> list[NumberedPost]:
     """Return posts of all traders with numbers below `before`, newest first."""
     # Without `before`, use a bound above all numbers, so the first page uses the same query.
-    values: list[Any] = [2**62 if before is None else before]
+    values: list[Any] = [LAST if before is None else before]
     where = " WHERE o.id < ?"
     if mint:
         where += " AND o.mint = ?"
         values.append(mint)
-    sql = f"{PAPER_POSTS}{where} ORDER BY o.id DESC LIMIT ?"
-    return [
-        NumberedPost(row.id, show_post(row)) for row in select(PaperPostRow, sql, (*values, limit))
-    ]
+    rows = read(f"{PAPER_POSTS}{where} ORDER BY o.id DESC LIMIT ?", (*values, limit))
+    return [NumberedPost(row.id, show_post(row)) for row in rows]
 
 
-def find_post(uid: str) -> Json | None:
-    row = select_one(PaperPostRow, PAPER_POSTS + " WHERE o.uid = ?", (uid,))
+def find_post(uid: str) -> PaperPost | None:
+    row = read_one(PAPER_POSTS + " WHERE o.uid = ?", (uid,))
     return show_post(row) if row else None
 
 
-def show_post(row: PaperPostRow) -> Json:
-    return {
-        "id": row.uid,
-        "botId": row.trader,
-        "botName": row.name,
-        "eventId": row.uid,
-        "body": None if row.hidden_at else row.body,
-        "mint": row.mint,
-        "symbol": row.symbol,
-        "signature": None,
-        "reason": None,
-        "kind": row.kind,
-        "closeId": find_close_id(row.handle, row.closed),
-        "family": row.family,
-        "ownStrategy": row.family not in ALL_FAMILIES,
-        "source": "paper",
-        "simulated": True,
-        "verified": False,
-        "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
-        "eventAt": show_time(row.event_at),
-        "createdAt": show_time(row.created_at),
-        "hiddenAt": show_time(row.hidden_at),
-        "tokenAddresses": [row.mint] if row.mint else [],
-        "provenance": {
+def show_post(row: Any) -> PaperPost:
+    return fill(
+        PaperPost,
+        row,
+        id=row.uid,
+        botId=row.trader,
+        botName=row.name,
+        eventId=row.uid,
+        body=None if row.hidden_at else row.body,
+        closeId=find_close_id(row.handle, row.closed),
+        ownStrategy=row.family not in ALL_FAMILIES,
+        verification={"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
+        tokenAddresses=[row.mint] if row.mint else [],
+        provenance={
             "channel": "paper",
             "keyId": None,
             "wallet": None,
@@ -366,10 +729,9 @@ def show_post(row: PaperPostRow) -> Json:
             "contentTrust": "generated",
             "untrustedFields": ["body", "reason", "symbol"],
         },
-        "receipt": None,
-        "headlineSuppressed": row.state in SUSPECT,
-        "warning": WARNINGS.get(row.state or ""),
-    }
+        headlineSuppressed=row.state in SUSPECT,
+        warning=WARNINGS.get(row.state or ""),
+    )
 
 
 # ---- the comparison ------------------------------------------------------------------------------
@@ -398,7 +760,7 @@ def find_win_rates(now: int) -> dict[str, float]:
 def _find_compared(now: int) -> Compared:
     """Recomputed after each tick, decision or minute."""
     global _compared
-    key = (database.obj, *select(PaperGeneration, GENERATION)[0], now // 60_000)
+    key = (database.obj, *read_one(GENERATION), now // 60_000)
     if _compared[0] != key:
         _compared = key, _compare(now)
     return _compared[1]
@@ -408,10 +770,10 @@ def _compare(now: int) -> Compared:
     closes: dict[str, list[Close]] = defaultdict(list)
     since = now - results.COMPARED_DAYS * rules.DAY_MS
     random: dict[str, list[Close]] = defaultdict(list)
-    for close in select_many(ComparedRow, COMPARED, (since,)):
+    for close in read_compared(COMPARED, since):
         side = random if close.twin else closes
         side[close.family].append(read_close(str(close.trader_id), close))
-    traders = select(TraderRow, TRADERS + " WHERE t.retired_at IS NULL")
+    traders = list_rows("t.retired_at IS NULL")
     number = Counter(row.family for row in traders)
     reviewed = Counter(row.family for row in traders if row.state == "under_review")
     *families, copy = (
@@ -441,7 +803,7 @@ def _compare(now: int) -> Compared:
     return Compared(shown, _find_win_rates(traders, chain.from_iterable(closes.values())))
 
 
-def _find_win_rates(traders: list[TraderRow], closes: Iterable[Close]) -> dict[str, float]:
+def _find_win_rates(traders: list[Any], closes: Iterable[Close]) -> dict[str, float]:
     by_trader: dict[str, list[Close]] = defaultdict(list)
     for close in closes:
         if close.excluded is None:
@@ -467,27 +829,27 @@ def _count_accounts(closes: list[Close]) -> int:
 RECORDED_AT = "2026-11-22T00:00:00.000Z"
 
 
-def list_venues(now: int) -> list[Json]:
+def list_venues(now: int) -> list[VenueError]:
     """List the venues that the model supports, and others with receipts. `now`: ms."""
     known = {one.venue: one for one in measured_store.list_errors(now)}
     return [show_venue(venue, known.get(venue)) for venue in sorted({*VENUES, *known})]
 
 
-def show_venue(venue: str, error: VenueError | None) -> Json:
+def show_venue(venue: str, error: measured.VenueError | None) -> Any:
     """`error`: None if there are no real fills to compare with."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,
-        "medianErrorBps": error.median_bps if error else None,
-        "p90ErrorBps": error.p90_bps if error else None,
-        "p90DriftBps": error.drift_p90_bps if error else None,
-        "source": error.source if error else None,
-        "since": show_time(error.since) if error and error.since else None,
+        "medianErrorBps": error and error.median_bps,
+        "p90ErrorBps": error and error.p90_bps,
+        "p90DriftBps": error and error.drift_p90_bps,
+        "source": error and error.source,
+        "since": show_time(error and error.since),
         "eligible": bool(error and error.is_eligible),
     }
 
 
-def show_costs() -> Json:
+def show_costs() -> NetworkCosts:
     """Make the NetworkCosts from this instance's own receipts, or the recorded ones."""
     row = measured_store.find_costs()
     costs = row or RECORDED_COSTS
@@ -503,13 +865,7 @@ def show_costs() -> Json:
     }
 
 
-class TwinRow(NamedTuple):
-    """A twin's account. `worth`: what its pools would pay for its holdings, in lamports."""
-
-    cash: int
-    worth: int
-
-
+# Accounts of twins. `worth`: what its pools would pay for its holdings, in lamports.
 OF_TWINS = "p.trader_id = ? AND p.number = ? AND p.twin > 0"
 TWIN_ACCOUNTS = f"""
 SELECT p.cash, COALESCE((SELECT SUM(c.worth) FROM position c
@@ -517,21 +873,15 @@ SELECT p.cash, COALESCE((SELECT SUM(c.worth) FROM position c
 FROM period p WHERE {OF_TWINS}"""
 
 
-class FiredRow(NamedTuple):
-    """A pause triggered by a rule, for a trader (0) or a twin."""
-
-    twin: int
-    facts: Facts
-
-
+# Pauses triggered by a rule, for a trader (0) or a twin.
 FIRED = """
 SELECT p.twin, d.facts FROM diary_entry d JOIN period p ON p.id = d.period_id
 WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
-def show_random_entry(row: TraderRow, closes: list[Close]) -> Json | None:
+def show_random_entry(row: Any, closes: list[Close]) -> Json | None:
     """Return the combined results of a trader's twins. `closes`: theirs."""
-    accounts = select(TwinRow, TWIN_ACCOUNTS, (row.id, row.period))
+    accounts = read(TWIN_ACCOUNTS, (row.id, row.period))
     if not accounts:
         return None
     start = len(accounts) * row.starting_cash
@@ -545,10 +895,10 @@ def show_random_entry(row: TraderRow, closes: list[Close]) -> Json | None:
     }
 
 
-def show_rules(row: TraderRow) -> Json:
+def show_rules(row: Any) -> Json:
     """Return how often each adaptive rule fired, for the trader and for a twin on average."""
     own, random = Counter[str](), Counter[str]()
-    for one in select(FiredRow, FIRED, (row.id, row.period)):
+    for one in read(FIRED, (row.id, row.period), facts=FACTS):
         fired = one.facts.get("what") in ("begun", "observed")
         (random if one.twin else own)[one.facts.get("rule", "")] += fired
     names = [rule.name for rule in rules.RULES]
@@ -559,7 +909,7 @@ def show_rules(row: TraderRow) -> Json:
 
 
 def list_random(trader_id: int, period: int) -> list[Close]:
-    rows = select(ComparedRow, TWIN_CLOSES, (trader_id, period))
+    rows = read_compared(TWIN_CLOSES, trader_id, period)
     return [read_close(str(trader_id), row) for row in rows]
 
 

@@ -1,34 +1,184 @@
-"""A paper trader's diary and the lessons from its closes, as JSON. All simulated."""
+"""The diary of a paper trader and what its closes have taught it. All simulated."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from paper import brain, rules
 from paper.account import Close, public_id
-from storage.rows import select
-from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
-from web.api.serialize import show_time
+from storage.rows import Column, read
+from web.api.serialize import fill, show_time
+from web.api.shapes import (
+    Address,
+    NotRequired,
+    Simulation,
+    Time,
+    TypedDict,
+    Whole,
+    described,
+)
 
 Json = dict[str, Any]
+FACTS = Column(Json)
 TIMES = ("until", "expiresAt")
 # Internal keys.
 PRIVATE = ("key", "evidence")
 
 
-def show_line(handle: str, row: DiaryRow) -> Json:
-    facts = row.facts
-    return {
-        "id": public_id(handle, "line", row.id),
-        "at": show_time(row.at),
-        "kind": row.kind,
-        "mint": row.mint,
-        "symbol": facts.get("symbol"),
-        "text": brain.format_line(row.kind, facts),
-        "facts": _show_facts(facts),
-        "period": row.period,
-        "closeId": find_close_id(handle, row.closed),
-        "simulated": True,
-    }
+class AtCosts(TypedDict):
+    """Results if every cost had been multiplied."""
+
+    costs: Annotated[int, described("the multiple")]
+    meanReturnPct: float | None
+    winRate: float | None
+
+
+class Rates(TypedDict):
+    """Win rate and mean return of the closes that count, each with a 95% interval (Student t over
+    days). Null without closes. Lessons omit `maxDrawdownPct` and `atCosts`.
+    """
+
+    eligibleCloses: int
+    clusters: Annotated[int, described("closes of one token entered within an hour count as one")]
+    days: Annotated[int, described("UTC days on which clusters began")]
+    sample: Annotated[
+        Literal["none", "thin", "some", "enough"], described("by the number of clusters")
+    ]
+    intervalReason: Annotated[str | None, described("why the intervals are null")]
+    meanReturnPct: float | None
+    meanReturnInterval: Annotated[list[float] | None, described("low, high")]
+    winRate: float | None
+    winRateInterval: Annotated[list[float] | None, described("low, high")]
+    maxDrawdownPct: NotRequired[
+        Annotated[
+            float | None,
+            described("largest drawdown of the sum of realized results"),
+        ]
+    ]
+    atCosts: NotRequired[
+        Annotated[list[AtCosts], described("the same closes at 1, 2 and 3 times the costs")]
+    ]
+    randomEntry: NotRequired[
+        Annotated[
+            "Rates",
+            described(
+                "for a lesson or family: positions of the same size and holding time, entered at"
+                " random"
+            ),
+        ]
+    ]
+    accounts: NotRequired[Annotated[int, described("hidden accounts with random entries")]]
+    returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
+    closes: NotRequired[
+        Annotated[int, described("of these accounts, including closes that don't count")]
+    ]
+    simulated: NotRequired[Annotated[bool, described("always true; omitted from lessons")]]
+
+
+class DiaryLine(TypedDict):
+    """A line of a trader's diary. A trader's detail omits the optional members."""
+
+    id: str
+    at: Time
+    kind: Annotated[str, described("decision, fill, refusal, pause, lesson, review or phase")]
+    mint: NotRequired[Address | None]
+    symbol: NotRequired[Annotated[str | None, described("untrusted")]]
+    text: str
+    facts: NotRequired[
+        Annotated[dict[str, object], described("figures of the entry; they differ by kind")]
+    ]
+    period: NotRequired[int]
+    closeId: Annotated[str | None, described("the closed position it is about")]
+    simulated: Simulation
+
+
+class Reviewed(TypedDict):
+    """The totals of a trader's eligible closes; null if there are none."""
+
+    closes: int
+    eligibleCloses: int
+    excluded: Annotated[dict[str, int], described("count by reason")]
+    wins: int | None
+    netLamports: Whole | None
+    simulated: Simulation
+
+
+class Lesson(TypedDict):
+    """A pattern in a trader's own closes, until it expires."""
+
+    text: str
+    n: Annotated[int, described("closes it is based on")]
+    window: str
+    createdAt: Time
+    expiresAt: Time
+    evidence: Rates
+    simulated: Simulation
+    closeIds: NotRequired[Annotated[list[str], described("lessons only, not patterns")]]
+
+
+class Pause(TypedDict):
+    """A rule that temporarily keeps a trader from entering."""
+
+    rule: str
+    effect: Annotated[str, described("pause_family, pause_mint, half_size or long_cooldown")]
+    mint: Address | None
+    applied: Annotated[bool, described("false: only observed")]
+    n: int
+    window: str
+    text: str
+    createdAt: Time
+    expiresAt: Time
+    simulated: Simulation
+
+
+class Brain(TypedDict):
+    """What a trader has learned (read-only)."""
+
+    asOf: Time
+    reviewed: Reviewed
+    patterns: list[Lesson]
+    pauses: list[Pause]
+    lessons: list[Lesson]
+    simulated: Simulation
+
+
+# ---- statements ----------------------------------------------------------------------------------
+# The number of the closed position that a diary line is about.
+CLOSE_OF_LINE = """
+(SELECT c.number FROM position c WHERE c.period_id = d.period_id AND c.closed_at IS NOT NULL
+ AND c.number = (SELECT MAX(f.position) FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
+                 WHERE o.period_id = d.period_id AND o.number = d.order_number))"""
+# Diary lines. `period`: its number; `closed`: the number of the closed position it is about.
+LINE = f"""
+SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, {CLOSE_OF_LINE} AS closed
+FROM diary_entry d JOIN period p ON p.id = d.period_id WHERE p.trader_id = ? AND p.twin = 0"""
+DIARY = f"{LINE} AND d.id < ? ORDER BY d.id DESC LIMIT ?"
+# Decisions at these times; {{}}: their marks.
+DECISIONS = f"{LINE} AND d.kind = 'decision' AND d.at IN ({{}}) ORDER BY d.id"
+# Without lessons of an account that is under review, or whose review was upheld: they are drawn
+# from its closes.
+PAUSES_AND_LESSONS = """
+SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, NULL AS closed
+FROM diary_entry d JOIN period p ON p.id = d.period_id
+LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
+WHERE p.trader_id = ? AND p.twin = 0 AND d.kind IN ('pause', 'lesson') AND d.at >= ?
+AND (d.kind = 'pause' OR r.state IS NULL OR r.state NOT IN ('under_review', 'upheld'))
+ORDER BY d.id"""
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+def read_lines(sql: str, *values: Any) -> list[Any]:
+    return read(sql, values, facts=FACTS)
+
+
+def show_line(handle: str, row: Any) -> DiaryLine:
+    return fill(
+        DiaryLine,
+        row,
+        id=public_id(handle, "line", row.id),
+        symbol=row.facts.get("symbol"),
+        text=brain.format_line(row.kind, row.facts),
+        facts=_show_facts(row.facts),
+        closeId=find_close_id(handle, row.closed),
+    )
 
 
 def find_close_id(handle: str, number: int | None) -> str | None:
@@ -43,7 +193,7 @@ def _show_facts(facts: Json) -> Json:
     }
 
 
-def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: int) -> Json:
+def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: int) -> Brain:
     """`closes`: oldest first; `control`: closes of its twins."""
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
@@ -64,9 +214,10 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
         for one in brain.find_lessons(closes, newest, control)
         if one.is_pattern and one.key not in in_force
     ]
+    reviewed: Any = {**brain.review_results(closes), "simulated": True}
     return {
         "asOf": show_time(now),
-        "reviewed": {**brain.review_results(closes), "simulated": True},
+        "reviewed": reviewed,
         "patterns": patterns,
         "pauses": [_show_pause(one) for one in open_pauses if one.facts["id"] not in ended],
         "lessons": list(map(_show_noted_lesson, shown)),
@@ -74,14 +225,14 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
     }
 
 
-def _list_notes(trader_id: int, now: int) -> tuple[list[DiaryRow], list[DiaryRow]]:
-    found: dict[str, list[DiaryRow]] = {"pause": [], "lesson": []}
-    for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - rules.LOOK_BACK_MS)):
+def _list_notes(trader_id: int, now: int) -> tuple[list[Any], list[Any]]:
+    found: dict[str, list[Any]] = {"pause": [], "lesson": []}
+    for row in read_lines(PAUSES_AND_LESSONS, trader_id, now - rules.LOOK_BACK_MS):
         found[row.kind].append(row)
     return found["pause"], found["lesson"]
 
 
-def _show_noted_lesson(note: DiaryRow) -> Json:
+def _show_noted_lesson(note: Any) -> Lesson:
     facts = note.facts
     shown = _show_lesson(
         facts["text"],
@@ -100,8 +251,8 @@ def _show_lesson(
     window_ms: int,
     created_at: int,
     expires_at: int,
-    evidence: Mapping[str, Any] | None,
-) -> Json:
+    evidence: Any,
+) -> Lesson:
     return {
         "text": text,
         "n": n,
@@ -113,17 +264,17 @@ def _show_lesson(
     }
 
 
-def _show_pause(note: DiaryRow) -> Json:
+def _show_pause(note: Any) -> Pause:
     facts = note.facts
-    return {
-        "rule": facts["rule"],
-        "effect": facts["effect"],
-        "mint": note.mint,
-        "applied": facts["what"] == "begun",
-        "n": facts["n"],
-        "window": f"{facts['windowMs'] // rules.HOUR_MS}h",
-        "text": brain.format_line("pause", facts),
-        "createdAt": show_time(note.at),
-        "expiresAt": show_time(facts["until"]),
-        "simulated": True,
-    }
+    return fill(
+        Pause,
+        note,
+        rule=facts["rule"],
+        effect=facts["effect"],
+        applied=facts["what"] == "begun",
+        n=facts["n"],
+        window=f"{facts['windowMs'] // rules.HOUR_MS}h",
+        text=brain.format_line("pause", facts),
+        createdAt=show_time(note.at),
+        expiresAt=show_time(facts["until"]),
+    )

@@ -1,68 +1,322 @@
-"""One close of a paper trader with everything its page shows: decisions, fills with their quotes,
-and the price path. All simulated.
+"""Positions, orders, fills and closes of paper traders, and one close with everything its page
+shows: decisions, fills with their quotes, and the price path. All simulated.
 """
 
-from collections.abc import Iterable
+import hashlib
+from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal
 
-from paper.account import public_id
-from storage.rows import select, select_one, write_marks
-from web.api.paper_brain import show_line
-from web.api.paper_records import show_close, show_fill, show_models
-from web.api.paper_statements import (
-    DECISIONS,
-    FILLS_OF_ONE,
-    ONE_CLOSE,
-    CloseRow,
-    DiaryRow,
-    FillRow,
+from chain.amounts import exact
+from paper import account, rules
+from paper.account import Close, public_id
+from paper.fills import ASSUMPTIONS, MODEL, MODEL_HASH
+from paper.market import ALL_SOL, SCALE, percent, value_of
+from paper.store import SUSPECT
+from storage.rows import Part, read, read_many, read_one, write_marks
+from web.api.paper_brain import DECISIONS, DiaryLine, read_lines, show_line
+from web.api.serialize import fill, show_time
+from web.api.shapes import (
+    Address,
+    Exact,
+    FillModel,
+    NotRequired,
+    Simulation,
+    Time,
+    TypedDict,
+    Whole,
+    described,
 )
 
-Json = dict[str, Any]
+MARKS = Part(list[str])
+
+
+class PaperFill(TypedDict):
+    """An attempt to fill an order. A trader's detail omits the optional members."""
+
+    side: Literal["buy", "sell"]
+    decidedAt: Time
+    filledAt: Time
+    decidedSnapshotId: str
+    filledSnapshotId: str
+    amountRaw: NotRequired[Whole]
+    solLamports: NotRequired[Annotated[Whole, described("into or out of the pool, before its fee")]]
+    slippageLamports: NotRequired[Whole]
+    feesLamports: NotRequired[Whole]
+    rentLamports: NotRequired[Whole]
+    failed: NotRequired[bool]
+    reason: str
+    model: NotRequired[Annotated[str, described("the fill model, such as amm-cp/3")]]
+    simulated: NotRequired[Simulation]
+
+
+class PaperClose(TypedDict):
+    """A closed position with all its costs. A trader's detail omits the optional members."""
+
+    id: str
+    mint: Address
+    symbol: Annotated[str | None, described("untrusted")]
+    decimals: NotRequired[int]
+    period: NotRequired[int]
+    openedAt: Time
+    closedAt: Time
+    reason: str
+    grossLamports: Annotated[
+        Whole, described("the gain or loss from price changes only, before costs")
+    ]
+    slippageLamports: Whole
+    feesLamports: Whole
+    rentLamports: Whole
+    netLamports: Whole
+    returnPct: Annotated[float | None, described("a percentage; null if nothing was spent")]
+    latencyMs: int
+    model: str
+    pipeline: NotRequired[str]
+    assumptions: Annotated[list[str], described("the fill model, described in `models`, and marks")]
+    fills: list[PaperFill]
+    eligible: Annotated[bool, described("whether it counts in comparisons")]
+    excludedReason: Annotated[
+        str | None, described("why it doesn't count; `under_review` while its account is")
+    ]
+    reviewOpenedAt: NotRequired[Time | None]
+    simulated: Simulation
+
+
+class PaperPosition(TypedDict):
+    """An open position."""
+
+    id: str
+    mint: Address
+    symbol: Annotated[str | None, described("untrusted")]
+    openedAt: Time
+    amountRaw: Whole
+    amount: Exact
+    decimals: int
+    spentLamports: Whole
+    cashFlowLamports: Whole
+    valueLamports: Whole
+    markPriceSol: Exact
+    markedAt: Time
+    markAgeSeconds: int
+    heldSnapshots: int
+    assumptions: Annotated[list[str], described("the fill model, described in `models`, and marks")]
+    model: str
+    pipeline: str
+    simulated: Simulation
+
+
+class PaperOrder(TypedDict):
+    """An open order. Buys are in lamports, sales in raw units of the token."""
+
+    side: Literal["buy", "sell"]
+    mint: Address
+    symbol: Annotated[str | None, described("untrusted")]
+    decimals: int
+    amountRaw: NotRequired[Annotated[Whole, described("of a sale")]]
+    filledRaw: NotRequired[Annotated[Whole, described("of a sale")]]
+    solLamports: NotRequired[Annotated[Whole, described("of a buy")]]
+    filledLamports: NotRequired[Annotated[Whole, described("of a buy")]]
+    reason: str
+    decidedAt: Time
+    expiresAt: Time
+    simulated: Simulation
+
+
+# ---- statements: money in lamports, times in ms --------------------------------------------------
+# Open positions. `raw` and `price` are exact text, `held` snapshots.
+POSITIONS = """
+SELECT c.period_id, c.number, c.mint, c.symbol, c.decimals, c.opened_at, c.raw, c.price,
+       c.marked_at, c.spent, c.cash, c.held, c.worth, c.marks, c.pipeline
+FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL AND p.twin = 0
+WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.id"""
+# Closes. `gross`: from price moves alone; `net`: after all costs.
+CLOSE = """
+SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opened_at,
+       c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.slippage, c.fees, c.rent,
+       c.cash AS net, c.spent, c.latency_ms, c.marks, c.pipeline, r.state,
+       r.opened_at AS reviewed_at
+FROM position c JOIN period p ON p.id = c.period_id
+LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
+WHERE p.trader_id = ? AND p.twin = 0 AND c.closed_at IS NOT NULL"""
+# Before a time and an ID.
+CLOSES = f"""{CLOSE} AND (c.closed_at < ? OR c.closed_at = ? AND c.id < ?)
+ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
+ONE_CLOSE = f"{CLOSE} AND c.number = ?"
+# Attempts to fill an order, and the number of the position they belong to.
+OF_POSITIONS = """
+SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.order_id = o.id))
+       AS position, o.side, o.decided_at, f.at, o.decided_on, f.snapshot, f.raw, f.mid, f.slippage,
+       f.pool_fee, f.network_fee, f.rent, f.failed, o.reason, f.model
+FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
+WHERE p.trader_id = ? AND p.twin = 0"""
+FILLS = f"{OF_POSITIONS} AND o.decided_at >= ? ORDER BY f.id"
+# Of one position, including failed attempts of its orders.
+FILLS_OF_ONE = f"""{OF_POSITIONS} AND o.id IN (
+    SELECT g.order_id FROM paper_fill g JOIN paper_order q ON q.id = g.order_id
+    WHERE q.period_id = p.id AND g.position = ?) ORDER BY f.id"""
+# Open orders. `wanted` and `done`: raw units of a sale, lamports of a buy.
+ORDERS = """
+SELECT o.side, o.mint, o.symbol, o.decimals, o.amount AS wanted, o.done, o.reason, o.decided_at,
+       o.expires_at
+FROM paper_order o JOIN period p ON p.id = o.period_id
+WHERE p.trader_id = ? AND p.twin = 0 AND o.state = 'open' ORDER BY o.id"""
+# A twin counts as long as its trader does: it uses the review of the trader's own account.
+_COMPARED = """
+SELECT t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason,
+       c.mid_sold - c.mid_bought AS gross, c.cash AS net, c.spent, c.pipeline, c.marks,
+       (SELECT r.state FROM review r JOIN period q ON q.id = r.period_id
+        WHERE q.trader_id = p.trader_id AND q.number = p.number AND q.twin = 0
+        ORDER BY r.id DESC LIMIT 1) AS state, p.twin
+FROM position c JOIN period p ON p.id = c.period_id JOIN trader t ON t.id = p.trader_id
+WHERE """
+COMPARED = f"{_COMPARED} c.closed_at >= ? ORDER BY c.closed_at, c.id"
+TWIN_CLOSES = f"""{_COMPARED} p.trader_id = ? AND p.number = ? AND p.twin > 0
+AND c.closed_at IS NOT NULL ORDER BY c.closed_at, c.id"""
+PERIOD_CLOSES = (
+    f"{_COMPARED} c.period_id = ? AND c.closed_at IS NOT NULL ORDER BY c.closed_at, c.id"
+)
+
+
+# ---- positions and orders ------------------------------------------------------------------------
+def read_positions(trader_id: int | None) -> list[Any]:
+    """Read the open positions of a trader, or of all (None)."""
+    return read_many(POSITIONS, (trader_id,), marks=MARKS)
+
+
+def find_value(row: Any) -> int:
+    """Return the lamports that the position's pool would pay at the mark; 0 if it can't be read."""
+    if row.worth is not None:
+        return int(row.worth)
+    try:
+        return int(min(ALL_SOL, value_of(int(row.raw), int(row.price), row.decimals)))
+    except ValueError:
+        return 0
+
+
+def show_position(handle: str, row: Any, now: int) -> PaperPosition:
+    """`now`: ms."""
+    model = find_model(row.pipeline)
+    return fill(
+        PaperPosition,
+        row,
+        id=public_id(handle, "close", row.number),
+        amount=exact(int(row.raw), row.decimals),
+        amountRaw=row.raw,
+        cashFlowLamports=str(row.cash),
+        valueLamports=str(find_value(row)),
+        markPriceSol=exact(int(row.price), len(str(SCALE)) - 1),
+        markAgeSeconds=max(0, now - row.marked_at) // 1000,
+        heldSnapshots=row.held,
+        assumptions=[model, *(row.marks or ())],
+        model=model,
+    )
+
+
+def show_models() -> list[FillModel]:
+    return [{"model": MODEL, "hash": MODEL_HASH, "assumptions": list(ASSUMPTIONS)}]
+
+
+def find_model(pipeline: str) -> str:
+    """Return the fill model that opened a position. The pipeline ends with the model's ID."""
+    return pipeline.split(" ")[-1]
+
+
+def show_order(row: Any) -> PaperOrder:
+    """Amounts are lamports for a purchase, raw units for a sale."""
+    is_sale = row.side == "sell"
+    amount, filled = ("amountRaw", "filledRaw") if is_sale else ("solLamports", "filledLamports")
+    return fill(PaperOrder, row, **{amount: row.wanted, filled: row.done})
+
+
+# ---- closes and fills ----------------------------------------------------------------------------
+def read_closes(sql: str, *values: Any) -> list[Any]:
+    return read(sql, values, marks=MARKS)
+
+
+def show_closes(trader_id: int, handle: str, rows: list[Any]) -> list[PaperClose]:
+    """Show a trader's closes with their fills."""
+    if not rows:
+        return []
+    fills: dict[int | None, list[PaperFill]] = defaultdict(list)
+    # An order's first attempt isn't long before its position.
+    since = min(row.opened_at for row in rows) - rules.DAY_MS
+    for one in read(FILLS, (trader_id, since)):
+        fills[one.position].append(show_fill(one))
+    return [show_close(handle, row, fills[row.number]) for row in rows]
+
+
+def show_close(handle: str, row: Any, fills: list[PaperFill]) -> PaperClose:
+    ident = public_id(handle, "close", row.number)
+    excluded = read_close(ident, row).excluded
+    model = fills[-1]["model"] if fills else find_model(row.pipeline)
+    return fill(
+        PaperClose,
+        row,
+        id=ident,
+        returnPct=find_percentage(row.net, row.spent),
+        model=model,
+        assumptions=[model, *(row.marks or [])],
+        fills=fills,
+        eligible=excluded is None,
+        excludedReason=excluded,
+        reviewOpenedAt=show_time(row.reviewed_at) if row.state in SUSPECT else None,
+    )
+
+
+def find_percentage(part: int, whole: int) -> float | None:
+    """Return a percentage with two decimals, rounded toward zero; None if `whole` is zero."""
+    return float(percent(part, whole)) if whole else None
+
+
+def show_fill(row: Any) -> PaperFill:
+    """`solLamports`: into or out of the pool, before its fee, without network fee and rent."""
+    return fill(
+        PaperFill,
+        row,
+        filledAt=show_time(row.at),
+        decidedSnapshotId=show_snapshot_id(row.decided_on),
+        filledSnapshotId=show_snapshot_id(row.snapshot),
+        amountRaw=row.raw,
+        solLamports=str(find_moved(row)),
+        feesLamports=str(row.pool_fee + row.network_fee),
+    )
+
+
+def find_moved(row: Any) -> int:
+    return int(row.mid + row.slippage if row.side == "buy" else row.mid - row.slippage)
+
+
+def show_snapshot_id(number: int) -> str:
+    return f"snap_{hashlib.sha256(b'snapshot %d' % number).hexdigest()[:12]}"
+
+
+def read_close(ident: str, row: Any) -> Close:
+    """Convert a close for rules and lessons."""
+    reviewed = row.state in SUSPECT
+    return account.read_close(ident, row, row.marks or (), reviewed=reviewed)
+
+
+def read_compared(sql: str, *values: Any) -> list[Any]:
+    """Read closes for comparisons."""
+    return read_many(sql, values, marks=MARKS)
+
+
+# ---- the page of a close -------------------------------------------------------------------------
 # How much of the price path to show before the first decision and after the last fill.
 MARGIN_MS = 600_000
 MAX_PATH_ROWS = 5_000
 
 
-class HolderRow(NamedTuple):
-    """A trader's data for its closes. `next_position`: one above the highest number in use."""
-
-    id: int
-    uid: str
-    handle: str
-    name: str
-    family: str
-    next_position: int
-
-
+# A trader. `next_position`: one above the highest number in use.
 HOLDER = """
 SELECT t.id, t.uid, t.handle, t.name, t.family, p.next_position FROM trader t
 JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL AND p.twin = 0 WHERE t.uid = ?"""
 
 
-class QuoteRow(NamedTuple):
-    """A snapshot that a decision or a fill refers to. Prices and sums are exact text."""
-
-    id: int
-    price_sol: str | None
-    liquidity_usd: str | None
-    market_cap_usd: str | None
-    venue: str | None
-    pair: str | None
-
-
+# Snapshots that decisions and fills refer to. Prices and sums are exact text.
 QUOTES = """
 SELECT id, price_sol, liquidity_usd, market_cap_usd, venue, pair FROM snapshot WHERE id IN ({})"""
-
-
-class PathRow(NamedTuple):
-    """A price at a time, in ms."""
-
-    id: int
-    at: int
-    price_sol: str
 
 
 PATH = """
@@ -77,35 +331,37 @@ class QuotedFill:
     per token in the pool, excluding the pool's and network fees; None for a failed attempt.
     """
 
-    shown: Json
-    row: FillRow
-    decided: QuoteRow | None
-    filled: QuoteRow | None
+    shown: PaperFill
+    row: Any
+    decided: Any
+    filled: Any
     paid: Decimal | None
 
 
 @dataclass(frozen=True)
 class CloseStory:
-    """A close with everything its page shows. `decisions`: DiaryLines; `path`: in order."""
+    """A close with everything its page shows. `trader`: a row of HOLDER; `path`: rows of PATH, in
+    order.
+    """
 
-    trader: HolderRow
-    close: Json
-    models: list[Json]
-    decisions: list[Json]
+    trader: Any
+    close: PaperClose
+    models: list[FillModel]
+    decisions: list[DiaryLine]
     fills: list[QuotedFill]
-    path: list[PathRow]
+    path: list[Any]
 
 
 def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
     """Return what a close's page shows; None if trader or close is unknown."""
-    trader = select_one(HolderRow, HOLDER, (trader_uid,))
+    trader = read_one(HOLDER, (trader_uid,))
     number = trader and find_number(trader, close_id)
-    if trader is None or number is None:
+    if number is None:
         return None
-    row = select_one(CloseRow, ONE_CLOSE, (trader.id, number))
+    row = read_one(ONE_CLOSE, (trader.id, number), marks=MARKS)
     if row is None:
         return None
-    fills = select(FillRow, FILLS_OF_ONE, (trader.id, number))
+    fills = read(FILLS_OF_ONE, (trader.id, number))
     return CloseStory(
         trader,
         show_close(trader.handle, row, [show_fill(one) for one in fills]),
@@ -116,45 +372,43 @@ def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
     )
 
 
-def find_number(trader: HolderRow, close_id: str) -> int | None:
+def find_number(trader: Any, close_id: str) -> int | None:
     """Return the number of the position with this public ID, which is derived from the number."""
     numbers = range(1, trader.next_position)
     return next((n for n in numbers if public_id(trader.handle, "close", n) == close_id), None)
 
 
-def _list_decisions(trader: HolderRow, number: int, fills: list[FillRow]) -> list[Json]:
+def _list_decisions(trader: Any, number: int, fills: list[Any]) -> list[DiaryLine]:
     times = sorted({one.decided_at for one in fills})
-    lines = select(DiaryRow, DECISIONS.format(write_marks(times)), (trader.id, *times))
+    lines = read_lines(DECISIONS.format(write_marks(times)), trader.id, *times)
     return [show_line(trader.handle, line) for line in lines if line.closed == number]
 
 
-def quote_fills(fills: Iterable[FillRow], decimals: int) -> list[QuotedFill]:
+def quote_fills(fills: list[Any], decimals: int) -> list[QuotedFill]:
     """Return fills with the quotes of their decision and execution."""
-    fills = list(fills)
-    ids = sorted({one for fill in fills for one in (fill.decided_on, fill.snapshot)})
-    quotes = {one.id: one for one in select(QuoteRow, QUOTES.format(write_marks(ids)), ids)}
+    ids = sorted({number for one in fills for number in (one.decided_on, one.snapshot)})
+    quotes = {one.id: one for one in read(QUOTES.format(write_marks(ids)), ids)}
     return [
         QuotedFill(
-            show_fill(fill),
-            fill,
-            quotes.get(fill.decided_on),
-            quotes.get(fill.snapshot),
-            find_price_paid(fill, decimals),
+            show_fill(one),
+            one,
+            quotes.get(one.decided_on),
+            quotes.get(one.snapshot),
+            find_price_paid(one, decimals),
         )
-        for fill in fills
+        for one in fills
     ]
 
 
-def find_price_paid(fill: FillRow, decimals: int) -> Decimal | None:
+def find_price_paid(row: Any, decimals: int) -> Decimal | None:
     """Return the SOL per token that moved in the pool; None for a failed attempt."""
-    raw = int(fill.raw)
-    if fill.failed or not raw:
+    raw = int(row.raw)
+    if row.failed or not raw:
         return None
-    moved = fill.mid + fill.slippage if fill.side == "buy" else fill.mid - fill.slippage
-    return Decimal(moved).scaleb(decimals - 9) / raw
+    return Decimal(find_moved(row)).scaleb(decimals - 9) / raw
 
 
-def _list_path(row: CloseRow, fills: list[FillRow]) -> list[PathRow]:
+def _list_path(row: Any, fills: list[Any]) -> list[Any]:
     begins = min([row.opened_at, *(one.decided_at for one in fills)])
     ends = max([row.closed_at, *(one.at for one in fills)])
-    return select(PathRow, PATH, (row.mint, begins - MARGIN_MS, ends + MARGIN_MS, MAX_PATH_ROWS))
+    return read(PATH, (row.mint, begins - MARGIN_MS, ends + MARGIN_MS, MAX_PATH_ROWS))

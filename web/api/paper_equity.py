@@ -5,33 +5,17 @@ from typing import Any, NamedTuple
 from paper.account import Close, read_close
 from paper.results import Group, Mark, describe_account, group_closes
 from paper.store import MARK_MS
-from storage.rows import select, select_one
-from web.api.paper_statements import PERIOD_CLOSES, ComparedRow
+from storage.rows import read_one, select
+from web.api.paper_closes import PERIOD_CLOSES, read_compared
 from web.api.serialize import show_time
 
 Json = dict[str, Any]
 
 
-class AccountRow(NamedTuple):
-    """The open account of a trader; money in lamports, times in ms."""
-
-    period_id: int
-    starting_cash: int
-    opened_at: int
-
-
+# The open account of a trader; money in lamports, times in ms.
 ACCOUNT = """
 SELECT p.id AS period_id, p.starting_cash, p.opened_at FROM period p
 JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL AND p.twin = 0"""
-
-
-class MarkRow(NamedTuple):
-    """The account's equity at a point in time."""
-
-    at: int
-    equity: int
-    held: int
-    sol_cents: int | None
 
 
 MARKS = "SELECT at, equity, held, sol_cents FROM equity_mark WHERE period_id = ? ORDER BY at"
@@ -119,17 +103,17 @@ class AccountHistory(NamedTuple):
 
 def read_history(uid: str) -> AccountHistory | None:
     """Return the history of a trader's open account, or None."""
-    account = select_one(AccountRow, ACCOUNT, (uid,))
+    account = read_one(ACCOUNT, (uid,))
     if account is None:
         return None
     return AccountHistory(
         account.period_id,
         account.starting_cash,
         account.opened_at,
-        [Mark(*row) for row in select(MarkRow, MARKS, (account.period_id,))],
+        select(Mark, MARKS, (account.period_id,)),
         # The account's metrics don't identify a close, and all are withheld during a review.
         [
             read_close("", row, row.marks or (), reviewed=False)
-            for row in select(ComparedRow, PERIOD_CLOSES, (account.period_id,))
+            for row in read_compared(PERIOD_CLOSES, account.period_id)
         ],
     )

@@ -55,7 +55,7 @@ class Rates(TypedDict):
     days: Annotated[int, described("UTC days on which clusters began")]
     sample: Annotated[
         Literal["none", "thin", "some", "enough"],
-        described("size of the sample by the number of clusters"),
+        described("size of the sample size of the sample by the number of clusters"),
     ]
     intervalReason: Annotated[str | None, described("why the intervals are null")]
     meanReturnPct: float | None
@@ -294,7 +294,8 @@ class AccountPeriod(Simulated):
     closedAt: Time | None
     reason: Annotated[str | None, described("why it was closed")]
     review: Annotated[
-        Literal["clean", "under_review", "cleared", "upheld"], described("state of the last review")
+        Literal["clean", "under_review", "cleared", "upheld"],
+        described("state state of the last review"),
     ]
     warning: Annotated[str | None, described("why its cash and records don't count")]
 
@@ -451,7 +452,9 @@ class TraderDetail(Trader):
     metrics: Annotated[PaperMetrics | None, described("null while the headline is withheld")]
     evidence: Annotated[
         Rates | None,
-        described("statistics of its eligible closes; null while the headline is withheld"),
+        described(
+            "statistics statistics of its eligible closes; null while the headline is withheld"
+        ),
     ]
     randomEntry: Annotated[
         Rates | None,

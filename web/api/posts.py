@@ -3,16 +3,14 @@ to the bot's words).
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from chain.amounts import exact, show_amount
 from chain.reading.value import Change, list_venue_changes
 from chain.stored.verify import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from storage.rows import is_damaged, select_value
-from web.api.queries import PostRow
-from web.api.scaled import Scales, find_multiplier, read_scales
-from web.api.serialize import show_percentage, show_seconds, show_share, show_sol, show_time
+from web.api.serialize import fill, show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
     Address,
     CurrencySymbol,
@@ -27,7 +25,7 @@ from web.api.shapes import (
     Untrusted,
     described,
 )
-from web.api.trades import find_money
+from web.api.trades import Scales, find_money, find_multiplier, read_scales
 from web.server.application import find_app
 
 UNTRUSTED_FIELDS = ["body", "reason", "symbol", "eventId", "botName"]
@@ -157,12 +155,12 @@ class Post(TypedDict):
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-def show_posts(rows: Iterable[PostRow]) -> list[Post]:
+def show_posts(rows: Iterable[Any]) -> list[Post]:
     base_url, scales = find_app().settings.base_url, read_scales()
     return [show_post(row, base_url, scales) for row in rows]
 
 
-def show_post(row: PostRow, base_url: str, scales: Scales) -> Post:
+def show_post(row: Any, base_url: str, scales: Scales) -> Post:
     """Make the Post. A hidden post keeps its record but not its words. `base_url`: this instance's
     URL, without a trailing slash.
     """
@@ -171,58 +169,32 @@ def show_post(row: PostRow, base_url: str, scales: Scales) -> Post:
         # Same as before the trade was observed: there is no receipt to show.
         row = row._replace(trade_kind=None, token_changes=None, beside_tokens=None)
     moved = list_moved(row)
-    return {
-        "id": row.uid,
-        "botId": row.bot,
-        "botName": row.bot_name,
-        "eventId": row.event_id,
-        "body": None if hidden else row.body,
-        "mint": row.mint,
-        "symbol": None if hidden else _show_symbol(row),
-        "signature": row.signature,
-        "reason": None if hidden else row.reason,
-        "source": row.source,
-        "simulated": False,
-        "verified": row.status == "verified",
-        "verification": _show_verification(row),
-        "eventAt": show_time(row.event_at),
-        "createdAt": show_time(row.created_at),
-        "tokenAddresses": _list_mints(row),
-        "sanitized": bool(row.sanitized),
-        "hiddenAt": show_time(row.hidden_at),
-        "url": f"{base_url}/posts/{row.uid}",
-        "logId": row.log,
-        "logIndex": row.log_place,
-        "receipt": _show_receipt(row, moved, scales) if row.trade_kind else None,
-        "provenance": _show_provenance(row),
-    }
-
-
-def _show_verification(row: PostRow) -> Verification:
-    return {
-        "status": row.status,
-        "tradeId": row.trade,
-        "checkedAt": show_time(row.checked_at),
-        "reason": row.status_reason or find_reason(row),
-    }
-
-
-def _show_provenance(row: PostRow) -> Provenance:
-    return {
-        "channel": row.channel,
-        "keyId": row.key,
-        "wallet": row.wallet,
-        "ownership": row.ownership,
-        "contentTrust": "generated" if row.source == "observer" else "untrusted",
-        "untrustedFields": UNTRUSTED_FIELDS,
-    }
+    return fill(
+        Post,
+        row,
+        body=None if hidden else row.body,
+        symbol=None if hidden else _show_symbol(row),
+        reason=None if hidden else row.reason,
+        simulated=False,
+        verified=row.status == "verified",
+        verification=fill(Verification, row, reason=row.status_reason or find_reason(row)),
+        tokenAddresses=_list_mints(row),
+        url=f"{base_url}/posts/{row.uid}",
+        receipt=_show_receipt(row, moved, scales) if row.trade_kind else None,
+        provenance=fill(
+            Provenance,
+            row,
+            contentTrust="generated" if row.source == "observer" else "untrusted",
+            untrustedFields=UNTRUSTED_FIELDS,
+        ),
+    )
 
 
 # The observer's last pass failed, or it can't reach a node.
 OBSERVER_TROUBLE = "SELECT 1 FROM job WHERE name = 'observer' AND last_error IS NOT NULL"
 
 
-def find_reason(row: PostRow) -> str | None:
+def find_reason(row: Any) -> str | None:
     """Return why a post isn't judged, or what its judgment is waiting for."""
     if row.status == "none":
         return "no_wallet" if row.signature else "no_signature"
@@ -234,13 +206,13 @@ def find_reason(row: PostRow) -> str | None:
     return "node_unavailable" if is_down else "not_final_yet"
 
 
-def _list_mints(row: PostRow) -> list[str]:
+def _list_mints(row: Any) -> list[str]:
     changes = (*(row.token_changes or ()), *(row.beside_tokens or ()))
     mints = (row.mint, *(mint for mint, _, _ in changes), row.trade_mint)
     return list(dict.fromkeys(mint for mint in mints if mint))
 
 
-def _show_symbol(row: PostRow) -> str | None:
+def _show_symbol(row: Any) -> str | None:
     """Return the symbol a bot gave. Without a mint there is nothing to check it against."""
     return show_symbol(row.mint, row.symbol) if row.mint else row.symbol
 
@@ -250,7 +222,7 @@ def _show_symbol(row: PostRow) -> str | None:
 SIDES = ("buy", "sell", "swap")
 
 
-def _show_receipt(row: PostRow, moved: list[Change], scales: Scales) -> Receipt:
+def _show_receipt(row: Any, moved: list[Change], scales: Scales) -> Receipt:
     own = next((change for change in moved if change.mint == row.trade_mint), None)
     kind, in_sol = row.trade_kind, not row.currency
     money = find_money(kind or "", row.currency, row.realized)
@@ -277,25 +249,25 @@ def _show_receipt(row: PostRow, moved: list[Change], scales: Scales) -> Receipt:
     }
 
 
-def _show_amount(row: PostRow, change: Change, scales: Scales) -> str | None:
+def _show_amount(row: Any, change: Change, scales: Scales) -> str | None:
     """The amount as the token was displayed at the time."""
     multiplier = find_multiplier(scales, change.mint, row.block_time)
     return show_amount(change.raw, change.decimals, multiplier)
 
 
-def _is_early(row: PostRow) -> bool:
+def _is_early(row: Any) -> bool:
     if row.block_time is None or row.connected_at is None:
         return False
-    return row.block_time * 1000 < row.connected_at
+    return bool(row.block_time * 1000 < row.connected_at)
 
 
-def _show_venue_sol(row: PostRow) -> str | None:
+def _show_venue_sol(row: Any) -> str | None:
     if row.trade_kind not in VERIFIED_KINDS:
         return None
     return show_sol((row.sol_change or 0) - (row.beside_sol or 0))
 
 
-def list_moved(row: PostRow) -> list[Change]:
+def list_moved(row: Any) -> list[Change]:
     """List the amounts of each token that the trade moved through its venue, without zeros. Empty
     if the venue's part is unknown.
     """

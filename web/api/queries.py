@@ -1,6 +1,6 @@
-"""Rows of bots, posts and trades, and the queries of the API and the pages. The fields of a row
-type match the columns of its statement in name and order; `Any` is a value of a shape's Literal.
-Portable to PostgreSQL except for the `?`.
+"""Statements that read bots, posts and trades, and the queries of the API and the pages. Rows are
+named tuples of a statement's columns (storage.rows.read), which are named like the members of the
+shape they become. Portable to PostgreSQL except for the `?`.
 
 Times are UTC milliseconds, but `block_time` is Unix seconds. Amounts are lamports, or JSON and text
 as stored. models.BOT_OF_TRADE decides which bot a trade belongs to. Lists are sorted by keys that
@@ -12,13 +12,13 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, get_args
 
 from chain.amounts import show_raw, sol
 from chain.stored.attachments import COUNT_HELD, LEAD
-from chain.stored.tables import NUMBER_OF_MINT, WALLET_PARTS, Changes, Lots, Names
+from chain.stored.tables import CHANGES, LOTS, NAMES, NUMBER_OF_MINT, WALLET_PARTS
 from models import BOT_OF_TRADE
-from storage.rows import Damaged, select, select_one, select_value, write_marks
+from storage.rows import Damaged, read, read_one, select, select_one, select_value, write_marks
 from web.api.serialize import Json
 from web.api.shapes import PostStatus
 
@@ -32,50 +32,10 @@ class TradePosition(NamedTuple):
     id: int
 
 
-class TradeRow(NamedTuple):
-    """A trade and its bot, as in models.Trade. `explained` is 0 to 100."""
-
-    slot: int
-    place: int
-    id: int
-    uid: str
-    bot: str
-    wallet: str
-    signature: str
-    tx_index: int | None
-    block_time: int | None
-    kind: Any
-    venue: str | None
-    mint: str | None
-    token_changes: Changes
-    sol_change: int
-    fee: int
-    tip: int
-    rent: int
-    currency: str
-    realized: Any
-    result: int | None
-    proceeds: int | None
-    cost: int | None
-    matched_raw: str
-    unmatched_raw: str
-    lots: Lots
-    paid_elsewhere: int
-    flags: Names
-    beside_sol: int
-    beside_tokens: Changes
-    explained: int | None
-    counterparties: Names
-    copied: int | None
-    copied_reason: Any
-
-    @property
-    def position(self) -> TradePosition:
-        return TradePosition(self.slot, self.place, self.id)
-
-
+# Trades and their bots, as in models.Trade. `explained` is 0 to 100.
 TRADE_COLUMNS = """
-SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature, t.tx_index,
+SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature,
+       t.tx_index AS transaction_index,
        t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change, t.fee, t.tip, t.rent,
        t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots,
        t.paid_elsewhere, t.flags, t.beside_sol, t.beside_tokens, t.explained, t.counterparties,
@@ -116,44 +76,11 @@ FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.earlier_bot_id = b.id
 """
 
 
-class OriginRow(NamedTuple):
-    """The purchase that a sale was matched with."""
-
-    uid: str
-    block_time: int | None
-    signature: str
-
-
+# Purchases that sales were matched with.
 ORIGIN = "SELECT uid, block_time, signature FROM trade WHERE uid IN "
 
 
-class ActivityRow(NamedTuple):
-    """A buy, a sale or one side of a swap of a token."""
-
-    slot: int
-    place: int
-    id: int
-    side: Any
-    bot: str
-    bot_name: str
-    wallet: str
-    token_changes: Changes
-    sol_change: int
-    block_time: int | None
-    signature: str
-    trade: str
-    kind: Any
-    flags: Names
-    currency: str
-    beside_sol: int
-    beside_tokens: Changes
-    explained: int | None
-
-    @property
-    def position(self) -> TradePosition:
-        return TradePosition(self.slot, self.place, self.id)
-
-
+# Buys, sales and sides of swaps of a token.
 ACTIVITY = f"""
 SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_name,
        w.address AS wallet, t.token_changes, t.sol_change, t.block_time, t.signature,
@@ -164,14 +91,7 @@ TRADERS_OF_MINT = "SELECT COUNT(*) FROM token_trader WHERE mint = ? AND side = ?
 
 
 # ---- what arrived --------------------------------------------------------------------------------
-class HeadRow(NamedTuple):
-    """The highest numbers at one point in time: everything that has arrived is at or below them."""
-
-    arrival: int
-    post: int
-    trade: int
-
-
+# The highest numbers at one point in time: everything that has arrived is at or below them.
 HEAD = """
 SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
        (SELECT COALESCE(MAX(id), 0) FROM post) AS post,
@@ -179,16 +99,7 @@ SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
 """
 
 
-class NewestRow(NamedTuple):
-    """The public IDs of the newest rows, None if there are none."""
-
-    bot: str | None
-    post: str | None
-    trader: str | None
-    season: str | None
-    mint: str | None
-
-
+# The public IDs of the newest rows, null if there are none.
 NEWEST = """
 SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
        (SELECT uid FROM post WHERE id = (SELECT MAX(id) FROM post)) AS post,
@@ -199,41 +110,16 @@ SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
 """
 
 
-class ArrivalRow(NamedTuple):
-    """A new post or trade, or a change of a verification or of a wallet's coverage."""
-
-    id: int
-    kind: str
-    post_id: int | None
-    trade_id: int | None
-    wallet_id: int | None
-
-
+# New posts and trades, and changes of a verification or of a wallet's coverage.
 ARRIVALS = (
     "SELECT id, kind, post_id, trade_id, wallet_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?"
 )
 
 
-class CoverageRow(NamedTuple):
-    """A wallet's coverage and its bot. `coverage`: JSON."""
-
-    id: int
-    address: str
-    coverage: str | None
-    bot: str
-    bot_name: str
-
-
+# Wallets' coverage, as JSON, and their bots.
 COVERAGES = """
 SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
 FROM wallet w JOIN bot b ON b.id = w.bot_id"""
-
-
-class StateRow(NamedTuple):
-    """A wallet's coverage, as JSON."""
-
-    address: str
-    coverage: str | None
 
 
 class ArrivedRow(NamedTuple):
@@ -258,37 +144,8 @@ SELECT uid FROM bot WHERE uid = ? OR handle = ? OR LOWER(name) = ? ORDER BY id L
 MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT ?"
 
 
-class BotRow(NamedTuple):
-    """A bot with its primary wallet. `voice` and `coverage` are JSON.
-
-    `since`: if another bot had proven the wallet and it is only claimed, when that claim begins;
-    else None.
-    """
-
-    id: int
-    uid: str
-    handle: str
-    name: str
-    bio: str
-    voice: str
-    avatar_url: str | None
-    auto_post: int
-    created_at: int
-    retired_at: int | None
-    address: str | None
-    attached_at: int | None
-    ownership: Any
-    results: Annotated[dict[str, Any] | None, WALLET_PARTS["results"]]
-    coverage: str | None
-    positions: Annotated[list[dict[str, Any]] | None, WALLET_PARTS["positions"]]
-    reconciliation: Annotated[dict[str, Any] | None, WALLET_PARTS["reconciliation"]]
-    average_cost: Annotated[dict[str, Any] | None, WALLET_PARTS["average_cost"]]
-    by_stablecoin: Annotated[dict[str, Any] | None, WALLET_PARTS["by_stablecoin"]]
-    last_trade_at: int | None
-    last_post_at: int | None
-    since: int | None
-
-
+# Bots with their primary wallet. `voice` and `coverage` are JSON. `since`: if another bot had
+# proven the wallet and it is only claimed, when that claim begins; else null.
 BOT = f"""
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
@@ -298,11 +155,6 @@ SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post,
 FROM bot b LEFT JOIN attachment a ON a.id = {LEAD}
 LEFT JOIN wallet w ON w.id = a.wallet_id
 """
-
-
-class FormerWalletRow(NamedTuple):
-    bot_id: int
-    address: str
 
 
 FORMER_WALLETS = """
@@ -322,62 +174,10 @@ POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
 ) THEN 'proven' ELSE 'claimed' END AS ownership"""
 
 
-class PostRow(NamedTuple):
-    """A post with the data that decides its label. The fields from `trade_kind` on are those of the
-    cited trade, as in TradeRow, and null without one.
-
-    `currency`: the mint of the stablecoin the trade was priced in, empty for SOL.
-    """
-
-    id: int
-    uid: str
-    bot: str
-    bot_name: str
-    event_id: str
-    body: str
-    mint: str | None
-    symbol: str | None
-    signature: str | None
-    reason: str | None
-    source: Any
-    status: Any
-    trade: str | None
-    checked_at: int | None
-    status_reason: str | None
-    event_at: int
-    created_at: int
-    channel: Any
-    key: str | None
-    wallet: str | None
-    sanitized: int
-    hidden_at: int | None
-    ownership: Any
-    trade_kind: Any
-    trade_wallet: str | None
-    trade_mint: str | None
-    trade_symbol: str | None
-    token_changes: Changes | None
-    beside_tokens: Changes | None
-    sol_change: int | None
-    beside_sol: int | None
-    currency: str | None
-    realized: Any
-    result: int | None
-    cost: int | None
-    explained: int | None
-    slot: int | None
-    block_time: int | None
-    trade_flags: Names | None
-    # When the bot first connected the wallet of the trade.
-    connected_at: int | None
-    log: str | None
-    # The index of its leaf there.
-    log_place: int | None
-    # State of the wallet that the post is judged against.
-    backfilled: int | None
-    trouble: str | None
-
-
+# Posts with the data that decides their label. The columns from trade_kind on are those of the
+# cited trade, and null without one. `currency`: the mint of the stablecoin the trade was priced in,
+# empty for SOL; `connected_at`: when the bot first connected the wallet of the trade; `log_index`:
+# of its leaf there; `backfilled`, `trouble`: of the wallet that the post is judged against.
 POST = f"""
 SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
        COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
@@ -389,7 +189,7 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        t.flags AS trade_flags,
        (SELECT MIN(a.attached_at) FROM attachment a
         WHERE a.bot_id = p.bot_id AND a.wallet_id = t.wallet_id) AS connected_at,
-       g.uid AS log, p.leaf_id - g.first_leaf AS log_place, w.backfilled, w.trouble
+       g.uid AS log, p.leaf_id - g.first_leaf AS log_index, w.backfilled, w.trouble
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
 LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
@@ -398,26 +198,34 @@ LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
 """
 
 
-class ContradictedRow(NamedTuple):
-    """The bot of a post that doesn't match its transaction."""
-
-    uid: str
-    name: str
-
-
+# The bots of posts that don't match their transaction.
 CONTRADICTED = """
 SELECT b.uid, b.name FROM post p JOIN bot b ON b.id = p.bot_id WHERE p.status = 'mismatch'
 ORDER BY p.id DESC LIMIT ?"""
 
 
 # ---- reads ---------------------------------------------------------------------------------------
-Row = TypeVar("Row")
 # SQL and its values, or None for no condition.
 Condition = tuple[Any, ...] | None
+# The columns with stored JSON.
+STORED = {
+    **WALLET_PARTS,
+    "token_changes": CHANGES,
+    "beside_tokens": CHANGES,
+    "lots": LOTS,
+    "counterparties": NAMES,
+    "flags": NAMES,
+    "trade_flags": NAMES,
+}
 # Limits on bots or tokens that share a name, and on posts that the front page counts.
 MAX_CALLED, MAX_RECENT = 10, 500
 # A position above every trade, so that the first page uses the same search as the others.
 ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
+
+
+def find_place(row: Any) -> TradePosition:
+    """Return a trade's position, by which lists are sorted."""
+    return TradePosition(row.slot, row.place, row.id)
 
 
 def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str, list[Any]]:
@@ -450,7 +258,7 @@ def list_posts(
     bot: str | None = None,
     mint: str | None = None,
     status: str | None = None,
-) -> list[PostRow]:
+) -> list[Any]:
     """Return posts, newest first, below the id `before`. `bot`: its uid."""
     parts = _split(PostFilter(bot, mint, status))
     lists = [list_post_ids(limit, before, part) for part in parts]
@@ -496,13 +304,13 @@ def find_mints(ticker: str) -> list[str]:
     return select(str, MINTS_CALLED, (ticker.lower(), MAX_CALLED))
 
 
-def list_contradicted() -> list[ContradictedRow]:
+def list_contradicted() -> list[Any]:
     """Return the bot of each recent post that doesn't match its transaction, newest first."""
-    return select(ContradictedRow, CONTRADICTED, (MAX_RECENT,))
+    return read(CONTRADICTED, (MAX_RECENT,))
 
 
-def find_post(uid: str) -> PostRow | None:
-    return select_one(PostRow, POST + "WHERE p.uid = ?", (uid,))
+def find_post(uid: str) -> Any:
+    return read_one(POST + "WHERE p.uid = ?", (uid,), **STORED)
 
 
 def find_last_id(table: str) -> int:
@@ -510,10 +318,10 @@ def find_last_id(table: str) -> int:
     return int(select_value(f"SELECT COALESCE(MAX(id), 0) FROM {table}"))
 
 
-def find_posts(ids: Sequence[int]) -> dict[int, PostRow]:
+def find_posts(ids: Sequence[int]) -> dict[int, Any]:
     if not ids:
         return {}
-    rows = select(PostRow, f"{POST} WHERE p.id IN ({write_marks(ids)})", ids)
+    rows = read(f"{POST} WHERE p.id IN ({write_marks(ids)})", ids, **STORED)
     return {row.id: row for row in rows}
 
 
@@ -531,7 +339,7 @@ def list_trades(
     kinds: Collection[str] = (),
     money: str | None = None,
     floor: TradePosition | None = None,
-) -> list[TradeRow]:
+) -> list[Any]:
     """Return trades, newest first.
 
     `before`: only positions below it; `up_to`: only IDs up to it; `spans`: spans of wallets, None
@@ -548,7 +356,7 @@ def list_trades(
         return _list_trades(limit, before, up_to, None, mint, of_kind)
     # Each by its index; a bot has few wallets.
     lists = [_list_trades(limit, before, up_to, span, mint, of_kind) for span in spans]
-    return list(heapq.merge(*lists, key=attrgetter("position"), reverse=True))[:limit]
+    return list(heapq.merge(*lists, key=find_place, reverse=True))[:limit]
 
 
 def _list_trades(
@@ -558,7 +366,7 @@ def _list_trades(
     span: WalletSpan | None,
     mint: str | None,
     more: Sequence[Condition] = (),
-) -> list[TradeRow]:
+) -> list[Any]:
     sql, values = _select(
         TRADE_OF_MINT if mint else TRADE,
         [
@@ -569,7 +377,7 @@ def _list_trades(
         ],
         _order_newest(mint) + " LIMIT ?",
     )
-    return select(TradeRow, sql, [*values, limit])
+    return read(sql, [*values, limit], **STORED)
 
 
 def find_trade_position(
@@ -612,10 +420,10 @@ def _below(
     )
 
 
-def find_trades(ids: Sequence[int]) -> dict[int, TradeRow]:
+def find_trades(ids: Sequence[int]) -> dict[int, Any]:
     if not ids:
         return {}
-    rows = select(TradeRow, f"{TRADE} WHERE t.id IN ({write_marks(ids)})", ids)
+    rows = read(f"{TRADE} WHERE t.id IN ({write_marks(ids)})", ids, **STORED)
     return {row.id: row for row in rows}
 
 
@@ -640,11 +448,11 @@ def _of_span(span: WalletSpan | None, trade: str) -> Sequence[Condition]:
     )
 
 
-def find_origins(uids: Sequence[str]) -> dict[str, OriginRow]:
-    return {row.uid: row for row in select(OriginRow, f"{ORIGIN}({write_marks(uids)})", uids)}
+def find_origins(uids: Sequence[str]) -> dict[str, Any]:
+    return {row.uid: row for row in read(f"{ORIGIN}({write_marks(uids)})", uids)}
 
 
-def list_activity(mint: str, limit: int, before: TradePosition | None = None) -> list[ActivityRow]:
+def list_activity(mint: str, limit: int, before: TradePosition | None = None) -> list[Any]:
     sql, values = _select(
         ACTIVITY,
         [
@@ -653,7 +461,7 @@ def list_activity(mint: str, limit: int, before: TradePosition | None = None) ->
         ],
         _order_newest(mint) + " LIMIT ?",
     )
-    return select(ActivityRow, sql, [*values, limit])
+    return read(sql, [*values, limit], **STORED)
 
 
 def count_sides(mint: str) -> dict[str, int]:
@@ -666,13 +474,13 @@ def count_tracked() -> int:
 
 
 # ---- what arrived, in order ----------------------------------------------------------------------
-def find_head() -> HeadRow:
-    return select(HeadRow, HEAD)[0]
+def find_head() -> Any:
+    return read_one(HEAD)
 
 
-def find_newest_ids() -> NewestRow:
+def find_newest_ids() -> Any:
     """Return the public IDs of the newest rows, for examples."""
-    return select(NewestRow, NEWEST)[0]
+    return read_one(NEWEST)
 
 
 def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
@@ -688,27 +496,25 @@ def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
     )
 
 
-def list_arrivals(limit: int, after: int) -> list[ArrivalRow]:
-    return select(ArrivalRow, ARRIVALS, (after, limit))
+def list_arrivals(limit: int, after: int) -> list[Any]:
+    return read(ARRIVALS, (after, limit))
 
 
-def find_coverages(ids: Sequence[int]) -> dict[int, CoverageRow]:
+def find_coverages(ids: Sequence[int]) -> dict[int, Any]:
     if not ids:
         return {}
-    rows = select(CoverageRow, f"{COVERAGES} WHERE w.id IN ({write_marks(ids)})", ids)
+    rows = read(f"{COVERAGES} WHERE w.id IN ({write_marks(ids)})", ids)
     return {row.id: row for row in rows}
 
 
-class Arrived(NamedTuple, Generic[Row]):
+class Arrived(NamedTuple):
     """A post or a trade, and the number of its arrival."""
 
     arrival: int
-    row: Row
+    row: Any
 
 
-def list_posts_since(
-    limit: int, after: int, wanted: PostFilter = ALL_POSTS
-) -> list[Arrived[PostRow]]:
+def list_posts_since(limit: int, after: int, wanted: PostFilter = ALL_POSTS) -> list[Arrived]:
     """Return the posts after this arrival, in order of arrival, as list_trades_since does."""
     last = select_value(LAST_POST, (after,)) or 0
     lists = [_list_arrived_posts(limit, last, part) for part in _split(wanted)]
@@ -726,7 +532,7 @@ def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[Arriv
 
 def list_trades_since(
     limit: int, after: int, spans: Sequence[WalletSpan] | None = None, mint: str | None = None
-) -> list[Arrived[TradeRow]]:
+) -> list[Arrived]:
     """Return the trades after this arrival, in order of arrival. The speed doesn't depend on the
     filter or the distance.
 
@@ -759,15 +565,15 @@ def _list_arrived(
     return select(ArrivedRow, sql, [*values, limit])
 
 
-def list_bots(limit: int, before: int | None = None) -> list[BotRow]:
+def list_bots(limit: int, before: int | None = None) -> list[Any]:
     sql, values = _select(
         BOT, [("b.id < ?", before) if before else None], "ORDER BY b.id DESC LIMIT ?"
     )
-    return add_wallets(select(BotRow, sql, [*values, limit]))
+    return add_wallets(read(sql, [*values, limit], **STORED))
 
 
-def find_bot(uid: str) -> BotRow | None:
-    row = select_one(BotRow, BOT + "WHERE b.uid = ?", (uid,))
+def find_bot(uid: str) -> Any:
+    row = read_one(BOT + "WHERE b.uid = ?", (uid,), **STORED)
     return row and add_wallets([row])[0]
 
 
@@ -780,24 +586,13 @@ def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
     """Return {bot ID: [address...]} of earlier wallets, in order."""
     held: dict[int, list[str]] = {}
     sql = f"{FORMER_WALLETS}({write_marks(bot_ids)}) ORDER BY a.attached_at, w.id"
-    for row in select(FormerWalletRow, sql, bot_ids):
+    for row in read(sql, bot_ids):
         held.setdefault(row.bot_id, []).append(row.address)
     return held
 
 
 # ---- totals --------------------------------------------------------------------------------------
-class PartRow(NamedTuple):
-    """A wallet's derived data, as in BotRow, for wallets other than the primary one."""
-
-    bot_id: int
-    last_trade_at: int | None
-    results: Annotated[Json | None, WALLET_PARTS["results"]]
-    positions: Annotated[list[Json] | None, WALLET_PARTS["positions"]]
-    reconciliation: Annotated[Json | None, WALLET_PARTS["reconciliation"]]
-    average_cost: Annotated[Json | None, WALLET_PARTS["average_cost"]]
-    by_stablecoin: Annotated[Json | None, WALLET_PARTS["by_stablecoin"]]
-
-
+# Wallets' derived data, as in BOT, for wallets other than the primary one.
 PARTS = f"""
 SELECT a.bot_id, w.last_trade_at, w.results, w.positions, w.reconciliation, w.average_cost,
        w.by_stablecoin
@@ -806,18 +601,18 @@ JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at,
 """
 
 
-def add_wallets(rows: Sequence[BotRow]) -> list[BotRow]:
+def add_wallets(rows: Sequence[Any]) -> list[Any]:
     """Return bots with the totals of all their wallets. `rows` have those of the primary wallet."""
     if not rows:
         return []
     others = defaultdict(list)
-    for part in select(PartRow, PARTS.format(write_marks(rows)), [row.id for row in rows]):
+    for part in read(PARTS.format(write_marks(rows)), [row.id for row in rows], **STORED):
         others[part.bot_id].append(part)
     return [_add_parts(row, others[row.id]) if row.id in others else row for row in rows]
 
 
-def _add_parts(row: BotRow, others: Sequence[PartRow]) -> BotRow:
-    parts: list[BotRow | PartRow] = [row, *others]
+def _add_parts(row: Any, others: Sequence[Any]) -> Any:
+    parts = [row, *others]
     return row._replace(
         results=_join(lambda found: found[0], [one.results for one in parts]),
         positions=_join(add_positions, [one.positions for one in parts]),

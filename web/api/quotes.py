@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from storage.rows import select, select_value, write_marks
+from storage.rows import read, select_value, write_marks
 from web.api import market
-from web.api.market import TokenRow
 from web.api.serialize import count_seconds
 
 Json = dict[str, Any]
@@ -24,19 +23,12 @@ STATUSES = ("fail", "warn", "unknown", "pass")
 FACTS = ("supply", "decimals")
 
 
-class PriceRow(NamedTuple):
-    """A token's last price in US dollars up to a time (ms), exact text; None without one."""
-
-    mint: str
-    at: int
-    price: str | None
-
-
 # The youngest first. Tokens of unknown age count from their discovery.
 TRACKED = f"""{market.ENTRY}WHERE t.tracked_at IS NOT NULL
 ORDER BY COALESCE(t.pair_created_at, t.discovered_at) DESC, t.id DESC"""
 COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
-# {}: the times, then the tokens. Each is one index look-up, however long the history.
+# Each token's last price in US dollars up to a time (ms), null without one. {}: the times, then the
+# tokens. Each is one index look-up, however long the history.
 PRICES = """
 WITH sampled (at) AS (VALUES {})
 SELECT t.mint, s.at, (
@@ -69,9 +61,9 @@ def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
     current = market.find_current(now)
     if query == Query():
         total = tracked = int(select_value(COUNT))
-        rows = select(TokenRow, f"{TRACKED} LIMIT ? OFFSET ?", (limit, start))
+        rows = read(f"{TRACKED} LIMIT ? OFFSET ?", (limit, start))
     else:
-        found = select(TokenRow, TRACKED)
+        found = read(TRACKED)
         matching = [row for row in found if MATCHES[query.filter](row, current)]
         total, tracked = len(matching), len(found)
         rows = sort_rows(matching, query.sort, now, current)[start : start + limit]
@@ -89,7 +81,7 @@ def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
     return MarketTable(entries, total, tracked)
 
 
-def add_counts(entry: Json) -> Json:
+def add_counts(entry: Any) -> Json:
     """Return an entry with its checks in the order of STATUSES and their `counts` by status. Passed
     checks that are only a number (FACTS) are separate, in `facts`.
     """
@@ -100,11 +92,11 @@ def add_counts(entry: Json) -> Json:
     return {**entry, "checks": checks, "facts": facts, "counts": counts}
 
 
-def count_checks(row: TokenRow, status: str) -> int:
+def count_checks(row: Any, status: str) -> int:
     return (row.checks or "").count(f'"status":"{status}"')
 
 
-MATCHES: dict[str, Callable[[TokenRow, int], bool]] = {
+MATCHES: dict[str, Callable[[Any, int], bool]] = {
     "all": lambda row, current: True,
     "no_failures": lambda row, current: not count_checks(row, "fail"),
     "all_pass": lambda row, current: (
@@ -112,7 +104,7 @@ MATCHES: dict[str, Callable[[TokenRow, int], bool]] = {
     ),
     "priced": lambda row, current: row.price_usd is not None and not is_stale(row, current),
 }
-KEYS: dict[str, Callable[[TokenRow], Decimal | None]] = {
+KEYS: dict[str, Callable[[Any], Decimal | None]] = {
     "price": lambda row: read_number(row.price_usd),
     "liquidity": lambda row: read_number(row.liquidity_usd),
     "volume": lambda row: read_number(row.volume24h_usd),
@@ -120,7 +112,7 @@ KEYS: dict[str, Callable[[TokenRow], Decimal | None]] = {
 }
 
 
-def sort_rows(rows: Sequence[TokenRow], sort: str, now: int, current: int) -> list[TokenRow]:
+def sort_rows(rows: Sequence[Any], sort: str, now: int, current: int) -> list[Any]:
     """Sort rows (given youngest first) by a column: the largest first, unknown last."""
     if sort == "age":
         return list(rows)
@@ -134,7 +126,7 @@ def sort_rows(rows: Sequence[TokenRow], sort: str, now: int, current: int) -> li
     return [row for _, row in known] + [row for number, row in found if number is None]
 
 
-def is_stale(row: TokenRow, current: int) -> bool:
+def is_stale(row: Any, current: int) -> bool:
     return (row.quoted_at or 0) < current
 
 
@@ -151,7 +143,7 @@ def find_prices(
     if not mints:
         return found
     sql = PRICES.format(", ".join(["(?)"] * len(times)), write_marks(mints))
-    for row in select(PriceRow, sql, [*times, tolerance, *mints]):
+    for row in read(sql, [*times, tolerance, *mints]):
         found.setdefault(row.mint, []).append(row.price)
     return found
 
@@ -163,7 +155,7 @@ class Changes(NamedTuple):
     change1h: Decimal | None
 
 
-def find_changes(rows: Sequence[TokenRow], now: int, current: int) -> dict[str, Changes]:
+def find_changes(rows: Sequence[Any], now: int, current: int) -> dict[str, Changes]:
     """Return {mint: changes} up to the current price; unknown if a price is missing, doubtful or
     stale.
     """

@@ -6,7 +6,7 @@ import orjson
 from flask import Blueprint, request
 
 from accounts import registration
-from accounts.fields import parse_json
+from accounts.fields import parse_body, parse_json
 from accounts.problem import Problem, invalid
 from web.api import bots
 from web.api.serialize import show_time
@@ -70,7 +70,7 @@ def give_challenge() -> JsonResponse:
 def register() -> JsonResponse:
     """Register a bot: 201, or 200 with a new key and link if its wallet is already registered."""
     app, now = find_app(), gate.find_context().now
-    body = registration.parse_registration(parse_json(request.get_data()))
+    body = parse_body(registration.RegistrationBody, parse_json(request.get_data()))
     try:
         given_at = registration.check_proof(app.settings, app.secret, body, now)
     except Problem:

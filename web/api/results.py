@@ -1,20 +1,42 @@
-"""Results of bots, over all known history or since they connected their wallets. Currencies are
-never converted or added up.
+"""Results of bots, over all known history or since they connected their wallets: totals, risk, by
+token, and over time. Currencies are never converted or added up.
 """
 
+import heapq
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from chain.amounts import exact, show_fixed, show_raw
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import NOTHING, Sums, add_up, find_drawdown
+from chain.ledger.sums import HOURS_A_DAY, NOTHING, Sums, add_up, find_drawdown
+from chain.ledger.views import HOUR_MS, HOUR_SECONDS
 from chain.reading.currencies import CURRENCIES, Currency
-from chain.stored.attachments import Source, list_totals, write_last
+from chain.stored.attachments import (
+    OF_RECORD,
+    OF_RESULTS,
+    Source,
+    list_totals,
+    read_totals,
+    write_last,
+)
+from chain.stored.derived import StoredRisk, load_risk
+from chain.stored.standings import WINDOWS
+from chain.stored.summary import show_rates
 from storage import database, read_rows
-from storage.rows import write_marks
-from web.api.serialize import show_sol
-from web.api.shapes import Address, CurrencySymbol, Exact, Time, TypedDict, Whole, described
+from storage.rows import read, select, select_one, select_value, write_marks
+from web.api import market
+from web.api.serialize import Json, fill
+from web.api.shapes import (
+    Address,
+    CurrencySymbol,
+    Exact,
+    Time,
+    TypedDict,
+    Untrusted,
+    Whole,
+    described,
+)
 
 Sign = Literal["one_token", "flat_round_trips"]
 
@@ -28,14 +50,14 @@ class CurrencyResults(TypedDict):
     realizedRaw: Whole
     realized: Exact
     returnPct: Exact | None
-    matchedSells: int
-    partialSells: int
-    unmatchedSells: int
-    winningSells: int
     winRate: Exact | None
     positions: int
     positionsWon: int
     positionsOpen: int
+    matchedSells: int
+    partialSells: int
+    unmatchedSells: int
+    winningSells: int
     volumeRaw: Whole
     volume: Exact
     costLeftRaw: Whole
@@ -53,10 +75,6 @@ class Results(TypedDict):
     realizedLamports: Whole
     realizedSol: Exact
     returnPct: Annotated[Exact | None, described("share of the cost basis of sales, in percent")]
-    matchedSells: Annotated[int, described("sales with a fully known cost")]
-    partialSells: Annotated[int, described("sales with a partly known cost")]
-    unmatchedSells: Annotated[int, described("sales of unknown cost, which are left out")]
-    winningSells: int
     winRate: Annotated[Exact | None, described("share of positions with a sale that won, 0 to 1")]
     positions: Annotated[
         int,
@@ -68,6 +86,10 @@ class Results(TypedDict):
         int, described("positions whose proceeds so far exceed their fully known cost")
     ]
     positionsOpen: Annotated[int, described("with or without a sale")]
+    matchedSells: Annotated[int, described("sales with a fully known cost")]
+    partialSells: Annotated[int, described("sales with a partly known cost")]
+    unmatchedSells: Annotated[int, described("sales of unknown cost, which are left out")]
+    winningSells: int
     worstCaseLamports: Annotated[
         Whole,
         described(
@@ -173,34 +195,20 @@ def show_results(
     told: Told, since: str | None, *, provisional: bool, open_positions: int
 ) -> Results:
     t = told.sums.get(SOL, NOTHING)
-    return {
-        "since": since,
-        "provisional": provisional,
-        "realizedLamports": str(t.realized),
-        "realizedSol": show_sol(t.realized),
-        "returnPct": show_fixed(t.return_points, 2),
-        "winRate": show_fixed(t.win_points, 4),
-        "positions": t.positions,
-        "positionsWon": t.positions_won,
-        "positionsOpen": t.held,
-        "matchedSells": t.matched,
-        "partialSells": t.partial,
-        "unmatchedSells": t.unmatched,
-        "winningSells": t.winning,
-        "worstCaseLamports": str(t.worst_case),
-        "worstCaseSol": show_sol(t.worst_case),
-        "volumeLamports": str(t.volume),
-        "volumeSol": show_sol(t.volume),
-        "observedTrades": t.trades,
-        "failedTransactions": t.failed,
-        "failedCostLamports": str(t.failed_cost),
-        "overheadLamports": str(t.overhead),
-        "costLeftLamports": str(t.cost_left),
-        "costLeftReceipts": t.cost_left_receipts,
-        "openPositions": open_positions,
-        "maxDrawdownLamports": show_raw(told.drawdowns.get(SOL)),
-        "byCurrency": list_currencies(told.sums, told.drawdowns),
-    }
+    return fill(
+        Results,
+        t,
+        since=since,
+        provisional=provisional,
+        returnPct=show_fixed(t.return_points, 2),
+        winRate=show_fixed(t.win_points, 4),
+        positionsOpen=t.held,
+        observedTrades=t.trades,
+        failedTransactions=t.failed,
+        openPositions=open_positions,
+        maxDrawdownLamports=show_raw(told.drawdowns.get(SOL)),
+        byCurrency=list_currencies(told.sums, told.drawdowns),
+    )
 
 
 def list_currencies(
@@ -220,24 +228,390 @@ def is_traded(sums: Sums) -> bool:
 
 
 def show_currency(money: Currency, sums: Sums, drawdown: int | None) -> CurrencyResults:
+    return fill(
+        CurrencyResults,
+        sums,
+        currency=money.symbol,
+        mint=money.mint,
+        decimals=money.decimals,
+        realized=exact(sums.realized, money.decimals),
+        returnPct=show_fixed(sums.return_points, 2),
+        winRate=show_fixed(sums.win_points, 4),
+        positionsOpen=sums.held,
+        volume=exact(sums.volume, money.decimals),
+        maxDrawdownRaw=show_raw(drawdown),
+    )
+
+
+# ---- risk ----------------------------------------------------------------------------------------
+class Risk(TypedDict):
+    """What realized results in SOL risked."""
+
+    maxDrawdownLamports: Whole
+    medianHoldingSeconds: Annotated[
+        int | None,
+        described("of positions, from the first purchase to the end, to two significant digits"),
+    ]
+    bestLamports: Annotated[Whole | None, described("the best position with a sale")]
+    worstLamports: Whole | None
+    daysActive: Annotated[int, described("UTC days with a trade")]
+
+
+# Wallets' rows of chain.stored.tables.RiskTotal. Its columns are null without sales, and
+# `realized_in_all` is null without derived data.
+DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
+RISKS = f"""
+SELECT a.bot_id, {{derived}} AS realized_in_all, r.best, r.worst, r.median_holding, r.holdings
+FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.money = '{SOL}' AND r.view = {{view}}
+WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.attached_at, a.id
+"""
+
+
+class BotRisk(NamedTuple):
+    """The risk of a bot, its max drawdown in lamports, and UTC days with a trade."""
+
+    stored: StoredRisk
+    drawdown: int
+    days: int
+
+
+def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | None]:
+    """Return {bot id: its risk}, None if damaged. Bots without derived data are left out."""
+    sql = RISKS.format(**source._asdict(), derived=DERIVED[source], bots=write_marks(bot_ids))
+    rows: dict[int, list[Any]] = {}
+    for row in read(sql, bot_ids):
+        if row.realized_in_all is not None:
+            rows.setdefault(row.bot_id, []).append(row)
+    falls = find_drawdowns(source, bot_ids)
+    totals = read_totals(read_rows, source, bot_ids, [SOL])
+    several = [bot for bot, found in rows.items() if len(found) > 1]
+    days = {bot: sums.days for (bot, _), sums in totals.items()} | _count_days(source, several)
+    risks: dict[int, BotRisk | None] = {}
+    for bot, found in rows.items():
+        stored = load_risk([one._asdict() for one in found if one.holdings is not None])
+        risks[bot] = stored and BotRisk(stored, falls.get(bot, 0), days.get(bot, 0))
+    return risks
+
+
+# Several wallets may trade on the same day, so count each day once.
+DAYS = f"""
+SELECT bot_id, COUNT(DISTINCT day) FROM (
+    SELECT a.bot_id, t.hour / {HOURS_A_DAY} AS day,
+           t.days - LAG(t.days, 1, 0) OVER (PARTITION BY a.id ORDER BY t.hour) AS more
+    FROM attachment a JOIN running_total t ON t.wallet_id = a.wallet_id AND t.money = '{SOL}'
+        AND t.view = {{view}}
+    WHERE {{which}} AND a.bot_id IN ({{bots}})) by_hour
+WHERE more > 0 GROUP BY bot_id"""
+
+
+def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
+    """Return {bot ID: UTC days with a trade} for bots with several attachments."""
+    if not bot_ids:
+        return {}
+    asked = DAYS.format(**source._asdict(), bots=write_marks(bot_ids))
+    return dict(database.execute_sql(asked, bot_ids).fetchall())
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+def find_risk(source: Source, bot_id: int) -> Risk | None:
+    """Make a bot's Risk; None if it is damaged, or nothing was derived."""
+    told = find_risks(source, [bot_id]).get(bot_id)
+    if told is None:
+        return None
     return {
-        "currency": money.symbol,
-        "mint": money.mint,
-        "decimals": money.decimals,
-        "realizedRaw": str(sums.realized),
-        "realized": exact(sums.realized, money.decimals),
-        "returnPct": show_fixed(sums.return_points, 2),
-        "winRate": show_fixed(sums.win_points, 4),
-        "positions": sums.positions,
-        "positionsWon": sums.positions_won,
-        "positionsOpen": sums.held,
-        "matchedSells": sums.matched,
-        "partialSells": sums.partial,
-        "unmatchedSells": sums.unmatched,
-        "winningSells": sums.winning,
-        "volumeRaw": str(sums.volume),
-        "volume": exact(sums.volume, money.decimals),
-        "costLeftRaw": str(sums.cost_left),
-        "worstCaseRaw": str(sums.worst_case),
-        "maxDrawdownRaw": show_raw(drawdown),
+        "maxDrawdownLamports": str(told.drawdown),
+        "medianHoldingSeconds": told.stored.median_holding,
+        "bestLamports": show_raw(told.stored.best),
+        "worstLamports": show_raw(told.stored.worst),
+        "daysActive": told.days,
     }
+
+
+def find_risk_reason(bot: Mapping[str, Any]) -> str | None:
+    if bot["wallet"] is None:
+        return "no_wallet"
+    if bot["results"] is None:
+        return bot["resultsReason"] or "not_observed"
+    return None
+
+
+# ---- for pages -----------------------------------------------------------------------------------
+def list_windows(bot_id: int, now: int) -> list[Json]:
+    """List a bot's results in each window since it connected its wallets. `now`: ms."""
+    hour, last = now // HOUR_MS, _read_record(bot_id)
+    return [
+        _show_window(bot_id, name, hour - seconds // HOUR_SECONDS, last)
+        for name, seconds in WINDOWS.items()
+        if seconds
+    ]
+
+
+def _read_record(bot_id: int, until: int | None = None) -> dict[str, Sums]:
+    totals = read_totals(read_rows, OF_RECORD, [bot_id], CURRENCIES, until)
+    return {money: sums for (_, money), sums in totals.items()}
+
+
+def _show_window(bot_id: int, name: str, since: int, last: Mapping[str, Sums]) -> Json:
+    before = _read_record(bot_id, since)
+    found = {money: sums.minus(before.get(money, NOTHING)) for money, sums in last.items()}
+    fall = find_drawdowns(OF_RECORD, [bot_id], since).get(bot_id, 0)
+    sums = found.get(SOL)
+    return {
+        "window": name,
+        "record": sums
+        and {
+            "realizedLamports": str(sums.realized),
+            "worstCaseLamports": str(sums.worst_case),
+            **show_rates(sums),
+            "maxDrawdownLamports": str(fall),
+        },
+        "byCurrency": list_currencies(found, {}),
+    }
+
+
+# ---- by token ------------------------------------------------------------------------------------
+# The best and the worst tokens, this many of each, on a page.
+MAX_TOKENS = 5
+# Tokens in the full list.
+MAX_LISTED = 20
+
+
+class TokenResult(TypedDict):
+    """Results of a bot's sales of a token, in SOL."""
+
+    mint: Address
+    symbol: Untrusted | None
+    realizedLamports: Whole
+    sells: Annotated[int, described("with a result")]
+    winningSells: int
+
+
+class Span(NamedTuple):
+    """A wallet and the number of one of its attachments, or 0 for its whole history."""
+
+    wallet_id: int
+    span: int
+
+
+class TokenRow(NamedTuple):
+    """Results of sales of a token: lamports and counts."""
+
+    mint: str
+    realized: int
+    sales: int
+    winning: int
+
+
+class TokenCountRow(NamedTuple):
+    """How many tokens were sold, and how many of them at a profit."""
+
+    tokens: int
+    winning: int
+
+
+SPANS = """
+SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL
+"""
+# A single span is read by its index, so the number of tokens doesn't matter.
+OF_SPAN = f"wallet_id = ? AND money = '{SOL}' AND view = ?"
+OF_ONE = f"SELECT mint, realized, sales, winning FROM token_total WHERE {OF_SPAN}"
+OF_MANY = """
+SELECT mint, CAST(SUM(realized) AS BIGINT) AS realized, SUM(sales) AS sales, SUM(winning) AS winning
+FROM token_total WHERE {} GROUP BY mint"""
+COUNT = "SELECT COUNT(*) AS tokens, COUNT(CASE WHEN realized > 0 THEN 1 END) AS winning FROM ({}) t"
+# One page, best first: below a result, or with the same result and a later mint.
+LISTED = """
+SELECT mint, realized, sales, winning FROM ({}) t WHERE realized < ? OR realized = ? AND mint > ?
+ORDER BY realized DESC, mint LIMIT ?"""
+ABOVE_ALL = (2**62, "")
+
+
+def show_ends(bot_id: int) -> Json | None:
+    """Return a bot's token count, how many were profitable, and its best and worst tokens. None if
+    nothing was derived.
+    """
+    spans = select(Span, SPANS, [bot_id])
+    if not spans:
+        return None
+    sql, values = write_totals(spans)
+    best, worst = (show_tokens(rows) for rows in find_ends(spans, MAX_TOKENS))
+    counted = select_one(TokenCountRow, COUNT.format(sql), values) or TokenCountRow(0, 0)
+    return {**counted._asdict(), "best": best, "worst": worst}
+
+
+def write_totals(spans: Sequence[Span]) -> tuple[str, list[Any]]:
+    """Return SQL for the combined TokenRows of these spans, and its values."""
+    sql = OF_ONE if len(spans) == 1 else OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
+    return sql, [number for span in spans for number in span]
+
+
+def find_ends(spans: Sequence[Span], limit: int) -> list[list[TokenRow]]:
+    sql, values = write_totals(spans)
+    return [
+        select(TokenRow, f"{sql} ORDER BY realized {way}, mint LIMIT {limit}", values)
+        for way in ("DESC", "ASC")
+    ]
+
+
+def list_by_token(bot_id: int) -> list[TokenResult] | None:
+    """List the MAX_LISTED tokens that changed a bot's results most, best first."""
+    spans = select(Span, SPANS, [bot_id])
+    if not spans:
+        return None
+    # Those tokens are among the first at one of the two ends, which an index finds.
+    found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
+    ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
+    return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))
+
+
+def list_tokens(bot_id: int, limit: int, after: tuple[int, str] | None) -> list[TokenRow]:
+    spans = select(Span, SPANS, [bot_id])
+    if not spans:
+        return []
+    sql, values = write_totals(spans)
+    realized, mint = after or ABOVE_ALL
+    return select(TokenRow, LISTED.format(sql), [*values, realized, realized, mint, limit])
+
+
+def show_tokens(rows: Sequence[TokenRow]) -> list[TokenResult]:
+    symbols = market.find_symbols(sorted(row.mint for row in rows))
+    return [
+        fill(
+            TokenResult,
+            row,
+            symbol=symbols.get(row.mint),
+            sells=row.sales,
+            winningSells=row.winning,
+        )
+        for row in rows
+    ]
+
+
+# ---- over time -----------------------------------------------------------------------------------
+DAY_SECONDS = 86_400
+SAMPLED = f"""
+WITH sampled (at) AS (VALUES {{times}})
+SELECT b.uid AS bot, s.at, CAST(COALESCE(SUM((
+    SELECT t.realized FROM running_total t WHERE t.wallet_id = a.wallet_id
+    AND t.money = ? AND t.view = {{view}} AND t.hour < s.at / {HOUR_SECONDS}
+    ORDER BY t.hour DESC LIMIT 1)), 0) AS BIGINT) AS realized
+FROM bot b JOIN attachment a ON a.bot_id = b.id AND {{which}} CROSS JOIN sampled s
+WHERE b.uid IN ({{bots}}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
+"""
+
+
+def sample_realized(
+    source: Source, money: str, bots: Sequence[str], times: Sequence[int]
+) -> dict[str, list[int]]:
+    """Return {bot: its realized PnL at the full hour before each of these Unix seconds}, in order,
+    in raw units of the currency. `bots`: public IDs.
+    """
+    found: dict[str, list[int]] = {}
+    if not bots or not times:
+        return found
+    asked = SAMPLED.format(
+        **source._asdict(), times=", ".join(["(?)"] * len(times)), bots=write_marks(bots)
+    )
+    for bot, _, realized in database.execute_sql(asked, [*times, money, *bots]).fetchall():
+        found.setdefault(bot, []).append(realized)
+    return found
+
+
+TIME_BEFORE = """
+SELECT t.block_time FROM trade t WHERE t.wallet_id = (SELECT id FROM wallet WHERE address = ?)
+AND t.slot <= ? ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT 1
+"""
+TIME_AFTER = """
+SELECT t.block_time FROM trade t WHERE t.wallet_id = (SELECT id FROM wallet WHERE address = ?)
+AND t.slot >= ? ORDER BY t.slot, t.place, t.id LIMIT 1
+"""
+
+
+def find_times(address: str, first_slot: int, last_slot: int) -> tuple[int | None, int | None]:
+    before = select_value(TIME_BEFORE, (address, first_slot))
+    return before, select_value(TIME_AFTER, (address, last_slot))
+
+
+# Purchases and sales of a wallet. `at`: Unix seconds; `status`: matched | partial | unmatched |
+# not_applicable; `result`, `cost`: lamports.
+# Only the newest transactions: a wallet may have a million.
+SALES = """
+SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
+    SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t
+    WHERE t.wallet_id = ? AND t.currency = ''
+    ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
+WHERE n.result IS NOT NULL OR n.kind IN ('buy', 'sell')
+"""
+HELD = """
+SELECT a.wallet_id FROM attachment a JOIN bot b ON b.id = a.bot_id
+WHERE b.uid = ? AND a.detached_at IS NULL"""
+MAX_READ = 1_000
+
+
+def list_sales(bot: str) -> list[Any]:
+    """List purchases and sales among the newest MAX_READ transactions of each wallet that a bot
+    currently holds, newest first.
+    """
+    wallets = select(int, HELD, (bot,))
+    found = [read(SALES, (number, MAX_READ)) for number in wallets]
+    # Within a second, each list is already in order.
+    return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
+
+
+# ---- days ----------------------------------------------------------------------------------------
+class DayTotals(NamedTuple):
+    """One day of a bot's wallets: raw units of a currency, and counts. `day`: days since 1970;
+    `total`: realized by the end of the day; `sells`: those with a result.
+    """
+
+    day: int
+    realized: int
+    total: int
+    volume: int
+    trades: int
+    sells: int
+
+    @property
+    def at(self) -> int:
+        return self.day * DAY_SECONDS
+
+
+class HourRow(NamedTuple):
+    """The running totals of an attachment at the end of an hour (hours since 1970)."""
+
+    attachment: int
+    hour: int
+    realized: int
+    volume: int
+    trades: int
+    sells: int
+
+
+HOURS_OF_BOT = f"""
+SELECT a.id AS attachment, t.hour, t.realized, t.volume, t.trades, t.matched + t.partial AS sells
+FROM attachment a JOIN bot b ON b.id = a.bot_id JOIN running_total t ON t.wallet_id = a.wallet_id
+    AND t.money = ? AND t.view = {OF_RESULTS.view}
+WHERE b.uid = ? AND {OF_RESULTS.which} ORDER BY a.id, t.hour
+"""
+
+
+def list_daily_totals(bot: str, money: str) -> list[DayTotals]:
+    """List the days on which a bot's current wallets traded in a currency, in order."""
+    # The last hour of each day.
+    ends = {
+        (row.attachment, row.hour // 24): row for row in select(HourRow, HOURS_OF_BOT, (money, bot))
+    }
+    changes: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 4)
+    before = HourRow(0, 0, 0, 0, 0, 0)
+    for (attachment, day), end in ends.items():
+        start = before if before.attachment == attachment else HourRow(attachment, 0, 0, 0, 0, 0)
+        for place, (now, then) in enumerate(zip(end[2:], start[2:], strict=True)):
+            changes[day][place] += now - then
+        before = end
+    total, days = 0, []
+    for day, (realized, *counts) in sorted(changes.items()):
+        total += realized
+        days.append(DayTotals(day, realized, total, *counts))
+    return [day for day in days if day.trades]

@@ -13,10 +13,9 @@ from chain.base58 import is_base58
 from chain.stored.trades import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
 from storage import search
-from storage.rows import select, select_one, select_value
+from storage.rows import read, select, select_one, select_value
 from web.api import paging, queries, v1
 from web.api.arguments import Args
-from web.api.queries import PostRow, TradeRow
 from web.api.serialize import show_time
 from web.api.shapes import Time, TypedDict, described
 from web.server.application import find_app
@@ -26,6 +25,7 @@ WORD = re.compile(r"[^\W_]+")
 END = 2**62
 Json = dict[str, Any]
 
+# Bots or paper traders.
 NAMED = """
 SELECT o.uid, o.name, o.handle, o.created_at FROM {table} o
 WHERE o.handle LIKE ? ESCAPE '!' OR LOWER(o.name) LIKE ? ESCAPE '!'
@@ -63,15 +63,6 @@ class SearchHit(TypedDict):
     createdAt: Time | None
 
 
-class NamedRow(NamedTuple):
-    """A bot or a paper trader."""
-
-    uid: str
-    name: str
-    handle: str
-    created_at: int
-
-
 class FoundTokenRow(NamedTuple):
     """A token; symbol and name are hostile text."""
 
@@ -91,10 +82,10 @@ class SearchPosition(NamedTuple):
 class Found(NamedTuple):
     """Results other than posts, at most MAX_OTHERS of each kind."""
 
-    bots: Sequence[NamedRow] = ()
-    traders: Sequence[NamedRow] = ()
+    bots: Sequence[Any] = ()
+    traders: Sequence[Any] = ()
     tokens: Sequence[FoundTokenRow] = ()
-    trades: Sequence[TradeRow] = ()
+    trades: Sequence[Any] = ()
 
 
 # ---- the query -----------------------------------------------------------------------------------
@@ -115,7 +106,7 @@ def find_others(query: str) -> Found:
         ids = sorted(select(int, TRADES, (query, MAX_OTHERS)))
         return Found(trades=list(queries.find_trades(ids).values()))
     if is_base58(query, 32):
-        bots = select(NamedRow, BOTS_OF_ADDRESS, (query, query, MAX_OTHERS))
+        bots = read(BOTS_OF_ADDRESS, (query, query, MAX_OTHERS))
         return Found(bots=bots, tokens=_find_token(query))
     name = query.lstrip("@$#").strip()
     if not name:
@@ -123,12 +114,12 @@ def find_others(query: str) -> Found:
     return Found(_find_named("bot", name), _find_named("trader", name), _find_tokens(name))
 
 
-def _find_named(table: str, name: str) -> list[NamedRow]:
+def _find_named(table: str, name: str) -> list[Any]:
     exact = name.lower()
     # A handle joins the words of a name with hyphens.
     handle = exact.replace(" ", "-")
     values = (_inside(handle), _inside(exact), handle, exact, _escape(handle) + "%", MAX_OTHERS)
-    return select(NamedRow, NAMED.format(table=table), values)
+    return read(NAMED.format(table=table), values)
 
 
 def _find_tokens(name: str) -> list[FoundTokenRow]:
@@ -159,7 +150,7 @@ def _inside(text: str) -> str:
     return f"%{_escape(text)}%"
 
 
-def find_posts(query: str, limit: int, below: int = END) -> list[PostRow]:
+def find_posts(query: str, limit: int, below: int = END) -> list[Any]:
     """Return posts that contain all words of the query or cite this transaction, newest first."""
     if is_base58(query, 64):
         ids = select(int, POSTS_NAMING, (query, below, limit))
@@ -201,7 +192,7 @@ def show_others(found: Found) -> Iterable[SearchHit]:
         yield show_hit("trade", trade.uid, trade.kind, f"/bots/{trade.bot}", at)
 
 
-def show_post_hit(row: PostRow) -> SearchHit:
+def show_post_hit(row: Any) -> SearchHit:
     text = None if row.hidden_at else row.body
     hit = show_hit("post", row.uid, row.bot_name, f"/posts/{row.uid}", row.created_at, text)
     return {**hit, "status": row.status}

@@ -1,21 +1,21 @@
 """Seasons: their shapes, their standings, and joining one."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import orjson
 from flask import g
 
-from accounts import season_standings, seasons
+from accounts import seasons
 from accounts.influencers import find_bot
 from accounts.problem import Problem
-from accounts.season_standings import SeasonRow, Terms, find_place
+from accounts.seasons import SeasonRow, Terms, find_place
 from accounts.tables import Season as StoredSeason
-from chain.amounts import exact, show_fixed, show_raw
-from storage.rows import select, write_marks
+from chain.amounts import exact, show_fixed
+from storage.rows import read, write_marks
 from web.api import paging, v1
 from web.api.arguments import Args
-from web.api.serialize import show_time
+from web.api.serialize import fill, show_time
 from web.api.shapes import (
     Exact,
     Page,
@@ -93,60 +93,40 @@ class SeasonPage(Page):
 
 # ---- rows ----------------------------------------------------------------------------------------
 def show_season(row: StoredSeason, now: int) -> Season:
-    state: Any = seasons.find_state(row, now)
-    rule: Any = row.rule
-    wallets: Any = row.wallets
-    return {
-        "id": row.uid,
-        "name": row.name,
-        "rule": rule,
-        "currency": row.symbol,
-        "wallets": wallets,
-        "minTrades": row.min_sales,
-        "startsAt": show_time(row.starts_at),
-        "endsAt": show_time(row.ends_at),
-        "state": state,
-        "entrants": seasons.count_entrants(row, now),
-        "frozenAt": show_time(row.frozen_at),
-        "freezesBy": None
-        if state in ("final", "cancelled")
-        else show_time(seasons.find_deadline(row)),
-    }
-
-
-class EntrantRow(NamedTuple):
-    id: int
-    uid: str
-    name: str
-    retired_at: int | None
+    state = seasons.find_state(row, now)
+    is_over = state in ("final", "cancelled")
+    return fill(
+        Season,
+        row,
+        currency=row.symbol,
+        minTrades=row.min_sales,
+        state=state,
+        entrants=seasons.count_entrants(row, now),
+        freezesBy=None if is_over else show_time(seasons.find_deadline(row)),
+    )
 
 
 def show_standings(row: StoredSeason, standings: Sequence[SeasonRow]) -> list[SeasonStanding]:
     numbers = [one.bot for one in standings]
     sql = f"SELECT id, uid, name, retired_at FROM bot WHERE id IN ({write_marks(numbers)})"
-    bots = {bot.id: bot for bot in select(EntrantRow, sql, numbers)}
+    bots = {bot.id: bot for bot in read(sql, numbers)}
     terms = seasons.find_terms(row)
     return [_show_standing(terms, one, bots[one.bot]) for one in standings]
 
 
-def _show_standing(terms: Terms, one: SeasonRow, bot: EntrantRow) -> SeasonStanding:
-    reason: Any = one.reason
-    ownership: Any = one.ownership
-    return {
-        "rank": one.rank,
-        "unrankedReason": reason,
-        "botId": bot.uid,
-        "name": bot.name,
-        "ownership": ownership,
-        "countsFrom": show_time(one.since),
-        "retiredAt": show_time(bot.retired_at),
-        "realizedRaw": show_raw(one.realized),
-        "realized": _show_exact(one.realized, terms.decimals),
-        "returnPct": show_fixed(one.return_points, 2),
-        "worstCaseRaw": show_raw(one.worst_case),
-        "worstCase": _show_exact(one.worst_case, terms.decimals),
-        "sales": one.sales,
-    }
+def _show_standing(terms: Terms, one: SeasonRow, bot: Any) -> SeasonStanding:
+    return fill(
+        SeasonStanding,
+        one,
+        unrankedReason=one.reason,
+        botId=bot.uid,
+        name=bot.name,
+        countsFrom=show_time(one.since),
+        retiredAt=show_time(bot.retired_at),
+        realized=_show_exact(one.realized, terms.decimals),
+        returnPct=show_fixed(one.return_points, 2),
+        worstCase=_show_exact(one.worst_case, terms.decimals),
+    )
 
 
 def _show_exact(raw: int | None, decimals: int) -> str | None:
@@ -154,8 +134,8 @@ def _show_exact(raw: int | None, decimals: int) -> str | None:
 
 
 def cut_standings(
-    row: StoredSeason, now: int, limit: int, after: season_standings.Place | None
-) -> tuple[Sequence[SeasonRow], season_standings.Place | None]:
+    row: StoredSeason, now: int, limit: int, after: seasons.Place | None
+) -> tuple[Sequence[SeasonRow], seasons.Place | None]:
     """Return a page of standings after a position, and the position of its last row if more
     follow.
     """
@@ -180,7 +160,7 @@ def list_seasons(args: Args) -> v1.Json:
 def list_standings(args: Args, uid: str) -> v1.Json:
     limit, now, row = paging.read_limit(args), v1.start_of_minute(g.now), seasons.find_season(uid)
     scope = ("standings", uid)
-    after = v1.read_cursor(args, scope, season_standings.Place)
+    after = v1.read_cursor(args, scope, seasons.Place)
     page, last = cut_standings(row, now, limit, after)
     cursor = v1.write_cursor(scope, last) if last else None
     return v1.show_list(show_standings(row, page), limit, cursor, season=show_season(row, now))

@@ -1,8 +1,12 @@
 """Values to JSON: amounts are decimal strings, times RFC 3339 in UTC. No floats."""
 
-from collections.abc import Mapping
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, overload
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from chain.amounts import exact, sol
 from storage.rows import Damaged
@@ -56,6 +60,81 @@ def show_seconds(seconds: int | None) -> str | None:
 def count_seconds(at: int | None, now: int) -> int | None:
     """Return whole seconds since a time, both in ms; 0 for one in the future, None for None."""
     return None if at is None else max(0, now - at) // 1000
+
+
+# ---- objects -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Written:
+    """Marks a type of a shape's member with the function that writes a stored value."""
+
+    write: Callable[[Any], Any]
+
+
+class Always(Written):
+    """Marks a type with the only value of such members, as a Literal with one value does."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(lambda _: value)
+
+
+AS_STORED = Written(lambda value: value)
+# What a member's name adds to its column's name: the unit or the kind of its text.
+SUFFIXES = ("_lamports", "_raw", "_sol", "_sells", "_share", "_id")
+Shape = TypeVar("Shape")
+
+
+def fill(shape: Callable[..., Shape], row: Any, **told: Any) -> Shape:
+    """Make an object of this shape: its members in `told`, and the others from the columns of a row
+    with the same name (`createdAt`: created_at), or with that name without its unit
+    (`costLamports`: cost). An optional member without a column is left out.
+    """
+    return {  # type: ignore[return-value]
+        name: told[name] if column is None else write(getattr(row, column))
+        for name, column, write in _plan(shape, row.__class__, *told)
+    }
+
+
+@functools.cache
+def _plan(shape: Any, row: Any, *told: str) -> list[tuple[str, str | None, Any]]:
+    """List a shape's members: name, column (None: in `told`), and how it is written."""
+    plan: list[tuple[str, str | None, Any]] = []
+    for name, hint in get_type_hints(shape, include_extras=True).items():
+        if name in told:
+            plan.append((name, None, None))
+        elif isinstance(mark := _find_mark(hint), Always):
+            plan.append((name, "__class__", mark.write))
+        elif column := _find_column(name, row):
+            is_sol = name.endswith("Sol") and not column.endswith("sol")
+            plan.append((name, column, show_sol if is_sol else mark.write))
+        elif name in shape.__required_keys__:
+            raise TypeError(f"{row.__name__} has no column for {shape.__name__}.{name}")
+    return plan
+
+
+def _find_column(name: str, row: type) -> str | None:
+    whole = re.sub("([A-Z])", r"_\1", name).lower()
+    shorter = (whole.removesuffix(one) for one in SUFFIXES if whole.endswith(one))
+    # A public ID, not the number of a row.
+    wanted = ("uid",) if name == "id" else (whole, *shorter)
+    return next((one for one in wanted if hasattr(row, one)), None)
+
+
+def _find_mark(hint: Any) -> Written:
+    if hint is bool:
+        return Written(bool)
+    for mark in getattr(hint, "__metadata__", ()):
+        if isinstance(mark, Written):
+            return mark
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind is Literal:
+        return Always(parts[0]) if len(parts) == 1 else AS_STORED
+    if kind in (list, dict):
+        return AS_STORED
+    marks = [one for one in map(_find_mark, parts) if one is not AS_STORED]
+    # Of a union, one part isn't the only value.
+    if kind in (Union, UnionType):
+        marks = [one for one in marks if not isinstance(one, Always)]
+    return next(iter(marks), AS_STORED)
 
 
 # ---- reasons -------------------------------------------------------------------------------------

@@ -1,15 +1,15 @@
 """Lists as CSV (UTF-8, RFC 4180) for spreadsheets, streamed a page of rows at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from flask import Response
 
 from accounts.spreadsheet import disarm, write_lines
 from storage import database
-from web.api.look_back import Wanted, find_trades
-from web.api.queries import TradePosition, TradeRow
+from web.api.queries import TradePosition
 from web.api.serialize import Json
-from web.api.trades import read_outside
+from web.api.trades import Wanted, find_trades, read_outside
 from web.server import gate
 from web.server.application import find_app
 
@@ -38,7 +38,7 @@ IN_CURRENCY = ("currency", "resultRaw", "proceedsRaw", "costRaw")
 OUTSIDE = ("outsideLamports", "outsideTokenChanges")
 TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags", *IN_CURRENCY, *OUTSIDE)
 Cells = dict[str, object]
-ShowTrades = Callable[[Sequence[TradeRow]], Sequence[Json]]
+ShowTrades = Callable[[Sequence[Any]], Sequence[Json]]
 
 
 def respond_table(

@@ -23,10 +23,8 @@ from notify import messages
 from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
-from web.api.queries import CoverageRow
-from web.api.scaled import read_scales
 from web.api.serialize import Json
-from web.api.trades import show_trades
+from web.api.trades import read_scales, show_trades
 from web.api.wallets import show_coverage
 from web.server import gate
 from web.server.application import find_app
@@ -117,7 +115,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     ]
 
 
-def show_change(row: CoverageRow) -> Json:
+def show_change(row: Any) -> Json:
     """Show a wallet whose coverage changed, in its current state, to webhooks."""
     coverage = show_coverage(row.address, row.coverage)
     return {

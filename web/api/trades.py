@@ -1,19 +1,23 @@
-"""Trades, and who bought or sold a token: their shapes, and how rows become them."""
+"""Trades, and who bought or sold a token: their shapes and how rows become them. The search by kind
+or currency examines only the latest trades of each wallet or the next arrivals.
+"""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from chain.amounts import exact, show_amount, show_raw
+from chain.amounts import ONE, Scale, exact, load_scale, show_amount, show_raw
 from chain.reading.currencies import CURRENCIES, Currency
+from chain.reading.kinds import TRADES
 from chain.reading.value import Change, list_venue_changes
 from chain.stored.summary import read_coverage
-from storage.rows import is_damaged, select, write_marks
-from web.api import market
+from storage.rows import is_damaged, read, write_marks
+from web.api import market, queries
 from web.api.copying import Excluded
-from web.api.queries import ActivityRow, StateRow, TradeRow
-from web.api.scaled import Scales, find_multiplier, read_scales, write_multiplier
-from web.api.serialize import Json, show_percentage, show_seconds, show_share, show_sol
+from web.api.queries import TradePosition, WalletSpan
+from web.api.serialize import Json, fill, show_percentage, show_seconds, show_sol
 from web.api.shapes import (
     Address,
     CurrencySymbol,
@@ -30,6 +34,38 @@ from web.api.shapes import (
     described,
 )
 from web.api.wallets import Coverage, CoverageState
+
+# ---- displayed amounts: for some tokens a multiple of the raw units ------------------------------
+# By mint, for tokens whose displayed amounts aren't raw units.
+Scales = Mapping[str, Scale]
+
+
+# Comparing the mint makes the query use the index of scaled tokens.
+SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL AND mint > ''"
+
+
+def read_scales() -> Scales:
+    return {row.mint: load_scale(row.scale) for row in read(SCALES)}
+
+
+def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:
+    """Return the multiplier from raw units to displayed amounts at a time (Unix seconds; None: the
+    latest known). None if it can't be read.
+    """
+    scale = scales.get(mint)
+    return ONE if scale is None else scale.find(sys.maxsize if at is None else at)
+
+
+def write_multiplier(multiplier: Fraction | None) -> str | None:
+    """Return the multiplier as an exact decimal number; None if it can't be read."""
+    if multiplier is None:
+        return None
+    return "1" if multiplier == 1 else f"{Decimal(multiplier.numerator) / multiplier.denominator:f}"
+
+
+def read_multiplier(text: str | None) -> Fraction | None:
+    return None if text is None else Fraction(text)
+
 
 # Kinds that have a currency, and kinds that may: a market can fill an order.
 PAID_KINDS = ("buy", "sell", "round_trip")
@@ -200,7 +236,7 @@ class Activity(Page):
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def show_trades(rows: Sequence[TradeRow]) -> list[Trade]:
+def show_trades(rows: Sequence[Any]) -> list[Trade]:
     """Make Trades, with the symbols the market knows (untrusted text, like all names). A damaged
     trade is left out: `doctor` reports it, `rebuild` repairs it.
     """
@@ -217,44 +253,26 @@ STATES = "SELECT address, coverage FROM wallet WHERE address IN "
 
 def find_states(wallets: Iterable[str]) -> dict[str, CoverageState]:
     asked = sorted(wallets)
-    rows = select(StateRow, f"{STATES}({write_marks(asked)})", asked) if asked else []
+    rows = read(f"{STATES}({write_marks(asked)})", asked) if asked else []
     return {row.address: read_coverage(row.coverage)["state"] for row in rows}
 
 
-def show_trade(
-    row: TradeRow, symbols: Mapping[str, str], state: CoverageState, scales: Scales
-) -> Trade:
+def show_trade(row: Any, symbols: Mapping[str, str], state: CoverageState, scales: Scales) -> Trade:
     money = find_money(row.kind, row.currency, row.realized)
-    return {
-        "id": row.uid,
-        "botId": row.bot,
-        "wallet": row.wallet,
-        "signature": row.signature,
-        "slot": row.slot,
-        "transactionIndex": row.tx_index,
-        "blockTime": row.block_time,
-        "eventAt": show_seconds(row.block_time),
-        "kind": row.kind,
-        "currency": money and money.symbol,
-        "venue": row.venue,
-        "mint": row.mint,
-        "symbol": symbols.get(row.mint or ""),
-        "tokenChanges": show_changes(row, row.token_changes, symbols, scales),
-        "solChangeLamports": str(row.sol_change),
-        "solChange": show_sol(row.sol_change),
-        "feeLamports": str(row.fee),
-        "tipLamports": str(row.tip),
-        "rentLamports": str(row.rent),
-        "realized": _show_realized(row, money),
-        "explainedShare": show_share(row.explained),
-        "counterparties": row.counterparties,
-        "outsideVenue": _show_outside(row, symbols, scales),
-        "flags": [*row.flags, PAID_ELSEWHERE] if row.paid_elsewhere else row.flags,
-        "coverage": state,
-        "copied": show_raw(row.copied),
-        "copiedReason": row.copied_reason,
-        "explorerUrl": explorer_url(row.signature),
-    }
+    return fill(
+        Trade,
+        row,
+        eventAt=show_seconds(row.block_time),
+        currency=money and money.symbol,
+        symbol=symbols.get(row.mint or ""),
+        tokenChanges=show_changes(row, row.token_changes, symbols, scales),
+        solChange=show_sol(row.sol_change),
+        realized=_show_realized(row, money),
+        outsideVenue=_show_outside(row, symbols, scales),
+        flags=[*row.flags, PAID_ELSEWHERE] if row.paid_elsewhere else row.flags,
+        coverage=state,
+        explorerUrl=explorer_url(row.signature),
+    )
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Currency | None:
@@ -269,20 +287,16 @@ def is_paid(kind: str, status: str | None) -> bool:
     return kind in PAID_KINDS or (kind in PAYABLE_KINDS and status not in (None, "not_applicable"))
 
 
-def _show_realized(row: TradeRow, money: Currency | None) -> Realized:
+def _show_realized(row: Any, money: Currency | None) -> Realized:
     decimals, in_sol = money.decimals if money else 0, row.currency == ""
-    return {
-        "status": row.realized,
-        "method": "fifo",
-        "currency": money and money.symbol,
-        "resultRaw": show_raw(row.result),
-        "result": None if row.result is None else exact(row.result, decimals),
-        "proceedsRaw": show_raw(row.proceeds),
-        "costRaw": show_raw(row.cost),
-        "returnPct": show_percentage(row.result, row.cost),
-        "matchedRaw": row.matched_raw,
-        "unmatchedRaw": row.unmatched_raw,
-        "lots": [
+    return fill(
+        Realized,
+        row,
+        status=row.realized,
+        currency=money and money.symbol,
+        result=None if row.result is None else exact(row.result, decimals),
+        returnPct=show_percentage(row.result, row.cost),
+        lots=[
             {
                 "tradeId": trade,
                 "amountRaw": str(amount),
@@ -291,16 +305,14 @@ def _show_realized(row: TradeRow, money: Currency | None) -> Realized:
             }
             for trade, amount, cost in row.lots
         ],
-        "resultLamports": show_raw(row.result) if in_sol else None,
-        "resultSol": show_sol(row.result) if in_sol else None,
-        "proceedsLamports": show_raw(row.proceeds) if in_sol else None,
-        "costLamports": show_raw(row.cost) if in_sol else None,
-    }
+        resultLamports=show_raw(row.result) if in_sol else None,
+        resultSol=show_sol(row.result) if in_sol else None,
+        proceedsLamports=show_raw(row.proceeds) if in_sol else None,
+        costLamports=show_raw(row.cost) if in_sol else None,
+    )
 
 
-def _show_outside(
-    row: TradeRow | ActivityRow, symbols: Mapping[str, str], scales: Scales
-) -> OutsideVenue | None:
+def _show_outside(row: Any, symbols: Mapping[str, str], scales: Scales) -> OutsideVenue | None:
     if not row.beside_tokens and not row.beside_sol:
         return None
     return {
@@ -315,7 +327,7 @@ def read_outside(shown: Json) -> Json:
 
 
 def show_changes(
-    row: TradeRow | ActivityRow,
+    row: Any,
     changes: Iterable[Sequence[Any]],
     symbols: Mapping[str, str],
     scales: Scales,
@@ -346,12 +358,12 @@ def explorer_url(signature: str) -> str:
 
 
 # ---- who traded a token --------------------------------------------------------------------------
-def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[TokenTrade]:
+def show_activities(rows: Iterable[Any], mint: str) -> list[TokenTrade]:
     scales = read_scales()
     return [show_activity(row, mint, scales) for row in list_moving(rows, mint)]
 
 
-def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:
+def list_moving(rows: Iterable[Any], mint: str) -> list[Any]:
     """List the readable rows with the amounts they moved of the token."""
     return [
         row
@@ -360,34 +372,129 @@ def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:
     ]
 
 
-def list_moved(row: ActivityRow) -> list[Change]:
+def list_moved(row: Any) -> list[Change]:
     """List the tokens a trade bought and sold: its changes minus those outside its venue."""
     return list_venue_changes(row.token_changes, row.beside_tokens)
 
 
-def show_activity(row: ActivityRow, mint: str, scales: Scales) -> TokenTrade:
+def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
     """Make the TokenTrade: the amount of this mint that the trade bought or sold."""
     change = next(one for one in list_moved(row) if one.mint == mint)
     amount, money = abs(change.raw), find_money(row.kind, row.currency)
     multiplier = find_multiplier(scales, mint, row.block_time)
-    return {
-        "side": row.side,
-        "botId": row.bot,
-        "botName": row.bot_name,
-        "wallet": row.wallet,
-        "amountRaw": str(amount),
-        "amount": show_amount(amount, change.decimals, multiplier),
-        "decimals": change.decimals,
-        "currency": money and money.symbol,
-        "solChangeLamports": str(row.sol_change),
-        "solChange": show_sol(row.sol_change),
-        "eventAt": show_seconds(row.block_time),
-        "slot": row.slot,
-        "signature": row.signature,
-        "tradeId": row.trade,
-        "kind": row.kind,
-        "explainedShare": show_share(row.explained),
-        "outsideVenue": _show_outside(row, {}, scales),
-        "flags": row.flags,
-        "explorerUrl": explorer_url(row.signature),
+    return fill(
+        TokenTrade,
+        row,
+        amountRaw=str(amount),
+        amount=show_amount(amount, change.decimals, multiplier),
+        decimals=change.decimals,
+        currency=money and money.symbol,
+        solChange=show_sol(row.sol_change),
+        eventAt=show_seconds(row.block_time),
+        outsideVenue=_show_outside(row, {}, scales),
+        explorerUrl=explorer_url(row.signature),
+    )
+
+
+# ---- searching -----------------------------------------------------------------------------------
+# Trades of a wallet, a token or the instance to examine for one page.
+MAX_LOOK_BACK = 2_000
+# Number of arrivals to search at once.
+BATCH = 100
+TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
+EVERY_TRADE = "trade"
+
+
+class Wanted(NamedTuple):
+    """Which trades: of the wallets' `spans` (None: all), of any of `mints` (None: all), of `kinds`
+    (empty: all) and paid in a ledger currency (None: any or none). Kinds are searched one by one.
+    """
+
+    spans: Sequence[WalletSpan] | None
+    mints: Sequence[str] | None = None
+    kinds: frozenset[str] = frozenset()
+    money: str | None = None
+
+
+class Found(NamedTuple):
+    """A page of trades, newest first. `position`: where older ones continue, or None;
+    `ended_early`: whether the look-back ended before the page was full.
+    """
+
+    rows: Sequence[Any]
+    position: TradePosition | None
+    ended_early: bool = False
+
+
+def find_trades(
+    wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
+) -> Found:
+    """Find a page of trades below a position and, with `up_to`, without higher ids."""
+    floor = _find_floor(wanted, before) if wanted.kinds else None
+    rows = {
+        row.id: row
+        for mint in _list_mints(wanted)
+        for row in queries.list_trades(
+            limit + 1, before, up_to, wanted.spans, mint, wanted.kinds, wanted.money, floor
+        )
     }
+    newest = sorted(rows.values(), key=queries.find_place, reverse=True)
+    if len(newest) > limit:
+        return Found(newest[:limit], queries.find_place(newest[limit - 1]))
+    return Found(newest, floor, floor is not None)
+
+
+class Arrived(NamedTuple):
+    """A page of trades in order of arrival. `arrival`: of the last trade examined."""
+
+    rows: Sequence[Any]
+    arrival: int
+
+
+def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
+    """Find a page of trades that arrived after this arrival; searches examine MAX_LOOK_BACK of
+    them. `wanted` names at most one mint.
+    """
+    (mint,) = _list_mints(wanted)
+    rows: list[Any] = []
+    size, looked = BATCH if wanted.kinds else limit, 0
+    while looked < MAX_LOOK_BACK:
+        arrived = queries.list_trades_since(size, after, wanted.spans, mint)
+        looked += size
+        for one in arrived:
+            after = one.arrival
+            if is_wanted(wanted, one.row):
+                rows.append(one.row)
+            if len(rows) == limit:
+                return Arrived(rows, after)
+        if len(arrived) < size:
+            break
+    return Arrived(rows, after)
+
+
+def is_wanted(wanted: Wanted, row: Any) -> bool:
+    if wanted.kinds and row.kind not in wanted.kinds:
+        return False
+    if wanted.money is None:
+        return True
+    return wanted.money == row.currency and is_paid(row.kind, row.realized)
+
+
+def expand_kinds(words: Sequence[str]) -> frozenset[str]:
+    """Replace EVERY_TRADE with the kinds it means."""
+    kinds = {kind for word in words for kind in (TRADES if word == EVERY_TRADE else (word,))}
+    return frozenset(kinds)
+
+
+def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:
+    """Return the oldest position to examine, or None for no limit."""
+    ends = [
+        queries.find_trade_position(MAX_LOOK_BACK, before, span, mint)
+        for span in (wanted.spans if wanted.spans is not None else (None,))
+        for mint in _list_mints(wanted)
+    ]
+    return max((end for end in ends if end is not None), default=None)
+
+
+def _list_mints(wanted: Wanted) -> Sequence[str | None]:
+    return (None,) if wanted.mints is None else wanted.mints

@@ -2,8 +2,7 @@
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import orjson
 from flask import Blueprint, Response, g, request
@@ -16,27 +15,52 @@ from chain.stored.standings import WINDOWS
 from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
-from web.api import bots, leaderboard, market, paging, queries, token_results
+from web.api import bots, leaderboard, market, paging, queries, results
 from web.api.answers import Body, answer, keep_fields, read_fields
 from web.api.arguments import Args, read_address, read_bot, read_choice, refuse
 from web.api.copying import Copying, find_copying
-from web.api.look_back import (
+from web.api.market import MarketEntry
+from web.api.posts import LogPromise, Post, show_posts
+from web.api.queries import TradePosition
+from web.api.serialize import show_time
+from web.api.shapes import TypedDict, described
+from web.api.trades import (
     EVERY_TRADE,
+    PAYABLE_KINDS,
     TRADE_KINDS,
+    TokenTrade,
+    Trade,
     Wanted,
     expand_kinds,
     find_arrived,
     find_trades,
+    show_activities,
+    show_trades,
 )
-from web.api.market import MarketEntry
-from web.api.me import Me
-from web.api.posts import LogPromise, Post, show_posts
-from web.api.queries import TradePosition
-from web.api.serialize import show_time
-from web.api.trades import PAYABLE_KINDS, TokenTrade, Trade, show_activities, show_trades
 from web.api.wallets import Position, show_coverage
 from web.server import gate
 from web.server.application import JsonResponse, find_app
+
+
+# ---- the key of a request ------------------------------------------------------------------------
+class AllowanceWindow(TypedDict):
+    """What is left in one window of the owner's allowance."""
+
+    window: Literal["minute", "hour", "day", "posts_minute"]
+    limit: int
+    remaining: int
+    resetSeconds: int
+
+
+class Me(TypedDict):
+    """The key that is asking."""
+
+    kind: Literal["read", "publish"]
+    keyId: str
+    ownerId: str
+    botId: Annotated[str | None, described("the bot a publishing key posts for")]
+    windows: list[AllowanceWindow]
+
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
@@ -210,18 +234,18 @@ def list_positions(args: Args, uid: str) -> Json:
     return show_page(wanted, limit, scope, lambda one: place_mint(one["mint"]))
 
 
-@cached_list("/bots/<uid>/tokens", token_results.TokenResult, "cursor")
+@cached_list("/bots/<uid>/tokens", results.TokenResult, "cursor")
 def list_tokens(args: Args, uid: str) -> Json:
     limit, scope, row = paging.read_limit(args), ("tokens", uid), bots.find_row(uid)
     after = read_cursor(args, scope, MintPosition)
     place = (after.number, after.text) if after else None
-    found = [] if row.since else token_results.list_tokens(row.id, limit + 1, place)
+    found = [] if row.since else results.list_tokens(row.id, limit + 1, place)
     return show_page(
         found,
         limit,
         scope,
         lambda row: place_mint(row.mint, row.realized),
-        token_results.show_tokens,
+        results.show_tokens,
     )
 
 
@@ -392,7 +416,7 @@ def list_activity(args: Args) -> Json:
         rows,
         limit,
         scope,
-        attrgetter("position"),
+        queries.find_place,
         lambda page: show_activities(page, mint),
         mint=mint,
         symbol=market.find_symbols([mint]).get(mint),
@@ -430,7 +454,8 @@ def list_market() -> Response:
     """Return the tracked tokens. Not cached: a quote becomes stale at a precise time."""
     now, scope, args = g.now, ("market",), read_known(request.args, ("limit", "cursor"))
     limit, fields = paging.read_limit(args), read_fields(request.args.get("fields"), MarketEntry)
-    entries, last = market.list_market(now, limit, read_cursor(args, scope, market.MarketPosition))
+    after = read_cursor(args, scope, market.MarketPosition) or market.ABOVE_ALL
+    entries, last = market.list_market(now, limit, after)
     more = {} if entries else {"note": market.explain_empty(now)}
     cursor = write_cursor(scope, last) if last else None
     shown = keep_fields(show_list(entries, limit, cursor, **more), fields)

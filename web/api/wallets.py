@@ -2,14 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, cast
 
 from chain.ledger.coverage import STATES
 from chain.reading.currencies import CURRENCIES
 from chain.stored.summary import NOT_POLLED, read_coverage
-from storage.rows import select, write_marks
-from web.api.queries import BotRow
-from web.api.serialize import DAMAGED, Json, show_part, show_time
+from storage.rows import read, write_marks
+from web.api.serialize import DAMAGED, Json, fill, show_part
 from web.api.shapes import (
     Address,
     CurrencySymbol,
@@ -161,17 +160,8 @@ class Position(TypedDict):
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-class HeldRow(NamedTuple):
-    """A wallet that a bot has now; `attached_at` in ms, `coverage` as JSON."""
-
-    bot_id: int
-    address: str
-    attached_at: int
-    ownership: Any
-    coverage: str | None
-
-
-# The primary wallet first.
+# Wallets that bots hold; `attached_at` in ms, `coverage` as JSON. The primary wallet
+# first.
 HELD = """
 SELECT a.bot_id, w.address, a.attached_at, a.ownership, w.coverage
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
@@ -182,15 +172,10 @@ WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
 def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
     """Return {bot ID: its current wallets}, the primary wallet first."""
     found: defaultdict[int, list[Wallet]] = defaultdict(list)
-    rows = select(HeldRow, HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
+    rows = read(HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
     for row in rows:
         found[row.bot_id].append(
-            {
-                "address": row.address,
-                "attachedAt": show_time(row.attached_at),
-                "ownership": row.ownership,
-                "coverage": show_coverage(row.address, row.coverage),
-            }
+            fill(Wallet, row, coverage=show_coverage(row.address, row.coverage))
         )
     return found
 
@@ -218,7 +203,7 @@ def is_provisional(coverage: Coverage) -> bool:
 
 
 # ---- holdings ------------------------------------------------------------------------------------
-def find_positions(row: BotRow) -> list[Json] | None:
+def find_positions(row: Any) -> list[Json] | None:
     """List the bot's open positions, without symbols and estimates. The costs of a wallet that is
     only claimed don't belong to the bot. None if they are damaged.
     """
@@ -241,7 +226,7 @@ def find_positions(row: BotRow) -> list[Json] | None:
     ]
 
 
-def find_books_reason(row: BotRow, state: str) -> str | None:
+def find_books_reason(row: Any, state: str) -> str | None:
     if row.address is None:
         return "no_wallet"
     if row.since is not None:
@@ -251,7 +236,7 @@ def find_books_reason(row: BotRow, state: str) -> str | None:
     return {"none": "not_observed", "backfilling": "backfilling"}.get(state, DAMAGED)
 
 
-def show_books(row: BotRow) -> Any:
+def show_books(row: Any) -> Any:
     books: Json | None = show_part(row.by_stablecoin)[0]
     return {
         **(row.reconciliation or {}),

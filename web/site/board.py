@@ -10,8 +10,8 @@ from flask.typing import ResponseReturnValue
 
 from chain.reading.currencies import map_currencies
 from web.api import leaderboard, v1
+from web.api.leaderboard import show_connected
 from web.api.serialize import Json
-from web.api.standings import show_connected
 from web.site import figures, pictures
 from web.site.lists import add_etag
 from web.site.pieces import Columns, draw_ranks, link_to

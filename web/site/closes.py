@@ -12,7 +12,7 @@ from accounts.problem import Problem
 from paper.fills import find_venue
 from paper.results import COST_FACTORS
 from web.api import paper_closes
-from web.api.paper_closes import CloseStory, QuotedFill, QuoteRow
+from web.api.paper_closes import CloseStory, QuotedFill
 from web.api.serialize import Json
 from web.site.charts import (
     PRICE_SCALE,
@@ -195,7 +195,7 @@ def find_venue_fact(fills: Sequence[QuotedFill]) -> VenueFact | None:
     first = next((one for one in fills if not one.row.failed), None)
     if first is None or first.filled is None:
         return None
-    quote: QuoteRow = first.filled
+    quote = first.filled
     moved = sum(int(one.shown["solLamports"]) for one in fills)
     taken = sum(one.row.pool_fee for one in fills)
     return VenueFact(

@@ -1,34 +1,172 @@
 """A bot's trades and lots as public CSV files, with `kind` and `token` as on the Trades tab, and
-`format` for tax tools.
+`format` for tax tools: Koinly's universal file and rotki's generic trades.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
 
 from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
-from web.api import queries, spreadsheet, trades
+from chain.amounts import exact, sol
+from chain.reading.currencies import find_stablecoin
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.kinds import TRADES
+from chain.reading.value import Change, list_venue_changes
+from chain.symbols import find_own
+from storage import database
+from web.api import market, queries, spreadsheet, trades
 from web.api.arguments import read_choice
 from web.api.serialize import Json
 from web.api.spreadsheet import TRADE_COLUMNS, Cells, make_trade_cells
+from web.api.trades import is_paid, read_outside
 from web.site.profiles import find_wanted, read_filter
-from web.site.tax_tables import FORMATS, Format
 
 blueprint = Blueprint("exports", __name__)
 LOT_COLUMNS = (
     *("saleId", "wallet", "signature", "eventAt", "mint", "lot", "tradeId", "amountRaw"),
     *("costRaw", "currency", "costLamports"),
 )
+KOINLY_COLUMNS = (
+    *("Date", "Sent Amount", "Sent Currency", "Received Amount", "Received Currency"),
+    *("Fee Amount", "Fee Currency", "Net Worth Amount", "Net Worth Currency", "Label"),
+    *("Description", "TxHash"),
+)
+ROTKI_COLUMNS = (
+    *("Location", "Spend Currency", "Receive Currency", "Receive Amount", "Spend Amount"),
+    *("Fee", "Fee Currency", "Description", "Timestamp"),
+)
+
+
+# ---- tax tools: each line has at most one asset in and one out, so some trades use several -------
+class Leg(NamedTuple):
+    """An asset that a trade moved. `amount`: exact, nonnegative, in raw units by decimals."""
+
+    mint: str
+    amount: str
+
+
+class Line(NamedTuple):
+    """A line of the file. `fee`: in SOL, empty if there is none."""
+
+    sent: Leg | None
+    received: Leg | None
+    fee: str
+
+
+NOTHING = Leg(WRAPPED_SOL, "0")
+
+
+class Format(NamedTuple):
+    """A tax tool's file."""
+
+    columns: tuple[str, ...]
+    make_rows: Callable[[Json], list[Cells]]
+
+
+def list_lines(trade: Json) -> list[Line]:
+    """List what a trade moved through its venue; nothing for other transactions."""
+    if trade["kind"] not in TRADES and not is_paid(trade["kind"], trade["realized"]["status"]):
+        return []
+    fee = int(trade["feeLamports"]) + int(trade["tipLamports"])
+    outside = read_outside(trade)
+    # The tools add the fee to what was sent and subtract it from what was received.
+    paid = int(trade["solChangeLamports"]) - int(outside["solLamports"]) + fee
+    changes = (_list_raw(one["tokenChanges"]) for one in (trade, outside))
+    moved = [Change(WRAPPED_SOL, paid, 9), *list_venue_changes(*changes)]
+    if trade["kind"] == "order_fill":
+        moved += _find_ordered(trade, {change.mint for change in moved})
+    money = find_stablecoin(trade["currency"] or "")
+    main = {trade["mint"], money.mint if money else WRAPPED_SOL}
+    moved.sort(key=lambda change: change.mint not in main)
+    sent = [Leg(one.mint, exact(-one.raw, one.decimals)) for one in moved if one.raw < 0]
+    received = [Leg(one.mint, exact(one.raw, one.decimals)) for one in moved if one.raw > 0]
+    lines = zip_longest(sent, received)
+    return [Line(*pair, sol(fee) if fee and not n else "") for n, pair in enumerate(lines)]
+
+
+def _list_raw(changes: Iterable[Json]) -> list[tuple[str, str, int]]:
+    """List raw on-chain changes: a display multiplier changes over time."""
+    return [(one["mint"], one["changeRaw"], one["decimals"]) for one in changes]
+
+
+def _find_ordered(trade: Json, moved: Collection[str]) -> list[Change]:
+    """Return what a filled order sold: its tokens left the wallet when the order was opened."""
+    raw = int(trade["realized"]["matchedRaw"]) + int(trade["realized"]["unmatchedRaw"])
+    if not raw or trade["mint"] in moved:
+        return []
+    with database.connection_context():
+        decimals = market.find_decimals(trade["mint"])
+    return [] if decimals is None else [Change(trade["mint"], -raw, decimals)]
+
+
+def _make_koinly_rows(trade: Json) -> list[Cells]:
+    empty = dict.fromkeys(KOINLY_COLUMNS, "")
+    return [
+        {
+            **empty,
+            "Date": (trade["eventAt"] or "").replace("T", " ").replace("Z", " UTC"),
+            **_fill("Sent Amount", "Sent Currency", line.sent, _name_koinly),
+            **_fill("Received Amount", "Received Currency", line.received, _name_koinly),
+            **({"Fee Amount": line.fee, "Fee Currency": "SOL"} if line.fee else {}),
+            "Description": _describe(trade),
+            "TxHash": trade["signature"],
+        }
+        for line in list_lines(trade)
+    ]
+
+
+def _make_rotki_rows(trade: Json) -> list[Cells]:
+    at = trade["blockTime"]
+    return [
+        {
+            "Location": "solana",
+            # rotki requires both sides: an asset without a counterpart is traded for nothing.
+            **_fill("Spend Amount", "Spend Currency", line.sent or NOTHING, _name_rotki),
+            **_fill("Receive Amount", "Receive Currency", line.received or NOTHING, _name_rotki),
+            "Fee": line.fee,
+            "Fee Currency": "SOL" if line.fee else "",
+            "Description": f"{_describe(trade)} {trade['signature']}",
+            "Timestamp": "" if at is None else str(1000 * at),
+        }
+        for line in list_lines(trade)
+    ]
+
+
+def _fill(amount: str, currency: str, leg: Leg | None, name: Callable[[str], str]) -> Cells:
+    return {amount: leg.amount, currency: name(leg.mint)} if leg else {}
+
+
+def _name_koinly(mint: str) -> str:
+    """Return a well-known symbol, or the mint: other tokens may share a symbol."""
+    return find_own(mint) or mint
+
+
+def _name_rotki(mint: str) -> str:
+    return "SOL" if mint == WRAPPED_SOL else f"solana/token:{mint}"
+
+
+def _describe(trade: Json) -> str:
+    return " ".join(filter(None, (trade["kind"], trade["symbol"], trade["venue"])))
+
+
+# ---- formats -------------------------------------------------------------------------------------
 # Candor's own columns.
 PLAIN = "candor"
-ALL_FORMATS = {PLAIN: Format(TRADE_COLUMNS, lambda trade: [make_trade_cells(trade)]), **FORMATS}
+FORMATS = {
+    PLAIN: Format(TRADE_COLUMNS, lambda trade: [make_trade_cells(trade)]),
+    "koinly": Format(KOINLY_COLUMNS, _make_koinly_rows),
+    "rotki": Format(ROTKI_COLUMNS, _make_rotki_rows),
+}
 
 
+# ---- routes --------------------------------------------------------------------------------------
 @blueprint.get("/bots/<uid>/trades.csv")
 def show_trades(uid: str) -> ResponseReturnValue:
-    name = read_choice(request.args, "format", tuple(ALL_FORMATS), PLAIN)
-    chosen = ALL_FORMATS[name]
+    name = read_choice(request.args, "format", tuple(FORMATS), PLAIN)
+    chosen = FORMATS[name]
     title = "trades" if name == PLAIN else f"trades-{name}"
     return respond(uid, title, chosen.columns, chosen.make_rows)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
@@ -10,7 +10,6 @@ from flask.typing import ResponseReturnValue
 from accounts.fields import holds_secret
 from chain.addresses import is_address
 from web.api import health, leaderboard, paging, queries, timeline, v1
-from web.api.queries import ContradictedRow
 from web.api.serialize import Json
 from web.server.application import find_app
 from web.site import pictures
@@ -55,7 +54,7 @@ class Side(NamedTuple):
     time: str
     ranked: Sequence[Json]
     sparks: dict[str, Spark]
-    contradicted: list[tuple[ContradictedRow, int]]
+    contradicted: list[tuple[Any, int]]
     wallets: int
     health: Json
 

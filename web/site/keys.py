@@ -7,7 +7,7 @@ from accounts import api_keys
 from accounts.problem import Problem
 from models import Key, Owner
 from web.api import queries
-from web.api.look_back import Wanted, expand_kinds, find_trades
+from web.api.trades import Wanted, expand_kinds, find_trades
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site.creator import blueprint, render_confirm, require_owner

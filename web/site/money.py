@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 from chain.amounts import exact, sol
 from chain.reading.currencies import find_stablecoin
 from chain.reading.value import MIN_EXPLAINED_PERCENT, Change, list_venue_changes
-from web.api.scaled import read_multiplier
 from web.api.serialize import Json
-from web.api.trades import read_outside, show_change
+from web.api.trades import read_multiplier, read_outside, show_change
 from web.site import figures, words
 
 # How many source accounts to name for a trade's value.

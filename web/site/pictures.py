@@ -19,8 +19,9 @@ from chain.stored.standings import FORWARD, WINDOWS
 from paper.account import Close
 from paper.results import Group, Mark, find_exposure, list_falls
 from paper.rules import DAY_MS
-from web.api import history, leaderboard
+from web.api import leaderboard
 from web.api.paper_equity import AccountHistory, EquityPoint, SharePoint, TradeRow, read_history
+from web.api.results import DayTotals, find_times, list_daily_totals, list_sales, sample_realized
 from web.api.serialize import Json
 from web.site import charts, figures, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS, find_side
@@ -49,7 +50,7 @@ def _draw_curve(bot: Json, results: Json) -> str:
     times = list_times(begins, find_hour_end(), CURVE_POINTS)
     symbol, decimals = results["currency"], results["decimals"]
     money = find_money(results)
-    values = history.sample_realized(OF_RESULTS, money, [bot["id"]], times).get(bot["id"], [])
+    values = sample_realized(OF_RESULTS, money, [bot["id"]], times).get(bot["id"], [])
     curve = charts.draw_curve(
         charts.make_steps(times, values) if values else [],
         gaps=find_gaps(coverage["wallet"], coverage["gaps"][:MAX_GAPS]),
@@ -85,27 +86,27 @@ def parse_time(text: str) -> int:
 
 def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
     """Return a wallet's gaps in Unix seconds, from the transaction before to the one after."""
-    found = (history.find_times(address, one["fromSlot"], one["toSlot"]) for one in gaps)
+    found = (find_times(address, one["fromSlot"], one["toSlot"]) for one in gaps)
     return [(begins, ends) for begins, ends in found if begins is not None and ends is not None]
 
 
 def find_marks(bot: str) -> list[charts.TimedTrade]:
     """Return the newest purchases and sales as marks of a curve."""
-    rows = [row for row in history.list_sales(bot) if row.at is not None]
+    rows = [row for row in list_sales(bot) if row.at is not None]
     return [
         charts.TimedTrade(row.at or 0, name_mark(row), row.result or 0) for row in rows[:MAX_MARKS]
     ]
 
 
-def name_mark(row: history.SaleRow) -> str:
+def name_mark(row: Any) -> str:
     if row.result is None:
         return "buy" if row.kind == "buy" else "unknown"
     return "loss" if row.result < 0 else "gain"
 
 
-def list_day_results(bot: str, money: str) -> list[history.DayTotals]:
+def list_day_results(bot: str, money: str) -> list[DayTotals]:
     """Return the latest days with trades, in order."""
-    return history.list_days(bot, money)[-MAX_DAYS_LISTED:]
+    return list_daily_totals(bot, money)[-MAX_DAYS_LISTED:]
 
 
 # ---- results by day ------------------------------------------------------------------------------
@@ -192,7 +193,7 @@ def _sample(board: leaderboard.Board, bots: Sequence[str], first_hour: int, poin
     begins, ends = first_hour * HOUR_SECONDS, find_hour_end()
     times = [begins + n * (ends - begins) // points for n in range(points + 1)]
     source = OF_RECORD if board.record == FORWARD else OF_RESULTS
-    return Sampled(times, history.sample_realized(source, board.money, bots, times))
+    return Sampled(times, sample_realized(source, board.money, bots, times))
 
 
 def write_level(raw: int, decimals: int) -> str:

@@ -14,9 +14,8 @@ from flask import current_app
 from chain.amounts import ONE, show_amount
 from chain.reading.currencies import Currency
 from web.api import market, queries
-from web.api.queries import OriginRow
-from web.api.scaled import read_multiplier
 from web.api.serialize import Json
+from web.api.trades import read_multiplier
 from web.server.application import find_app
 from web.site import figures, money, words
 from web.site.candor import find_strips
@@ -125,7 +124,7 @@ def find_lots(trades: Sequence[Json]) -> dict[str, list[MatchedLot]]:
     return {trade["id"]: _match_lots(trade, origins) for trade in trades}
 
 
-def _match_lots(trade: Json, origins: Mapping[str, OriginRow]) -> list[MatchedLot]:
+def _match_lots(trade: Json, origins: Mapping[str, Any]) -> list[MatchedLot]:
     lots = trade["realized"]["lots"]
     decimals, multiplier = _find_sold(trade) if lots else (0, None)
     found = [(lot, origins.get(lot["tradeId"])) for lot in lots]

@@ -9,29 +9,30 @@ from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
 from chain.stored.attachments import OF_RECORD
-from web.api import bots, paging, queries, risk
+from chain.symbols import find_own
+from storage.rows import select, write_marks
+from web.api import bots, paging, queries, results
 from web.api.arguments import read_choice
 from web.api.copying import find_copying
 from web.api.estimates import add_estimates
-from web.api.look_back import (
+from web.api.posts import show_posts
+from web.api.queries import TradePosition
+from web.api.results import show_ends
+from web.api.serialize import Json
+from web.api.trades import (
     MAX_LOOK_BACK,
     TRADE_KINDS,
     Found,
     Wanted,
     expand_kinds,
     find_trades,
+    show_trades,
 )
-from web.api.posts import show_posts
-from web.api.queries import TradePosition
-from web.api.serialize import Json
-from web.api.token_results import show_ends
-from web.api.trades import show_trades
 from web.api.wallets import find_positions
 from web.server import sessions
 from web.server.application import find_app
 from web.site import pictures
 from web.site.front import MAX_FILTER, find_mints
-from web.site.holdings import split_positions
 from web.site.lists import (
     ListPage,
     add_etag,
@@ -115,6 +116,49 @@ def read_trades(bot: Json) -> dict[str, Any]:
     }
 
 
+# ---- holdings ------------------------------------------------------------------------------------
+# Those of these mints that the bot ever bought or sold.
+TRADED = """
+SELECT DISTINCT m.address FROM mint m JOIN trade_mint t ON t.mint_id = m.id
+JOIN attachment a ON a.wallet_id = t.wallet_id JOIN bot b ON b.id = a.bot_id
+WHERE b.uid = ? AND t.side IS NOT NULL AND m.address IN """
+
+
+class Held(NamedTuple):
+    """A bot's open positions: those to show, and unknown tokens that arrived unasked."""
+
+    chosen: list[Json]
+    unasked: list[Json]
+
+
+class MintRow(NamedTuple):
+    mint: str
+
+
+def split_positions(uid: str, positions: Sequence[Json]) -> Held:
+    """Split a bot's positions. A token is unasked if the wallet didn't buy any of it, the bot never
+    traded it, it isn't well known and the scout doesn't have a price for it.
+    """
+    strange = [one["mint"] for one in positions if _is_strange(one)]
+    unasked = set(strange) - _find_traded(uid, strange)
+    return Held(
+        [one for one in positions if one["mint"] not in unasked],
+        [one for one in positions if one["mint"] in unasked],
+    )
+
+
+def _find_traded(uid: str, mints: Sequence[str]) -> set[str]:
+    if not mints:
+        return set()
+    sql = f"{TRADED}({write_marks(mints)})"
+    return {row.mint for row in select(MintRow, sql, (uid, *mints))}
+
+
+def _is_strange(position: Json) -> bool:
+    is_bought = position["costLamports"] is not None or position["currency"] is not None
+    return not (is_bought or position["estimate"] or find_own(position["mint"]))
+
+
 class Total(NamedTuple):
     """The known cost and estimated value of positions that have both, in lamports."""
 
@@ -153,6 +197,7 @@ def add_up(positions: Sequence[Json]) -> Total:
     return Total(len(positions), cost, cost + sum(one["unrealized"] for one in positions))
 
 
+# ---- the other tabs ------------------------------------------------------------------------------
 def read_posts(bot: Json) -> dict[str, Any]:
     page = list_posts_of(bot["id"])
     return {"posts": draw_posts(page.rows, "h3"), "older_posts": page.cursor}
@@ -161,9 +206,9 @@ def read_posts(bot: Json) -> dict[str, Any]:
 def read_record(bot: Json) -> dict[str, Any]:
     number = bot["row"].id
     return {
-        "bot": {**bot, "recordRisk": risk.find_risk(OF_RECORD, number)},
+        "bot": {**bot, "recordRisk": results.find_risk(OF_RECORD, number)},
         "days": pictures.draw_days(bot),
-        "windows": risk.list_windows(number, g.now) if bot["record"] else [],
+        "windows": results.list_windows(number, g.now) if bot["record"] else [],
     }
 
 

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 SCHEMA_PREFIX = "#/components/schemas/"
 # The pages of fields, each with the shapes of these web.api modules.
 GROUPS = {
-    "bots": ("bots", "results", "risk", "token_results", "copying", "registration"),
+    "bots": ("bots", "results", "copying", "registration"),
     "wallets": ("wallets",),
     "posts": ("posts",),
     "trades": ("trades", "leaderboard", "seasons"),
     "market": ("market",),
     "search": ("search",),
-    "health": ("health", "me"),
-    "paper": ("paper_shapes",),
+    "health": ("health", "v1"),
+    "paper": ("paper", "paper_brain", "paper_closes"),
     "lists": ("shapes",),
-    "problems": ("problems",),
+    "problems": ("openapi",),
 }
 # JSON schema types as text.
 TYPES = {

@@ -3,7 +3,7 @@
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import conduct, hiding
+from accounts import conduct
 from accounts.problem import Problem
 from models import Post
 from paper.tables import PaperPost
@@ -15,7 +15,7 @@ from web.site.forms import Texts, list_errors, read_texts, without_secrets
 @blueprint.route("/posts/<uid>/report", methods=["GET", "POST"])
 def report_post(uid: str) -> ResponseReturnValue:
     """Show the report form, or accept a report without signing in."""
-    post = hiding.find_post(uid)
+    post = conduct.find_post(uid)
     if request.method == "GET":
         return render_form(post, {}, {}, 200)
     texts = read_texts("about", "note")
@@ -35,7 +35,7 @@ def render_form(
     page = render_template(
         "report.html",
         post=post,
-        author=hiding.find_author(post),
+        author=conduct.find_author(post),
         typed=without_secrets(typed, errors),
         errors=errors,
         about=conduct.ABOUT,

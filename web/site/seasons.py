@@ -6,7 +6,7 @@ from typing import Any
 from flask import Blueprint, flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import season_standings, seasons
+from accounts import seasons
 from accounts.problem import Problem
 from accounts.tables import Season
 from models import Bot
@@ -55,7 +55,7 @@ def list_seasons() -> ResponseReturnValue:
 def show_one_season(uid: str) -> ResponseReturnValue:
     """Show a season with its standings: live, provisional or final."""
     row, scope = seasons.find_season(uid), ("standings of", uid)
-    after = read_cursor("after", scope, season_standings.Place)
+    after = read_cursor("after", scope, seasons.Place)
     page, last = cut_standings(row, g.now, PAGE_SIZE, after)
     cursor = last and paging.write_cursor(find_app().secret, scope, last)
     rows = show_standings(row, page)

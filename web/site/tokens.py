@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any
 
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
@@ -11,10 +12,9 @@ from chain.addresses import is_address
 from web.api import market, queries, quotes
 from web.api.arguments import read_choice, read_whole
 from web.api.posts import show_posts
-from web.api.queries import ActivityRow, TradePosition
-from web.api.scaled import read_scales
+from web.api.queries import TradePosition, find_place
 from web.api.serialize import Json
-from web.api.trades import list_moving, show_activity, show_changes
+from web.api.trades import list_moving, read_scales, show_activity, show_changes
 from web.server.gate import settings
 from web.site import charts, pictures
 from web.site.lists import add_etag, cut_page, read_cursor
@@ -38,7 +38,7 @@ def show_token(mint: str) -> ResponseReturnValue:
     position = read_cursor("before", scope, TradePosition)
     latest = queries.list_activity(mint, MAX_MARKS)
     rows = queries.list_activity(mint, PAGE_SIZE + 1, position) if position else latest
-    page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, lambda row: row.position)
+    page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, find_place)
     posts = show_posts(queries.list_posts(MAX_POSTS, mint=mint))
     return render_template(
         "token.html",
@@ -59,7 +59,7 @@ def find_entry(mint: str) -> Json | None:
     return entry and quotes.add_counts(entry)
 
 
-def show_row(row: ActivityRow, mint: str) -> Json:
+def show_row(row: Any, mint: str) -> Json:
     """Make a row of a token's activity, with the tokens that moved through the venue."""
     scales = read_scales()
     moved = show_changes(row, row.token_changes, {}, scales)
@@ -67,12 +67,12 @@ def show_row(row: ActivityRow, mint: str) -> Json:
     return {**shown, "tokenChanges": venue_changes(shown)}
 
 
-def draw_timeline(rows: Sequence[ActivityRow]) -> str:
+def draw_timeline(rows: Sequence[Any]) -> str:
     """Return the HTML of the timeline of trades with a known time."""
     return pictures.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
 
 
-def time_trade(row: ActivityRow) -> charts.TimedTrade:
+def time_trade(row: Any) -> charts.TimedTrade:
     """Convert a trade with a known time for the timeline. In a swap for another token, the SOL
     moved is only the fee.
     """

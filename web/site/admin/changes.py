@@ -7,7 +7,7 @@ from collections.abc import Callable
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import acts, api_keys, conduct, hiding, hooks, influencers, owners
+from accounts import acts, api_keys, conduct, hooks, influencers, owners
 from accounts.fields import check_wallet
 from accounts.problem import Problem
 from accounts.tables import Hook
@@ -62,7 +62,7 @@ def confirm(
 
 @blueprint.route("/posts/<uid>/hide", methods=["GET", "POST"])
 def hide_post(uid: str) -> ResponseReturnValue:
-    post, who = hiding.find_post(uid), find_session().uid
+    post, who = conduct.find_post(uid), find_session().uid
     return confirm(
         "Hide this post?",
         "Its text is deleted for good. The record of the post stays, and so does the text in"

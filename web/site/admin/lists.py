@@ -10,7 +10,7 @@ from flask import g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 import ratelimit
-from accounts import conduct, hiding, quotas
+from accounts import conduct, quotas
 from accounts.acts import ACTS
 from accounts.hooks import mask_url
 from accounts.owners import find_owner
@@ -119,10 +119,7 @@ def list_uses(owner: Owner) -> list[quotas.Use]:
     config = settings()
     return [
         quotas.Use("posts_kept_mb", config.max_posts_kept_mb, owner.posts_bytes // quotas.MB),
-        quotas.find_wallet_changes(config, owner.id, g.now),
-        quotas.find_wallets(config, owner.id),
-        quotas.find_traders(config, owner.id),
-        quotas.find_hooks(config, owner.id),
+        *(quotas.find_use(config, quota, owner.id, g.now) for quota in quotas.COUNTED),
     ]
 
 
@@ -153,7 +150,7 @@ def find_one() -> ResponseReturnValue:
     if kind == "trader":
         return redirect(url_for("admin.list_paper_posts", trader=uid))
     if kind == "post":
-        return redirect(find_list_of(hiding.find_post(uid)))
+        return redirect(find_list_of(conduct.find_post(uid)))
     return redirect(url_for("admin.change_key" if kind == "key" else "admin.change_hook", uid=uid))
 
 

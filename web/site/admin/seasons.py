@@ -3,7 +3,7 @@
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import acts, season_standings, seasons
+from accounts import acts, seasons
 from accounts.problem import Problem
 from accounts.tables import Season
 from chain.reading.currencies import map_currencies
@@ -33,7 +33,7 @@ def render_seasons(
         errors=errors or {},
         longest=acts.MAX_REASON,
         choices={
-            "rule": ("Ranked by", tuple(season_standings.RULES)),
+            "rule": ("Ranked by", tuple(seasons.RULES)),
             "currency": ("Currency", tuple(map_currencies())),
             "wallets": ("Wallets", seasons.WALLETS),
         },

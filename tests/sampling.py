@@ -1,0 +1,14 @@
+"""How much of what could be tried a run tries. `--full` tries all of it."""
+
+FULL = False
+
+
+def examples(count):
+    """How many examples to draw."""
+    return count if FULL else max(5, count * 2 // 5)
+
+
+def sample(values, count):
+    """About `count` of the values, spread evenly; the first one is always among them."""
+    values = list(values)
+    return values if FULL else values[:: -(-len(values) // count)]
