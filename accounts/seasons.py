@@ -509,6 +509,6 @@ WHERE season_id = {{season}} AND since IS NOT NULL"""
 
 
 def read_frozen(rows: Rows, season: int, rule: str) -> list[SeasonRow]:
-    """Return frozen standings, the best first; before the freeze, those proven so far."""
+    """Return frozen standings, best first; before the freeze, the rows proven so far."""
     found = map(SeasonRow._make, rows(FROZEN.format(season=season)))
     return sorted(found, key=lambda row: find_place(rule, row))

@@ -524,7 +524,7 @@ class WalletAudit:
         spans, find_bot = self.wallet.spans, self.books.find_bot
         values: dict[str, Any] = {"coverage": orjson.dumps(self.wallet.coverage).decode()}
         if spans:
-            # The open one began last, whatever the clock said.
+            # The open one began last, regardless of the clock.
             order = sorted(spans, key=lambda one: one.detachedAtMs is None)
             holders = [
                 Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in order

@@ -518,7 +518,7 @@ def find_type(folder: Path, mountinfo: str) -> str:
         if len(names) < 6 or len(kinds) < 2:
             continue
         point = Path(_unescape(names[4]))
-        # At the same place, a later mount covers an earlier one.
+        # At the same path, a later mount hides an earlier one.
         if folder.is_relative_to(point) and len(point.parts) >= depth:
             found, depth = kinds[0], len(point.parts)
     return found

@@ -56,7 +56,7 @@ class CompetitorRow(NamedTuple):
     """A bot with its primary wallet, or the last one before it retired (`retired_at`, ms).
     `coverages`: the Coverage of each of its wallets.
 
-    `claimed_since`: if another bot held the wallet before and it is only claimed, when that claim
+    `claimed_since`: if another bot had the wallet before and it is only claimed, when that claim
     begins (ms); else None.
     """
 
@@ -154,8 +154,8 @@ def list_standings(
     return [tier[:limit] for tier in tiers]
 
 
-# Counts of wallets: ever connected, currently held by a bot, and with a forward record.
-# Each count reads only an index.
+# Counts of wallets: ever connected, currently connected, and with a forward record. Each count
+# reads only an index.
 CONNECTED = f"""
 SELECT (SELECT COUNT(*) FROM wallet) AS ever,
        {COUNT_HELD} AS held,
@@ -168,8 +168,8 @@ ORDER BY forward_realized LIMIT 1 OFFSET ?
 
 
 def show_connected() -> Json:
-    """Make the Connected: counts, and the median realized PnL of all observed wallets while bots
-    held them. For an even number of wallets, the lower of the middle two.
+    """Make the Connected: counts, and the median realized PnL of all observed wallets while they
+    were connected. For an even number of wallets, the lower of the middle two.
     """
     row = read_one(CONNECTED)
     median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None

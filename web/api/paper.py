@@ -91,7 +91,7 @@ DOCUMENTS = {
     "reasons": Part(list[REASON]),
 }
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
-# One of the operator's files.
+# The family of a file in DATA_DIR/strategies.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
 
 
@@ -452,9 +452,8 @@ WARNINGS = {
         " demonstrated performance."
     ),
     "upheld": (
-        "A review of this record was upheld, so it doesn't count. Cash and records are simulated "
-        "and"
-        " are not demonstrated performance."
+        "A review of this record was upheld, so it does not count. Cash and records are"
+        " simulated and are not demonstrated performance."
     ),
 }
 # An initial phase. A list of traders has one for each.

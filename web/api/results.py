@@ -245,7 +245,7 @@ def show_currency(money: Currency, sums: Sums, drawdown: int | None) -> Currency
 
 # ---- risk ----------------------------------------------------------------------------------------
 class Risk(TypedDict):
-    """What realized results in SOL risked."""
+    """The risk behind realized results in SOL."""
 
     maxDrawdownLamports: Whole
     medianHoldingSeconds: Annotated[
@@ -551,8 +551,8 @@ MAX_READ = 1_000
 
 
 def list_sales(bot: str) -> list[Any]:
-    """List purchases and sales among the newest MAX_READ transactions of each wallet that a bot
-    currently holds, newest first.
+    """List purchases and sales among the newest MAX_READ transactions of each of a bot's current
+    wallets, newest first.
     """
     wallets = select(int, HELD, (bot,))
     found = [read(SALES, (number, MAX_READ)) for number in wallets]
@@ -563,7 +563,7 @@ def list_sales(bot: str) -> list[Any]:
 # ---- days ----------------------------------------------------------------------------------------
 class DayTotals(NamedTuple):
     """One day of a bot's wallets: raw units of a currency, and counts. `day`: days since 1970;
-    `total`: realized by the end of the day; `sells`: those with a result.
+    `total`: realized by the end of the day; `sells`: sales with a result.
     """
 
     day: int

@@ -399,7 +399,7 @@ def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
 # ---- searching -----------------------------------------------------------------------------------
 # Trades of a wallet, a token or the instance to examine for one page.
 MAX_LOOK_BACK = 2_000
-# Number of arrivals to search at once.
+# Number of arrivals to search at a time.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
 EVERY_TRADE = "trade"
@@ -445,7 +445,7 @@ def find_trades(
 
 
 class Arrived(NamedTuple):
-    """A page of trades in order of arrival. `arrival`: of the last trade examined."""
+    """A page of trades in order of arrival. `arrival`: number of the last trade examined."""
 
     rows: Sequence[Any]
     arrival: int

@@ -44,7 +44,7 @@ from web.server.application import JsonResponse, find_app
 
 # ---- the key of a request ------------------------------------------------------------------------
 class AllowanceWindow(TypedDict):
-    """What is left in one window of the owner's allowance."""
+    """The rest of the owner's rate limit in one window."""
 
     window: Literal["minute", "hour", "day", "posts_minute"]
     limit: int
@@ -53,7 +53,7 @@ class AllowanceWindow(TypedDict):
 
 
 class Me(TypedDict):
-    """The key that is asking."""
+    """The key of the request."""
 
     kind: Literal["read", "publish"]
     keyId: str
