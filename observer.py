@@ -86,7 +86,7 @@ class Observer:
             self._end_polls(wallets, now, left)
             refresh_standings(now)
         except OperationalError:
-            # Another process may hold the lock now and have written.
+            # Another process may have the lock now and may have written.
             if storage.database.engine != "sqlite":
                 self.state.forget()
             raise

@@ -980,7 +980,7 @@ class Auditor:
 
 class Accepted(NamedTuple):
     programs: Programs
-    # Those that the operator added.
+    # Programs that the operator added.
     currencies: tuple[Currency, ...]
 
 

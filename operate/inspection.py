@@ -105,7 +105,7 @@ class Checked(NamedTuple):
     source: str
 
     def read(self, rows: Rows, **values: Any) -> Iterator[Keyed]:
-        """Yield the rows in order of key. `values`: of the placeholders in `source`."""
+        """Yield the rows in order of key. `values`: values of the placeholders in `source`."""
         width, order = len(self.key), f" ORDER BY {', '.join(self.key)}" if self.key else ""
         sql = f"SELECT {', '.join((*self.key, *self.columns))} {self.source.format(**values)}"
         for row in rows(sql + order):

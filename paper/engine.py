@@ -220,8 +220,8 @@ class Market:
 
 
 class Round(NamedTuple):
-    """What traders play at a moment: the snapshots of the market's tokens, by mint. `now`: when the
-    engine sees them.
+    """The input of a round: the snapshots of the market's tokens at one moment, by mint. `now`:
+    when the engine sees them.
     """
 
     market: Market
@@ -745,7 +745,7 @@ def place(
     detail: str,
     shown: str,
 ) -> None:
-    """Place an order and note the decision. `shown`: the amount as display text."""
+    """Place an order and record the decision. `shown`: the amount as display text."""
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
     limit_bps = ONE if reason in STOPS else trader.strategy.slippage_limit_bps
     least = find_least(market, snapshot, side, amount, limit_bps)

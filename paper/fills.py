@@ -196,7 +196,7 @@ def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
 
 
 def turnover(last: Snapshot, snapshot: Snapshot) -> tuple[int, int] | None:
-    """Return a pool's side in SOL and the volume that passed through it between two snapshots, both
+    """Return a pool's SOL reserve and the volume that passed through it between two snapshots, both
     in USD cents; None if unknown.
 
     Uses the shortest of the provider's windows that covers the time: five minutes, an hour or a
@@ -698,7 +698,7 @@ class Sold(NamedTuple):
 
 
 def buy(pool: PoolReading, state: State, lamports: int) -> Bought | None:
-    """Return None if the pool doesn't have that much left to buy."""
+    """Return None if the pool doesn't have enough left to buy."""
     if pool.fee_kind == "on_top":
         net = lamports * ONE // (ONE + pool.fee_bps)
     else:

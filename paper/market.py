@@ -168,7 +168,7 @@ class SnapshotRow(NamedTuple):
     mint: str
     taken_at: int
     price_sol: str | None
-    # The SOL side of the pool.
+    # The pool's SOL reserve.
     pool_sol: str | None
     liquidity_usd: str | None
     volume24h_usd: str | None

@@ -14,7 +14,7 @@ from paper.strategies import Refusal, Strategy
 # ---- traders -------------------------------------------------------------------------------------
 # A refusal is noted once per hour.
 REFUSAL_MS = rules.HOUR_MS
-# At most this many different refusals are noted per hour.
+# At most this many different refusals are recorded per hour.
 MAX_REFUSALS = 10
 # Refusals that don't depend on the token.
 ACCOUNT_REFUSALS = {

@@ -1,8 +1,8 @@
 """PostgreSQL, with the same interface as `storage.sqlite`. Needs the extra `postgres`.
 
 Here too, only one transaction writes at a time: each first waits for the writers' advisory lock.
-What a transaction reads therefore stays true until it ends, and `arrival` ids become visible in
-order. Readers don't wait.
+Everything a transaction reads therefore stays true until it ends, and `arrival` ids become visible
+in order. Readers don't wait.
 """
 
 import contextlib

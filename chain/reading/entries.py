@@ -21,7 +21,7 @@ class Entry(NamedTuple):
     """The meaning of one transaction for one wallet, in lamports and raw units. `tokens`: ((mint,
     raw change, decimals), ...). `balances`: own accounts before and after.
 
-    `others`: ((address, mint, before, after), ...) of foreign accounts. Of orders, token accounts
+    `others`: ((address, mint, before, after), ...) of foreign accounts. For orders: token accounts
     that lost something or that the wallet paid into in an order program's call (escrows), and for
     wrapped SOL the lamports of accounts named there. At order books, what an order gave (0, raw)
     and its settlement returned (raw, 0). `parked`: ((address, mint, raw), ...) that the wallet left

@@ -58,10 +58,10 @@ class State(NamedTuple):
 class PoolReading(NamedTuple):
     """A pool before and after a whole transaction.
 
-    `fee_kind`: what the fee is a part of. on_top: paid in addition to what reaches the pool, and
-    out of a sale's proceeds (pump.fun, PumpSwap); gross: of the SOL a buyer pays, and out of a
-    sale's proceeds (LaunchLab); input: of whatever goes in. `is_curve`: a buyer pays one lamport
-    more than the formula says.
+    `fee_kind`: what the fee is part of. on_top: paid in addition to the pool's input, and out of a
+    sale's proceeds (pump.fun, PumpSwap); gross: part of the SOL a buyer pays, and out of a sale's
+    proceeds (LaunchLab); input: part of any input. `is_curve`: a buyer pays one lamport more than
+    the formula says.
     """
 
     venue: str

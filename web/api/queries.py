@@ -241,7 +241,7 @@ POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
-    """Which posts: of a bot (its uid), about a mint, with a status, by a source; None for all."""
+    """Which posts: a bot's (its uid), about a mint, with a status, by a source; None for all."""
 
     bot: str | None = None
     mint: str | None = None

@@ -460,7 +460,7 @@ def list_by_token(bot_id: int) -> list[TokenResult] | None:
     spans = select(Span, SPANS, [bot_id])
     if not spans:
         return None
-    # Those tokens are among the first at one of the two ends, which an index finds.
+    # These tokens are near one of the two ends, which an index finds.
     found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
     ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
     return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))

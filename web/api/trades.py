@@ -406,8 +406,9 @@ EVERY_TRADE = "trade"
 
 
 class Wanted(NamedTuple):
-    """Which trades: of the wallets' `spans` (None: all), of any of `mints` (None: all), of `kinds`
-    (empty: all) and paid in a ledger currency (None: any or none). Kinds are searched one by one.
+    """Which trades: those of the wallets' `spans` (None: all), with any of `mints` (None: all), of
+    `kinds` (empty: all) and paid in a ledger currency (None: any or none). Kinds are searched one
+    by one.
     """
 
     spans: Sequence[WalletSpan] | None
