@@ -1019,7 +1019,9 @@ def sell(twin: Trader, moment: Round, ticket: Ticket) -> Ticket:
         return ticket
     amount = position.raw * leg.share // ONE or position.raw
     shown = exact(amount, position.decimals)
-    place(twin, moment.market, snapshot, "sell", amount, leg.reason, "as its trader sold", shown)
+    place(
+        twin, moment.market, snapshot, "sell", amount, leg.reason, "because its trader sold", shown
+    )
     # A sale of the rest is tried until the position is closed.
     return replace(ticket, legs=tuple(rest)) if rest or leg.share < ONE else ticket
 
