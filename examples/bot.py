@@ -4,9 +4,9 @@ the transaction, so it is verified.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
     read -rs CANDOR_KEY && export CANDOR_KEY     # paste the bot's publishing key, cnd_pub_...
-    python3 bot.py                               # until you stop it; --once: look once, for cron
+    python3 bot.py                               # until you stop it; --once: check once, for cron
 
-The first look only notes where to begin: earlier trades aren't posted. The place is in the file
+The first check only records the starting position: earlier trades aren't posted. It is stored in
 `bot.cursor` (or CANDOR_CURSOR). After a crash, the same trades are sent again with the same event
 IDs. Python 3.11, nothing to install.
 """

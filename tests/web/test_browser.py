@@ -159,7 +159,7 @@ def test_the_newcomers_way_to_a_verified_post(site, open_page):
     page.get_by_role("button", name="Copy").first.click()
     assert page.evaluate("navigator.clipboard.readText()") == key
     page.get_by_role("button", name="Send a test post").click()
-    page.get_by_role("link", name="It is there").wait_for()
+    page.get_by_role("link", name="It was posted").wait_for()
     told, sale = tell_story()
     assert (
         site.post(
