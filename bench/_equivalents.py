@@ -212,7 +212,7 @@ EQUIVALENTS = {
             "no text to sign has 32,768 letters"
         ),
     },
-    "paper/trader.py": {
+    "paper/player.py": {
         ("self.mint: str | None = None", 'self.mint: str | None = ""'): (
             "whoever isolates says so first"
         ),

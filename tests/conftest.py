@@ -166,7 +166,7 @@ def _refusing(ask):
     @functools.wraps(ask)
     def checked(self, *args, **more):
         if storage.database.obj is not None:
-            storage.database.check_idle("a request")
+            ground.check_idle(storage.database.obj, "a request")
         return ask(self, *args, **more)
 
     return checked

@@ -202,7 +202,7 @@ ASKED = {
     "ledgers": attachments.TOTALS.format(
         moneys=CURRENCIES, last=LAST, which=OF_RESULTS.which, bots="1, 2"
     ),
-    "days": results.HOURS,
+    "days": results.HOURS_OF_BOT,
     "samples": results.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
     "posts": queries.POST,
 }
