@@ -766,15 +766,15 @@ def test_rebuild_finds_nothing_to_change(stage):
     [
         (
             lambda: PaperFill.update(mid=PaperFill.mid + 1).where(PaperFill.id == 1).execute(),
-            "another fill",
+            "a different fill",
         ),
         (lambda: Period.update(cash=Period.cash + 1).execute(), "another cash"),
         (
             lambda: PaperPosition.update(slippage=PaperPosition.slippage - 1).execute(),
             "another slippage",
         ),
-        (lambda: Snapshot.update(price_sol="0.0012").execute(), "another fill"),
-        (lambda: Snapshot.delete().execute(), "another fill"),
+        (lambda: Snapshot.update(price_sol="0.0012").execute(), "a different fill"),
+        (lambda: Snapshot.delete().execute(), "a different fill"),
     ],
 )
 def test_rebuild_sees_what_was_tampered_with_and_edits_nothing(stage, damage, found):
@@ -1306,7 +1306,7 @@ def test_what_a_pool_remembers_survives_a_restart_and_is_proved(stage):
     next_one = PaperFill.get(PaperFill.turn == 2)
     PaperFill.update(flow=next_one.flow + 10**9).where(PaperFill.id == next_one.id).execute()
     holder = next_one.order.period.trader
-    assert any("another fill" in told for told in papertrade.rebuild_trader(holder, stage.now))
+    assert any("a different fill" in told for told in papertrade.rebuild_trader(holder, stage.now))
 
 
 def test_a_pool_is_proved_by_what_went_into_it_alone(stage):
