@@ -1,8 +1,7 @@
-"""The paper mode job: play the scout's snapshots through all traders, then write their posts.
-
-paper/ makes every decision; this module moves data and never calls a price provider. A tick reads
-new snapshots, plays them in order of time, stores the result in one transaction and then writes
-posts, each in its trader's current voice.
+"""The paper mode job: run all traders on the scout's snapshots, then write their posts. paper/
+makes every decision; this module moves data and never calls a price provider. A tick reads new
+snapshots, processes them in time order, stores the result in one transaction and then writes posts,
+each in its trader's current voice.
 """
 
 import logging
@@ -37,7 +36,7 @@ DEFAULT_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
 # Diary lines considered for posts per tick; the rest follow later.
 MAX_LINES = 1_000
-# Passes per tick, each without what failed in the one before.
+# Passes per tick, each without what failed in the previous one.
 MAX_PASSES = 20
 MAX_TROUBLED_TOKENS = 3
 MAX_NAMED_TROUBLES = 5
@@ -47,8 +46,8 @@ MODEL_SECONDS = 20
 
 @dataclass
 class Trouble:
-    """An internal error with a trader, a token, or a token for one trader, which is suspended: not
-    played for a while.
+    """An internal error with a trader, a token, or a token for one trader, which is skipped for a
+    while.
     """
 
     # The subject and the exception class.
@@ -75,12 +74,12 @@ class Pass:
 
 
 class PaperJob:
-    """The job of one process. `run_tick` plays the snapshots since the last tick."""
+    """The job of one process. `run_tick` processes the snapshots since the last tick."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
-        # This process hasn't played anything yet.
+        # This process hasn't processed anything yet.
         self.fresh = True
         self.market: Market | None = None
         self.costs = RECORDED_COSTS
@@ -103,11 +102,11 @@ class PaperJob:
         return self._name_troubles(), orjson.dumps(details).decode()
 
     def play(self, now: int) -> int:
-        """Play the snapshots since the last tick and store the result. Return the number of rounds.
-        Raises Outdated, without storing anything.
+        """Process the snapshots since the last tick and store the result. Return the number of
+        rounds. Raises Outdated, without storing anything.
 
         If a trader fails, the pass is discarded and replayed without it, so that no fill depends on
-        what an unstored trader took from a pool.
+        the trades of an unstored trader.
         """
         cursor, newest = store.find_cursor(), store.find_newest()
         has_traders = store.has_traders()
@@ -118,7 +117,7 @@ class PaperJob:
         if has_traders and (newest > cursor or store.list_copied()):
             store.see_flows(now - DAY_MS, cursor + 1, now)
             newest = store.find_newest()
-        # A market that was played but not stored is useless.
+        # A market that was processed but not stored is useless.
         market, self.market = self.market, None
         if market and market.newest_at > now + SKEW_MS:
             # The clock was set back, and every new snapshot would count as out of date.
@@ -140,7 +139,7 @@ class PaperJob:
         return played.rounds
 
     def _play_pass(self, one: Pass) -> None:
-        """Play the new snapshots through traders that aren't suspended."""
+        """Process the new snapshots for traders that aren't suspended."""
         now, faults = one.now, one.faults
         skipped = {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None}
         one.traders = store.load_traders(now, faults, skipped, self.own.read_strategy)

@@ -1,8 +1,8 @@
-"""Play a recording through the engine that live traders use. Pure.
+"""Run a recording through the engine that live traders use. Pure.
 
-Each set of settings has its own trader and market; all are played together, moment by moment. Some
-play only the beginning of the recording: their decisions must be those of the whole recording (the
-look-ahead check).
+Each set of settings has its own trader and market; all advance together, snapshot by snapshot. Some
+only run on the beginning of the recording; their decisions must match those on the whole recording
+(the look-ahead check).
 """
 
 from bisect import bisect_right
@@ -24,11 +24,11 @@ from paper.player import DiaryLine, Player
 from paper.rules import Phase
 from paper.strategies import Strategy, show_settings
 
-# Parts of a recording, each judged by settings chosen on the parts before it.
+# Parts of a recording, each evaluated with settings chosen on the earlier parts.
 FOLDS = 4
 # Shares of the recording, in percent, after which a look-ahead check ends.
 CUTS = (25, 50, 75)
-# Eligible closes needed before settings may be chosen by their result.
+# Eligible closes required before settings may be chosen by their result.
 MIN_CHOSEN = 3
 MAX_POINTS = 400
 # In a SOL invested.
@@ -40,8 +40,8 @@ Note = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Recording:
-    """Stored snapshots taken from `start` to before `end` (ms), in order, and what was known of
-    tokens and observed wallets. `interval_ms`: between two snapshots of a token.
+    """Stored snapshots from `start` until before `end` (ms), in order, and what was known about
+    tokens and observed wallets. `interval_ms`: time between two snapshots of a token.
     """
 
     interval_ms: int
@@ -52,7 +52,7 @@ class Recording:
     snapshots: Iterable[Snapshot]
     # Oldest first. Before the first one, the recorded costs apply.
     costs: tuple[CostsFrom, ...] = ()
-    # The model's error by venue; None: closes at all venues that it fits count.
+    # The model's error by venue; None: closes count at all venues that the model supports.
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
@@ -67,7 +67,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Trial:
-    """A trader that plays a recording alone, until `until` (ms)."""
+    """A trader that runs on a recording alone, until `until` (ms)."""
 
     market: Market
     trader: Player
@@ -75,7 +75,7 @@ class Trial:
     find_costs: Callable[[int], NetworkCosts]
     curve: list[Point] = field(default_factory=list)
     peak: int = 0
-    # The deepest fall below a peak, in basis points.
+    # The largest drop below a peak, in basis points.
     drawdown_bps: int = 0
     spacing_ms: int = 0
     sol_cents_first: int | None = None
@@ -137,8 +137,8 @@ def _list_closes(trader: Player) -> list[Close]:
 
 
 class Fold(NamedTuple):
-    """A part of the recording, from `start` to before `end` (ms): the results of `chosen` (a
-    candidate's index) before it and in it, with its random entries.
+    """A part of the recording, from `start` until before `end` (ms): the results of `chosen` (a
+    candidate's index) before and within it, and the random entries within it.
     """
 
     start: int
@@ -150,7 +150,7 @@ class Fold(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The first line that would have been another one, had the recording ended at `cut` (ms)."""
+    """The first diary line that would differ if the recording ended at `cut` (ms)."""
 
     cut: int
     whole: DiaryLine | None
@@ -169,7 +169,7 @@ class Backtest(NamedTuple):
 
     @property
     def shown(self) -> Trial:
-        """The candidate of the last fold, which didn't choose it."""
+        """The candidate of the last part, which didn't influence the choice."""
         return self.trials[self.folds[-1].chosen]
 
 
@@ -179,7 +179,7 @@ def run_backtest(
     start_mode: str = "standard",
     note: Note = lambda percent: None,
 ) -> Backtest:
-    """Play a recording with each candidate (at least one) and judge the results."""
+    """Run a recording with each candidate (at least one) and evaluate the results."""
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
     trials = [Trial.prepare(recording, one, start_mode, recording.end) for one in candidates]
@@ -244,20 +244,20 @@ def find_mean(closes: Sequence[Close]) -> int | None:
 
 # ---- the report ----------------------------------------------------------------------------------
 Json = dict[str, Any]
-# The newest ones of a result.
+# The number of newest closes in a result.
 MAX_CLOSES = 500
 NOTES = (
     "Simulated on recorded prices. Past results don't predict future ones, and settings chosen"
-    " on these days fit these days.",
+    " on these days are tuned to these days.",
     "Mint checks, decimals and transfer fees are the current ones. The recording has no"
     " untracked tokens and no prices between two snapshots.",
-    "Network costs are what paper traders paid at the time; which venues count, and how far off"
-    " their fills are, uses current data.",
+    "Network costs are the amounts that paper traders paid at the time. The list of venues that"
+    " count, and their fill errors, are current.",
     "Random entries have the same sizes, exits and costs. Results no better than these, or than"
     " holding SOL, show no skill.",
     "Separate from the records of paper traders: it appears in no comparison and on no profile.",
 )
-# Of a table of closes.
+# Columns of a table of closes.
 COLUMNS = (
     *("closedAt", "openedAt", "mint", "symbol", "reason", "grossLamports", "netLamports"),
     *("spentLamports", "returnPct", "excluded", "account"),

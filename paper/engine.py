@@ -92,9 +92,9 @@ class Market:
         self.windows: dict[str, tuple[Snapshot, ...]] = {}
         # By mint, the last snapshot that had a price.
         self.before: dict[str, Snapshot] = {}
-        # What traders did to each pool, by paper.fills.pool_key,
+        # Simulated trades in each pool, by paper.fills.pool_key,
         self.memories: dict[str, Memory] = {}
-        # ... and, by handle, what each twin did to its own.
+        # ... and, by handle, each twin's trades in its own.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
@@ -174,7 +174,7 @@ class Market:
 
     @property
     def patience_ms(self) -> int:
-        """How long a held token may lack a usable price before its position is doubted."""
+        """How long a held token may lack a usable price before its position is in doubt."""
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
@@ -217,8 +217,8 @@ class Market:
 
 
 class Round(NamedTuple):
-    """What traders play at a moment: the snapshots of the market's tokens, by mint. `now`: when the
-    engine sees them.
+    """The input of a round: the snapshots of the market's tokens at one moment, by mint. `now`:
+    when the engine sees them.
     """
 
     market: Market
@@ -392,7 +392,7 @@ def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
 
 
 def settle_orders(traders: Sequence[Player], moment: Round) -> None:
-    """Fill the orders that are due. The oldest decision takes from the pool first.
+    """Fill the orders that are due. The oldest decision is filled first.
 
     A token with prices only from observed transactions has no next quote: its orders fill on the
     last reserves.
@@ -736,7 +736,7 @@ def place(
     detail: str,
     shown: str,
 ) -> None:
-    """Place an order and note the decision. `shown`: the amount as display text."""
+    """Place an order and record the decision. `shown`: the amount as display text."""
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
     limit_bps = ONE if reason in STOPS else trader.strategy.slippage_limit_bps
     least = find_least(market, snapshot, side, amount, limit_bps)
@@ -826,7 +826,7 @@ def refuse_uncached(
             refuse(trader, Token(mint, mint[:6]), missing, at)
 
 
-# What a strategy decides about a token, or the exception it raised.
+# A strategy's decision about a token, or the exception it raised.
 Signal = tuple[View, Decision | Exception]
 
 
@@ -1010,7 +1010,9 @@ def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
         return ticket
     amount = position.raw * leg.share // ONE or position.raw
     shown = exact(amount, position.decimals)
-    place(twin, moment.market, snapshot, "sell", amount, leg.reason, "as its trader sold", shown)
+    place(
+        twin, moment.market, snapshot, "sell", amount, leg.reason, "because its trader sold", shown
+    )
     # A sale of the rest is tried until the position is closed.
     return replace(ticket, legs=tuple(rest)) if rest or leg.share < ONE else ticket
 

@@ -1,4 +1,4 @@
-"""Read what the scout has stored, for backtests: no provider is asked, no transaction is long."""
+"""Read stored snapshots for backtests, without a query to a provider or a long transaction."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +12,7 @@ from paper.store import find_tokens
 from storage.rows import select
 
 MINUTE_MS = 60_000
-# (maximum age, distance) of kept snapshots; see market.rules.keep_until.
+# (maximum age, interval) of kept snapshots; see market.rules.keep_until.
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
@@ -27,7 +27,7 @@ WHERE s.id > ? AND s.taken_at >= ? ORDER BY s.id LIMIT {PAGE}"""
 def read_recording(span: range, interval_ms: int, now: int) -> Recording:
     """Return the recording of a time (ms) at the distance at which all of it is kept.
 
-    `interval_ms`: the scout's. Token data is today's, not that of the recording.
+    `interval_ms`: the scout's. Token data is current, not from the time of the recording.
     """
     grain = find_grain(span.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)
@@ -46,7 +46,7 @@ def read_recording(span: range, interval_ms: int, now: int) -> Recording:
 
 
 def find_grain(start: int, interval_ms: int, now: int) -> int:
-    """Return the distance (ms) at which every snapshot since `start` is still kept."""
+    """Return the interval (ms) at which every snapshot since `start` is still kept."""
     kept = (distance for age, distance in KEPT if start >= now - age)
     return max(interval_ms, next(kept, HOUR_MS))
 

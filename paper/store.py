@@ -770,9 +770,8 @@ def store_round(
     sol_cents: int | None = None,
 ) -> None:
     """Store the result of a tick in one transaction: accounts, the position in the snapshots, and
-    equity at `now` (ms). Raises Outdated, without storing anything.
-
-    notes: diary rows of traders that weren't played. sol_cents: the SOL price.
+    equity at `now` (ms). Raises Outdated, without storing anything. notes: diary rows of traders
+    that were left out. sol_cents: the SOL price.
     """
     changes = [list_changes(trader) for trader in traders]
     orders, positions, lines = (

@@ -458,7 +458,7 @@ def test_after_a_reset_an_upheld_review_still_warns_of_its_account(service, trad
             (one["body"], one["headlineSuppressed"], bool(one["warning"])) for one in posts
         ] == [("up a little", False, False), ("up a lot", True, True)]
     page = service.get(f"/traders/{trader.uid}?tab=record").text
-    assert ("A review of this record was upheld, so it doesn't count.") in page.split(
+    assert ("A review of this record was upheld, so it does not count.") in page.split(
         'id="periods"'
     )[1]
 
