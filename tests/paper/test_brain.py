@@ -179,7 +179,7 @@ def test_the_end_of_a_pause_says_no_more_than_was_counted():
         for line in said.values()
     )
     assert "kept out" not in "".join(said.values())
-    assert "halved the size" in said["half_size"] and "cooldown" in said["long_cooldown"]
+    assert "halved the size" in said["half_size"] and "cool-down" in said["long_cooldown"]
 
 
 @pytest.mark.parametrize(
