@@ -123,7 +123,7 @@ def test_a_file_that_root_left_is_named_and_no_restore_is_advised(instance, name
         [" -> ".join(one[1:]) for one in examine(instance) if one[0] == "wrong"],
     ):
         (one,) = told
-        assert f"{name} belong to user root: user nobody cannot use them" in one
+        assert f"{name} belong to user root, so user nobody can" in one
         assert f"chown -R {NOBODY}: {instance.data_dir}" in one and "restore no backup" in one
 
 
