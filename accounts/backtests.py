@@ -1,7 +1,7 @@
 """Check backtest requests and run them. `now` is UTC milliseconds.
 
-Those that owners start from the site run one at a time, in a low-priority child process with time
-and memory limits.
+Backtests that owners start from the site run one at a time, in a low-priority child process with
+time and memory limits.
 """
 
 import fcntl
@@ -32,10 +32,10 @@ from models import Owner
 from paper import backtests, recordings
 from paper.backtests import COLUMNS, Json, show_backtest
 from paper.own import OwnFiles
+from paper.player import OwnFault
 from paper.recordings import MAX_SPAN_MS
 from paper.strategies import COPY, FAMILIES, BadSetting, Strategy
 from paper.tables import Backtest
-from paper.trader import OwnFault
 from storage import database, new_uid, writing
 from storage.children import Limits, start_python
 from storage.rows import make_shape, read_stored
@@ -262,7 +262,8 @@ def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
 def _judge(config: Config, run: Backtest, now: int) -> Backtest:
     """Return the backtest, marked failed if its process is gone.
 
-    A dead process on this host is noticed at once, one on another host after twice the time limit.
+    A dead process is noticed immediately on this host, and after twice the time limit on another
+    host.
     """
     if run.state == "running" and (
         run.created_at < now - 2 * MAX_SECONDS * 1000 or _is_left(config, run.uid)

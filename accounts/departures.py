@@ -374,8 +374,8 @@ def _empty_trader(trader: Trader, now: int) -> None:
 
 
 def _forget(owner: Owner, now: int) -> bool:
-    """Erase everything but posts and delete keys, webhooks, backtests and sessions, so that nobody
-    can sign in, nothing can be created and no trader posts.
+    """Erase everything except posts, and delete keys, webhooks, backtests and sessions, so that
+    nobody can sign in, nothing can be created and no trader posts.
 
     Return False, and change nothing, if a bot isn't retired yet or a post still has its text.
     """

@@ -354,7 +354,7 @@ def erase_words(post: Post, now: int) -> None:
         salt=None,
     ).where(Post.id == post.id).execute()
     append_leaf("hiding", now, post=post.uid)
-    # So that webhooks report it.
+    # The arrival lets webhooks report it.
     store_arrival("verification", post=post)
 
 

@@ -30,7 +30,7 @@ from storage import writing
 CHALLENGE_MS, CLAIM_MS = wallets.MINUTES * 60_000, 30 * 86_400_000
 # Time of issue (11 hex digits of ms), 64 random bits, and half of an HMAC-SHA256 of both.
 NONCE = re.compile(r"(?P<head>[0-9a-f]{11}[0-9a-f]{16})(?P<code>[0-9a-f]{32})")
-# Of an account that a claim moves to another owner.
+# Tables of an account that a claim moves to another owner.
 OWNED = (Bot, Key, Hook, Trader, Backtest)
 
 
@@ -43,7 +43,7 @@ class RegistrationBody(BaseModel):
     bio: str = ""
     voice: dict[str, Any] = Field({}, description="any fields of Voice")
     wallet: str
-    signature: str = Field(description="of the challenge's text: base58, base64 or hex")
+    signature: str = Field(description="signature of the challenge's text: base58, base64 or hex")
     nonce: str = Field(description="the challenge's")
 
 

@@ -289,7 +289,7 @@ def join(uid: str, bot: Bot, now: int) -> bool:
 
 
 def is_entrant(season: Season, bot_id: int, now: int) -> bool:
-    """Whether a bot takes part for certain: it joined, or had a wallet at the start."""
+    """Whether a bot certainly takes part: it joined, or had a wallet at the start."""
     if now >= season.starts_at:
         return _count_entrants(season, season.starts_at, bot_id) > 0
     same = SeasonEntry.season == season, SeasonEntry.bot == bot_id
@@ -496,6 +496,6 @@ WHERE season_id = {{season}} AND since IS NOT NULL"""
 
 
 def read_frozen(rows: Rows, season: int, rule: str) -> list[SeasonRow]:
-    """Return frozen standings, the best first; before the freeze, those proven so far."""
+    """Return frozen standings, best first; before the freeze, the rows proven so far."""
     found = map(SeasonRow._make, rows(FROZEN.format(season=season)))
     return sorted(found, key=lambda row: find_place(rule, row))

@@ -19,11 +19,11 @@ from models import Bot, Owner
 from paper.account import STARTING_CASH
 from paper.engine import TWINS
 from paper.own import NAME, OwnFiles
+from paper.player import OwnFault
 from paper.rules import Phase
 from paper.store import show_phase
 from paper.strategies import ALL_FAMILIES, COPY, BadSetting, Strategy, parse_settings
-from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader
-from paper.trader import OwnFault
+from paper.tables import DiaryEntry, PaperOrder, PaperPosition, Period, Review, Trader
 from storage import new_uid, writing
 from voice import builtin as speech
 
@@ -168,7 +168,11 @@ def reset_trader(trader: Trader, reason: str, now: int) -> Period:
 
 
 def _cancel_orders(period: Period) -> None:
-    if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
+    if (
+        PaperPosition.select()
+        .where(PaperPosition.period == period, PaperPosition.closed_at.is_null())
+        .exists()
+    ):
         raise Problem(
             "positions_open",
             "positions are still open; close them first so that their outcome is recorded",

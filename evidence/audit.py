@@ -520,7 +520,7 @@ class WalletAudit:
         spans, find_bot = self.wallet.spans, self.books.find_bot
         values: dict[str, Any] = {"coverage": orjson.dumps(self.wallet.coverage).decode()}
         if spans:
-            # The open one began last, whatever the clock said.
+            # The open one began last, regardless of the clock.
             order = sorted(spans, key=lambda one: one.detachedAtMs is None)
             holders = list_holders(order)
             past = find_past(holders, holders[-1].bot)
@@ -970,7 +970,7 @@ class Auditor:
 
 class Accepted(NamedTuple):
     programs: Programs
-    # Those that the operator added.
+    # Programs that the operator added.
     currencies: tuple[Currency, ...]
 
 

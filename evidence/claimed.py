@@ -231,7 +231,7 @@ class Books:
         return self._db.execute(sql)
 
     def add(self, table: Any, **values: Any) -> int:
-        """Insert a row; return its number. Columns that are left out are null."""
+        """Insert a row; return its number. Omitted columns are null."""
         names, marks = ", ".join(values), ", ".join("?" * len(values))
         sql = f"INSERT INTO {table._meta.table_name} ({names}) VALUES ({marks})"
         return self._db.execute(sql, tuple(values.values())).lastrowid or 0

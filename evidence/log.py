@@ -48,7 +48,7 @@ class LogRow(NamedTuple):
 
 
 class LoggedPost(NamedTuple):
-    """A post with its leaf at `place` in the log `log`; without words and salt once hidden."""
+    """A post with its leaf at `place` in the log `log`; without text and salt once hidden."""
 
     log: str
     place: int

@@ -51,8 +51,8 @@ class LogAudit:
         return shown
 
     def read(self, before: Checkpoint, named: Iterable[str]) -> bool:
-        """Read all logs; return whether claims can be compared with them. `before`: from `measure`;
-        `named`: ids of logs that claims name.
+        """Read all logs; return whether claims can be compared with them. `before`: result of
+        `measure`; `named`: ids of logs that claims name.
 
         Raises Changed if a new log began during the audit.
         """

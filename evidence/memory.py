@@ -166,8 +166,8 @@ RECEIPTS = (
     "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID"
 )
 # The current wallet's transactions: listed by the node, claimed (`line`, JSON) or included in the
-# rebuild (`taken`). `entry`: as the node reported it. With row ids: signatures are random and rows
-# are large, so WITHOUT ROWID takes half as long again.
+# rebuild (`taken`). `entry`: as reported by the node. With row ids: signatures are random and rows
+# are large, so WITHOUT ROWID is 50% slower.
 TRANSACTIONS = """
 CREATE TABLE tx (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER,
     listed INTEGER DEFAULT 0, taken INTEGER DEFAULT 0, line BLOB,

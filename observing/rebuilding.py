@@ -18,7 +18,7 @@ SUMS = (Wallet.results, Wallet.positions, Wallet.last_trade_at, Wallet.coverage)
 
 
 class RebuiltWallet(NamedTuple):
-    """What a rebuild of a wallet changed: numbers of rows, and whether its sums did."""
+    """The changes made by a rebuild of a wallet: numbers of rows, and whether its sums changed."""
 
     address: str
     entries_changed: int

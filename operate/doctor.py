@@ -130,7 +130,7 @@ def examine_lightly(
     config: Config, now: int, execute: Callable[..., Any], applied: list[str]
 ) -> list[Finding]:
     """Return the findings that are quick enough for the server itself: nothing here reads a growing
-    table. `execute`: of the open database; `applied`: names of its migrations. `now` in ms.
+    table. `execute`: method of the open database; `applied`: names of its migrations. `now` in ms.
     """
     return [
         *check_settings(config),
@@ -515,7 +515,7 @@ def find_type(folder: Path, mountinfo: str) -> str:
         if len(names) < 6 or len(kinds) < 2:
             continue
         point = Path(_unescape(names[4]))
-        # At the same place, a later mount covers an earlier one.
+        # At the same path, a later mount hides an earlier one.
         if folder.is_relative_to(point) and len(point.parts) >= depth:
             found, depth = kinds[0], len(point.parts)
     return found

@@ -103,7 +103,7 @@ class Checked(NamedTuple):
     source: str
 
     def read(self, rows: Rows, **values: Any) -> Iterator[Keyed]:
-        """Yield the rows in order of key. `values`: of the placeholders in `source`."""
+        """Yield the rows in order of key. `values`: values of the placeholders in `source`."""
         width, order = len(self.key), f" ORDER BY {', '.join(self.key)}" if self.key else ""
         sql = f"SELECT {', '.join((*self.key, *self.columns))} {self.source.format(**values)}"
         for row in rows(sql + order):
@@ -312,7 +312,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and CONTROL.search(value) is None
 
 
-# An observed wallet's transactions are stored a moment before its ledger.
+# An observed wallet's transactions are stored just before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
 WALLET = ("address", "backfilled", "rules", "reconciliation", "coverage")
 

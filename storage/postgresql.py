@@ -1,8 +1,8 @@
 """PostgreSQL, with the same interface as `storage.sqlite`. Needs the extra `postgres`.
 
 Here too, only one transaction writes at a time: each first waits for the writers' advisory lock.
-What a transaction reads therefore stays true until it ends, and `arrival` ids become visible in
-order. Readers don't wait.
+Everything a transaction reads therefore stays true until it ends, and `arrival` ids become visible
+in order. Readers don't wait.
 """
 
 import contextlib
@@ -51,7 +51,8 @@ LOCKS = {
 HUNG_MS = 10_000
 # Only a write reveals whether the server accepts writes, so report a failure for this long.
 TROUBLE_SECONDS = 15
-# Queries list joins in the intended order; planning alternatives took 3/4 of a short read.
+# Queries list joins in the intended order; considering alternatives took three quarters of a short
+# read.
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"
 BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {ms};"
@@ -248,7 +249,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
     def fetch_at_once(
         self, sql: str, columns: Sequence[str], values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
-        """Return a query's rows; psycopg always fetches them at once."""
+        """Return a query's rows; psycopg always fetches them in one step."""
         rows: list[tuple[Any, ...]] = self.execute_sql(sql, values).fetchall()
         return rows
 
@@ -349,7 +350,7 @@ class SessionLock:
         self._session: psycopg.Connection[Any] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock; return whether it is held now.
+        """Acquire the lock; return whether this process has it now.
 
         By then the previous holder's transaction has ended. Raises OperationalError.
         """

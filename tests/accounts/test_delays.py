@@ -17,11 +17,6 @@ W = address("w")
 TRADED = NOW // 1000 - 3600
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
 def say(bot, trade, seconds, event=None):
     """A post that comes so many seconds after the trades."""
     body = posts.PostBody(

@@ -55,11 +55,6 @@ def bot(service):
     return made
 
 
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
 @pytest.fixture(autouse=True)
 def one_moment(monkeypatch):
     """No window of the allowance ends during a test."""

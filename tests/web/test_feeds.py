@@ -21,11 +21,6 @@ W = address("w")
 
 
 @pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
 def paths(bot):
     return {
         "atom": ("/feed.atom", f"/bots/{bot.bot.uid}/feed.atom"),

@@ -15,11 +15,6 @@ W = address("w")
 
 
 @pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
 def follow(service):
     """follow(peer) -> the answer to a page's request; all are closed at the end."""
     answers = []

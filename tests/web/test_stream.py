@@ -32,16 +32,6 @@ def many_streams(monkeypatch):
 
 
 @pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
-@pytest.fixture
 def follow(service, key):
     """follow(since) -> Events of an open stream; all are closed at the end."""
     answers = []

@@ -10,7 +10,7 @@ import orjson
 from flask import Response, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from web.api.arguments import refuse
+from web.api.paging import refuse
 from web.server.application import JsonResponse, find_app
 
 # Smaller bodies aren't worth compressing.
@@ -29,7 +29,7 @@ class Body:
 
     def __init__(self, shown: Mapping[str, Any]) -> None:
         written = orjson.dumps(shown)
-        # Until freed, orjson's bytes hold a block up to ten times their length.
+        # Until freed, orjson's bytes keep a block up to ten times their length.
         self.raw = bytes(memoryview(written)[:-1])
         self.tag = f'W/"{hashlib.blake2b(self.raw, digest_size=12).hexdigest()}"'
         self._packed: bytes | None = None

@@ -59,13 +59,13 @@ from web.api.paper_closes import (
     read_close,
     read_closes,
     read_compared,
+    read_history,
     read_positions,
     show_closes,
     show_models,
     show_order,
     show_position,
 )
-from web.api.paper_equity import read_history
 from web.api.posts import Provenance, Verification
 from web.api.serialize import Always, fill, show_sol, show_time
 from web.api.shapes import (
@@ -91,7 +91,7 @@ DOCUMENTS = {
     "reasons": Part(list[REASON]),
 }
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
-# One of the operator's files.
+# The family of a file in DATA_DIR/strategies.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
 
 
@@ -452,16 +452,15 @@ WARNINGS = {
         " demonstrated performance."
     ),
     "upheld": (
-        "A review of this record was upheld, so it doesn't count. Cash and records are simulated "
-        "and"
-        " are not demonstrated performance."
+        "A review of this record was upheld, so it does not count. Cash and records are"
+        " simulated and are not demonstrated performance."
     ),
 }
 # An initial phase. A list of traders has one for each.
 NEW_PHASE = asdict(rules.Phase())
 # Closes that the brain examines, and rows of each list in a detail.
 MAX_CLOSES, LATEST = 200, 20
-# Above any id or time.
+# Higher than any id or time.
 LAST = 2**62
 # Points of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
@@ -565,7 +564,7 @@ def list_diary(row: Any, limit: int, before: Place | None = None) -> list[Placed
 def list_own_posts(row: Any, limit: int, before: Place | None = None) -> list[Placed]:
     sql = f"{PAPER_POSTS} WHERE o.trader_id = ? AND o.id < ? ORDER BY o.id DESC LIMIT ?"
     rows = read(sql, (row.id, before.id if before else LAST, limit))
-    return [Placed(Place(one.created_at, one.id), show_post(one)) for one in rows]
+    return [place_post(row) for row in rows]
 
 
 def show_metrics(row: Any) -> Json | None:
@@ -583,8 +582,8 @@ def _read_totals(trader_id: int | None) -> dict[int, Any]:
 
 
 def show_trader(row: Any, totals: Any, held_value: int) -> Trader:
-    """`totals`: of its open period, None without a close; `held_value`: value of its positions at
-    their marks, in lamports.
+    """`totals`: totals of its open period, None without a close; `held_value`: value of its
+    positions at their marks, in lamports.
     """
     strategy: Any = {
         "family": row.family,
@@ -681,16 +680,7 @@ def list_sums(now: int) -> dict[str, list[int]]:
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-class NumberedPost(NamedTuple):
-    """A post as JSON, and its number in the order of arrival."""
-
-    number: int
-    shown: Any
-
-
-def list_posts(
-    limit: int, before: int | None = None, mint: str | None = None
-) -> list[NumberedPost]:
+def list_posts(limit: int, before: int | None = None, mint: str | None = None) -> list[Placed]:
     """Return posts of all traders with numbers below `before`, newest first."""
     # Without `before`, use a bound above all numbers, so the first page uses the same query.
     values: list[Any] = [LAST if before is None else before]
@@ -699,7 +689,11 @@ def list_posts(
         where += " AND o.mint = ?"
         values.append(mint)
     rows = read(f"{PAPER_POSTS}{where} ORDER BY o.id DESC LIMIT ?", (*values, limit))
-    return [NumberedPost(row.id, show_post(row)) for row in rows]
+    return [place_post(row) for row in rows]
+
+
+def place_post(row: Any) -> Placed:
+    return Placed(Place(row.created_at, row.id), show_post(row))
 
 
 def find_post(uid: str) -> PaperPost | None:
@@ -836,7 +830,7 @@ def list_venues(now: int) -> list[VenueError]:
 
 
 def show_venue(venue: str, error: measured.VenueError | None) -> Any:
-    """`error`: None without real fills to compare with."""
+    """`error`: None if there are no real fills to compare with."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,

@@ -14,7 +14,7 @@ from accounts.tables import Season as StoredSeason
 from chain.amounts import exact, show_fixed
 from storage.rows import read, write_marks
 from web.api import paging, v1
-from web.api.arguments import Args
+from web.api.paging import Args
 from web.api.serialize import fill, show_time
 from web.api.shapes import (
     Exact,
@@ -85,7 +85,7 @@ class SeasonStanding(TypedDict):
 
 
 class SeasonPage(Page):
-    """The best first; those without a rank last."""
+    """Best first; rows without a rank last."""
 
     data: list[SeasonStanding]
     season: Season

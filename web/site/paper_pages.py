@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from web.api import market, paper
-from web.api.arguments import read_choice
+from web.api.paging import read_choice
 from web.api.serialize import Json
 from web.server import sessions
 from web.server.gate import settings
@@ -59,7 +59,7 @@ def show_traders() -> ResponseReturnValue:
 def sort_traders(
     traders: Sequence[Json], sort: str, least_rates: Mapping[str, float]
 ) -> list[Json]:
-    """Return traders with the highest figure first, those without one last."""
+    """Return traders sorted by a figure, highest first, traders without one last."""
     figures: Mapping[str, Any] = (
         least_rates
         if sort == WINS
