@@ -57,7 +57,7 @@ def test_an_instance_that_agrees_with_itself(seen):
 def test_a_changed_trade_is_reported_with_the_command_that_rebuilds_it(seen):
     Trade.update(result=1).where(Trade.id == first_sell().id).execute()
     found = [one for one in doctor.check_deep(seen.config, seen.now) if one.level == "wrong"]
-    assert [one.advice.partition(" rec")[0] for one in found] == ["`app.py rebuild`"]
+    assert len(found) == 1 and "`app.py rebuild`" in found[0].advice
 
 
 def first_sell():
