@@ -1,6 +1,6 @@
 """Background jobs: which process runs them, when, and their status for health checks.
 
-Every worker on every machine calls `start`. Exactly one holds the lock and runs the jobs; another
+Every worker on every machine calls `start`. Exactly one has the lock and runs the jobs; another
 takes over within a second of its death. Once a process has lost the lock, its jobs can't write. The
 observer has a second lock, so the command line can run a pass while a server is running.
 """
@@ -26,7 +26,7 @@ from peewee import OperationalError, fn
 import storage
 from config import Config
 from evidence import seasons
-from evidence.digests import DigestLog
+from evidence.document import DigestLog
 from evidence.notes import Signer
 from evidence.witness import run_tick
 from models import Job
@@ -58,7 +58,7 @@ log = logging.getLogger("candor.jobs")
 # Errors are logged here and shown by health. A pass that outlasts its interval isn't an error.
 logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
 
-# What a pass returns: a problem or None, and details for health or None.
+# The result of a pass: a problem or None, and details for health or None.
 Outcome = tuple[str | None, str | None]
 Tick = Callable[[int], Outcome]
 Check = Callable[[], None]
@@ -132,7 +132,7 @@ class Every(BaseTrigger):
 
 
 class Leadership:
-    """The jobs while this process holds the lock. `check` raises once it is lost."""
+    """The jobs while this process has the lock. `check` raises once it is lost."""
 
     def __init__(self, work: list[Work], check: Check) -> None:
         self._check, self._clock_offset = check, _clock_offset()
@@ -420,8 +420,8 @@ _guard = threading.Lock()
 
 
 def start(config: Config, read_events: Reader | None = None) -> None:
-    """Start this process's jobs; it runs them when it holds the lock. `read_events` reads arrivals
-    for webhooks.
+    """Start this process's jobs; they run once it has the lock. `read_events` reads arrivals for
+    webhooks.
     """
     global _running
     with _guard:

@@ -1,4 +1,5 @@
-"""Tables and constraints. Those of the market and of paper mode are in their rooms' `tables.py`.
+"""Tables and constraints. The tables of the market and of paper mode are in their rooms'
+`tables.py`.
 
 Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as on the chain. Lamports are
 integers, which fit a signed 64-bit column. Raw token amounts are u64, which don't, so they are
@@ -48,8 +49,8 @@ class Bot(Base):
 
     The handle is lowercase and derived from the name; look-alike names share `likeness`
     (accounts.fields). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
-    `salt`: of the hash in the last `profile` leaf. The observer only posts trades that happened
-    after `auto_post_since`.
+    `salt`: salt of the hash in the last `profile` leaf. The observer only posts trades that
+    happened after `auto_post_since`.
     """
 
     id = AutoField()
@@ -249,8 +250,8 @@ class Address(Base):
 
 class Receipt(Base):
     """A finalized transaction as returned by the node (`body`: packed by reading.receipts), stored
-    once for all wallets it involves. `tx_index`: its position in the block; `digest`: of everything
-    in it that affects a number.
+    once for all wallets it involves. `tx_index`: its position in the block; `digest`: digest of
+    everything in it that affects a number.
     """
 
     id = AutoField()

@@ -86,7 +86,7 @@ class Observer:
             self._end_polls(wallets, now, left)
             refresh_standings(now)
         except OperationalError:
-            # Another process may hold the lock now and have written.
+            # Another process may have the lock now and may have written.
             if storage.database.engine != "sqlite":
                 self.state.forget()
             raise
@@ -97,7 +97,7 @@ class Observer:
         """List the wallets that are due, most urgent first."""
         storage.database.execute_sql(BEGIN)
         interval = self.state.config.observer_interval_seconds
-        # A time further ahead than any pause comes from a clock that was wrong.
+        # A time beyond the longest pause was set by a wrong clock.
         wrong = Wallet.due_at > now + int(1000 * max(MAX_SLEEP_SECONDS, interval))
         self.state.watched_count = _select_watched(now).count()
         due = _select_watched(now).where((Wallet.due_at <= now) | wrong)

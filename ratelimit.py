@@ -2,8 +2,9 @@
 machines.
 
 Windows are fixed and aligned to the clock. A request counts in all its windows or in none, so a
-refused request uses nothing up. `storage.counters` stores the counts. flask-limiter, which limits
-addresses and forms (web.server.gate), uses the same store, so switching workers gains nothing.
+refused request doesn't use up anything. `storage.counters` stores the counts. flask-limiter, which
+limits addresses and forms (web.server.gate), uses the same store, so switching workers gains
+nothing.
 """
 
 import contextlib
@@ -198,13 +199,13 @@ def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[L
 def find_address_limit(config: Config, network: str) -> Limit:
     """Return the limit whose counter flask-limiter uses for an address (web.server.gate).
 
-    This allows counting a request for its owner and its address at once.
+    This allows counting a request for its owner and its address in one step.
     """
     item = RateLimitItemPerMinute(config.ip_limit_per_minute)
     return Limit(item.key_for(network, "address"), "", 60, item.amount)
 
 
-# Cached: parsing an address took 5% of the CPU time of a cached list.
+# Cached, because parsing an address took 5% of the CPU time of a cached list.
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
     """Return an IPv4 address unchanged, or the /64 of an IPv6 one: a client has the whole /64."""

@@ -1,12 +1,12 @@
-"""The market scout: asks DexScreener and GeckoTerminal for new tokens and prices, and the node for
-mint accounts.
+"""The market scout: queries DexScreener and GeckoTerminal for new tokens and prices, and the node
+for mint accounts.
 
-Only this job asks; everything else reads the tables Token and Snapshot. It asks outside
-transactions and stores each answer in one short write (market.store). An unusable answer changes
-nothing but health.
+Only this job queries them; everything else reads the tables Token and Snapshot. It queries outside
+transactions and stores each response in one short write (market.store). An unusable response only
+changes health.
 
-A thousand tracked tokens take 34 calls of tokens/v1 a pass. What a rate limit does not allow is
-left to the next pass, which begins with the tokens that have waited longest.
+A thousand tracked tokens take 34 calls of tokens/v1 per pass. Requests that a rate limit doesn't
+allow wait for the next pass, which starts with the tokens that have waited longest.
 """
 
 import threading
@@ -37,27 +37,27 @@ from market.tables import Token
 from models import Job
 from storage.rows import make_object, make_shape, read_stored
 
-# Tokens that paper mode holds or has ordered are asked for this often.
+# Prices of tokens that paper mode holds or has ordered are fetched this often.
 HELD_SECONDS = 6
 # Prices wait for a second opinion about a fall, but not for long.
 SECOND_LIMITS = Limits(connect_seconds=2, read_seconds=3, answer_seconds=4, max_bytes=1_000_000)
 # A limit of getMultipleAccounts.
 ACCOUNTS_PER_CALL = 100
-# What is read again after a restart, of what the job told of itself.
+# The parts of the job's own health details that it rereads after a restart.
 TIMES: Any = make_object(lastAttemptAt=int | None, lastSuccessAt=int | None)
 COUNTS: Any = make_object(day=int, requests=int, heldBack=int, heldBackAt=int | None)
 FEEDS: Any = make_object(feeds=dict[str, TIMES])
 DETAILS = make_shape(make_object(safety=TIMES, discovery=FEEDS, budgets=dict[str, COUNTS]))
-# Gives the time in ms.
+# Returns the time in ms.
 Clock = Callable[[], int]
 
 
 @dataclass
 class Feed:
-    """One kind of request and how the last one went.
+    """One kind of request and the outcome of the last one.
 
-    `pace`, `budget`: None where it needs no limit of its own; `attempted_at`, `success_at`: ms;
-    `dropped`: unreadable rows of the last usable answer.
+    `pace`, `budget`: None if it needs no limit of its own; `attempted_at`, `success_at`: ms;
+    `dropped`: unreadable rows in the last usable response.
     """
 
     label: str
@@ -69,8 +69,8 @@ class Feed:
     dropped: int = 0
 
     def take_turn(self, now_ms: int) -> bool:
-        """Take a request if one is allowed now; tell whether it is. One that is not is noted, and
-        where the day is used up the feed has failed.
+        """Count a request if one is allowed now; return whether it is. A refusal is counted, and if
+        the day's limit is used up, the feed has failed.
         """
         if self.pace is None or self.budget is None:
             return True
@@ -83,7 +83,7 @@ class Feed:
 
 
 class Scout:
-    """The job and its state between ticks. One pass at a time works."""
+    """The job and its state between ticks. Only one pass runs at a time."""
 
     def __init__(
         self, config: Config, rpc: Rpc, monotonic: Callable[[], float] = time.monotonic
@@ -101,27 +101,27 @@ class Scout:
         self.profiles = Feed("DexScreener profiles", lists, dex)
         self.boosts = Feed("DexScreener boosts", lists, dex)
         self.pools = Feed("GeckoTerminal new pools", pools, gecko)
-        # Not part of health: the last answer about a fall may be days old.
+        # Not part of health: the last response about a fall may be days old.
         self.falls = Feed("GeckoTerminal falls", pools, gecko)
         self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic), dex)
         self.safety = Feed("mint accounts")
-        # Passes of either kind share the feeds.
+        # Both kinds of passes share the feeds.
         self.busy = threading.Lock()
-        # The id of the last row of TradeMint that was read.
+        # The id of the last row of TradeMint read.
         self.trade_cursor = 0
         self.is_restored = False
 
     def run_tick(self, now_ms: int) -> tuple[str | None, str]:
-        """Ask all feeds once; return a problem or None, and details for health as JSON text.
+        """Query all feeds once; return a problem or None, and details for health as JSON text.
 
-        Raises only what the database raises.
+        Raises only database errors.
         """
         with self.busy:
             return self._ask_all(now_ms)
 
     def run_held(self, now_ms: int) -> tuple[str | None, str | None]:
-        """Ask for the prices of tokens that paper mode holds or has ordered, so that latencies of
-        seconds mean something. Nothing where the other pass is at work, or comes as often.
+        """Fetch the prices of tokens that paper mode holds or has ordered, so that latencies of
+        seconds are meaningful. Does nothing if the other pass is running, or runs as often.
         """
         if self.interval_seconds <= HELD_SECONDS or not self.busy.acquire(blocking=False):
             return None, None
@@ -158,10 +158,11 @@ class Scout:
         return self._report(clock())
 
     def _attempt(self, feed: Feed, clock: Clock, read: Callable[[], RowCount]) -> bool:
-        """Ask one feed if its pace allows; tell whether it did. After a failure the tables keep
-        what they had.
+        """Query one feed if its pace allows; return whether it did. After a failure, the tables
+        keep their data.
 
-        Unreadable rows are dropped and counted; the feed has failed only where most rows are.
+        Unreadable rows are dropped and counted; the feed has failed only if most rows are
+        unreadable.
         """
         if not feed.take_turn(clock()):
             return False
@@ -212,7 +213,7 @@ class Scout:
         return rows
 
     def _read_prices(self, mints: list[str], clock: Clock) -> RowCount:
-        """Ask for batch after batch while the pace allows. _attempt took the turn of the first."""
+        """Query batch after batch while the pace allows. _attempt already counted the first one."""
         rows = RowCount(0, 0)
         for at in range(0, len(mints), ADDRESSES_PER_CALL):
             if at and not self.prices.take_turn(clock()):
@@ -225,7 +226,7 @@ class Scout:
             url = f"{self.dexscreener}/tokens/v1/solana/{','.join(mints)}"
             quotes, rows = parse_pairs(self._fetch(url, clock))
         except FetchError:
-            # They count as asked, so that the others come first next time.
+            # They count as queried, so that the others come first next time.
             store.store_quotes({}, mints, clock())
             raise
         taken_at, found = clock(), {mint: quotes[mint] for mint in mints if mint in quotes}
@@ -233,8 +234,8 @@ class Scout:
         return rows
 
     def _check_falls(self, quotes: dict[str, Quote], clock: Clock) -> dict[str, FallCheck]:
-        """Ask GeckoTerminal about the pools of held tokens whose price fell beyond the bound, so
-        that paper mode need not wait for the next snapshot; return what it said, by mint.
+        """Ask GeckoTerminal about the pools of held tokens whose price fell beyond the limit, so
+        that paper mode doesn't have to wait for the next snapshot; return its answers by mint.
         """
         falls = store.find_falls(quotes)
         told: dict[str, Quote] = {}
@@ -276,8 +277,8 @@ class Scout:
             feed.error, feed.success_at = None, clock()
 
     def _follow_trades(self, now_ms: int) -> None:
-        """Add the tokens that observed wallets moved, so that they get a name. Those bought or sold
-        within a day are discoveries, which get prices, too.
+        """Add the tokens that observed wallets moved, so that they get a name. Tokens bought or
+        sold within a day are discoveries, which also get prices.
 
         A rebuild of a ledger may reuse ids below the cursor. Rows missed this way are read after
         the next start, which begins with the first row again.
@@ -320,8 +321,8 @@ class Scout:
         ).decode()
 
     def _restore_times(self) -> None:
-        """At the first tick, read when each feed was last asked before the restart, and how often
-        each provider.
+        """At the first tick, read when each feed and how often each provider was queried before the
+        restart.
         """
         if self.is_restored:
             return
@@ -340,8 +341,8 @@ class Scout:
 
 
 def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallCheck:
-    """Return what a second provider said of a fall. `quote`: its own, None where it sent none;
-    `problem`: why it sent nothing.
+    """Return a second provider's view of a fall. `quote`: its quote, None without one; `problem`:
+    why it is missing.
     """
     if quote is None or quote.pair != fall.pair or quote.price_sol is None:
         return FallCheck(fall.before, None, problem or "returned no price for this pool")
@@ -349,10 +350,9 @@ def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallChec
 
 
 def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
-    """Make the health of feeds together: {state, lastAttemptAt, lastSuccessAt, lastError,
-    droppedRows}.
+    """Combine the health of feeds: {state, lastAttemptAt, lastSuccessAt, lastError, droppedRows}.
 
-    Times are ms. The last success is that of the feed that has been longest without one.
+    Times are ms. The last success is that of the feed that succeeded least recently.
     """
     feeds = list(feeds)
     asked = [feed for feed in feeds if feed.attempted_at is not None]
@@ -368,7 +368,7 @@ def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
 
 
 def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | None]:
-    """Return the node's value of each account, in order, None for an unknown one.
+    """Return the node's value of each account, in order, None for an unknown account.
 
     Raises RpcError.
     """

@@ -1,4 +1,4 @@
-"""How `app.py run` serves: workers with threads, one of which holds the lock and runs the jobs."""
+"""How `app.py run` serves: workers with threads, one of which has the lock and runs the jobs."""
 
 import functools
 import logging.config
@@ -17,7 +17,7 @@ _config = settings.load()
 
 
 def raise_descriptors(wanted: int) -> int:
-    """Raise the limit of open files to `wanted` as far as the system allows; return the limit."""
+    """Raise the limit on open files to `wanted`, or as far as possible; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
@@ -37,13 +37,13 @@ workers = _config.web_concurrency
 worker_class = "web.server.worker.Worker"
 logger_class = "web.server.logs.ServerLog"
 threads = _config.threads
-# An idle connection costs a descriptor and no thread. Some descriptors are kept for files, the
+# An idle connection costs a descriptor but no thread. Some descriptors are reserved for files, the
 # database and the nodes.
 worker_connections = max(64, min(4096, raise_descriptors(8192) - 256))
 keepalive = 30
 graceful_timeout = 5
 control_socket_disable = True
-# TRUSTED_PROXIES decides which proxies are believed.
+# TRUSTED_PROXIES decides which proxies are trusted.
 forwarded_allow_ips = ""
 limit_request_line = 4094
 limit_request_fields = 64
@@ -51,8 +51,8 @@ limit_request_field_size = 8190
 
 
 def start_jobs() -> None:
-    """Load and start the jobs of this process. Where that fails the server ends, as it does where
-    the application cannot be loaded.
+    """Load and start the jobs of this process. If that fails, the server exits, as it does if the
+    application can't be loaded.
     """
     try:
         import jobs
@@ -65,14 +65,15 @@ def start_jobs() -> None:
         os._exit(Arbiter.WORKER_BOOT_ERROR)
 
 
-# What the jobs alone need takes a tenth of a start: the first answers do not wait for it.
+# Imports that only the jobs need take a tenth of the startup time, so the first responses don't
+# wait for them.
 _starting = threading.Thread(target=start_jobs, name="start", daemon=True)
 
 
 def post_worker_init(worker: Any) -> None:
-    """Start the jobs while the first answers are sent."""
+    """Start the jobs while the first responses are sent."""
     _starting.start()
-    # Of workers that follow, another one serves already.
+    # Later workers skip this, because another worker is already serving.
     if worker.age == 1:
         print(
             f"Candor serves {_config.base_url}. Next: connect a bot at {_config.base_url}/connect"
@@ -82,8 +83,8 @@ def post_worker_init(worker: Any) -> None:
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """End the jobs of this process."""
-    # Of a worker that could not load the application they were never started.
+    """Stop the jobs of this process."""
+    # A worker that couldn't load the application never started them.
     if _starting.is_alive():
         _starting.join()
     import jobs

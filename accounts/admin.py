@@ -39,7 +39,7 @@ def make_login(now: int) -> str:
 def use_login(code: str, now: int) -> NewSession | None:
     """Exchange a code for a session. Return None if the code is unknown, used or expired.
 
-    If two browsers send the same code at once, only one gets a session.
+    If two browsers send the same code at the same time, only one gets a session.
     """
     token = secrets.token_urlsafe(SECRET_BYTES)
     with writing():

@@ -86,7 +86,7 @@ def find_ban(kind: str, target: str) -> str | None:
 def list_silent() -> set[int]:
     """Return the ids of paper traders that must not post: their owner is banned or deleted.
 
-    Those of banned owners keep trading so that their records have no gap.
+    Traders of banned owners keep trading so that their records have no gap.
     """
     return {number for (number,) in database.execute_sql(SILENT_TRADERS).fetchall()}
 

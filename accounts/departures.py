@@ -334,18 +334,15 @@ def _erase_some(bot: Bot, now: int) -> bool:
             if post.hidden_at is None:
                 erase_words(post, now)
             if post.source == "bot":
-                _forget_event(post)
+                # What identifies a retry; the bot's keys are revoked, so none can arrive.
+                told = Post.update(event_id=post.uid, hidden_hash=None)
+                told.where(Post.id == post.id).execute()
     return bool(found)
 
 
 def _find_said(bots: list[Bot]) -> Any:
     is_named = (Post.source == "bot") & (Post.event_id != Post.uid)
     return Post.select().where(Post.bot.in_(bots), Post.hidden_at.is_null() | is_named)
-
-
-def _forget_event(post: Post) -> None:
-    """Erase what identifies a retry; the bot's keys are revoked, so none can arrive."""
-    Post.update(event_id=post.uid, hidden_hash=None).where(Post.id == post.id).execute()
 
 
 def _empty_bot(bot: Bot, now: int) -> None:
@@ -377,8 +374,8 @@ def _empty_trader(trader: Trader, now: int) -> None:
 
 
 def _forget(owner: Owner, now: int) -> bool:
-    """Erase everything but posts and delete keys, webhooks, backtests and sessions, so that nobody
-    can sign in, nothing can be created and no trader posts.
+    """Erase everything except posts, and delete keys, webhooks, backtests and sessions, so that
+    nobody can sign in, nothing can be created and no trader posts.
 
     Return False, and change nothing, if a bot isn't retired yet or a post still has its text.
     """

@@ -55,8 +55,8 @@ def hash_recovery_code(code: str) -> str:
 def recover_owner(code: str) -> OwnerWithCode | None:
     """Exchange a recovery code for its owner and a new code; None if it is unknown or used.
 
-    If two requests send the same code at once, one wins. Raises Problem `owner_banned` if the owner
-    is banned, and leaves the code valid.
+    If two requests send the same code at the same time, one wins. Raises Problem `owner_banned` if
+    the owner is banned, and leaves the code valid.
     """
     new_code = make_recovery_code()
     used, new = hash_recovery_code(code), hash_recovery_code(new_code)

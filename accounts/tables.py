@@ -76,8 +76,8 @@ Owner.add_index(
 
 
 class Registration(Base):
-    """A bot that an agent registered with its wallet (accounts.registration). Its account belongs
-    to nobody until `claimed_at`.
+    """A bot that an agent registered with its wallet (accounts.registration). Its account has no
+    owner until `claimed_at`.
 
     `account`: the one created by the registration, even if the bot has moved to another since;
     `source`: a keyed hash of the network it came from, empty once the account is deleted;
@@ -208,7 +208,7 @@ class Season(Base):
 
 
 class SeasonEntry(Base):
-    """A bot that joined a season by itself (`joined_at`), and each bot once standings are frozen.
+    """A bot that joined a season (`joined_at`), and every bot once standings are frozen.
 
     The other columns are accounts.seasons.SeasonRow. They are null until the bot's history
     has reached the end; `rank` until the freeze.

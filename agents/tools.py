@@ -110,7 +110,7 @@ class ReadingTools:
         """Observed trades of a bot, wallet, token or kind, newest first, with matched realized
         results in the currency of the trade, the share of value that came from the venue
         (explainedShare) and what didn't (outsideVenue); `since` as in read_feed. All are finalized
-        and come from the chain. `kind`: `trade` for buys, sells, swaps and round trips."""
+        and read from the chain. `kind`: `trade` for buys, sells, swaps and round trips."""
         query = {
             **{"botId": botId, "wallet": wallet, "mint": mint},
             **{"kind": kind, "currency": currency},
@@ -138,8 +138,8 @@ class ReadingTools:
         )
 
     def show_market(self, limit: Limit = 20, cursor: str | None = None) -> str:
-        """Tokens the scout discovered, with structural checks of their mints and what was not
-        checked."""
+        """Tokens the scout discovered, with structural checks of their mints and a list of what
+        wasn't checked."""
         return self._client.list_page("market", trim_token, limit, cursor=cursor)
 
     def show_allowance(self) -> str:

@@ -27,7 +27,7 @@ def b58decode(text: str) -> bytes:
 
 
 def is_base58(text: object, size: int) -> bool:
-    # A byte takes 1 (a leading zero) to 1.366 letters; don't decode anything longer.
+    # A byte needs 1 (a leading zero) to 1.366 letters; don't decode anything longer.
     if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:
         return False
     try:

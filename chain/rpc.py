@@ -23,7 +23,7 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
 from urllib3.exceptions import HTTPError
 from urllib3.util import make_headers, parse_url
 
-# Seconds for a whole response: a read timeout alone doesn't stop a slow drip.
+# Seconds for a whole response: a read timeout doesn't stop a slow drip.
 DEADLINE_SECONDS = 15.0
 # Seconds after which a call starts no new try, so two hanging nodes cost no more than one.
 CALL_SECONDS = 20.0
@@ -142,9 +142,9 @@ class Rpc:
     def call_optional(
         self, method: str, params: list[Any], check: Callable[[Any], Any]
     ) -> tuple[Any, str] | None:
-        """Call a method that only some nodes have, once. Return None if none of them answers it.
+        """Call a method that only some nodes have, once. Return None if no endpoint answers it.
 
-        An endpoint that fails here isn't asked for this method for a while. Only throttling pauses
+        An endpoint that fails here isn't used for this method for a while. Only throttling pauses
         it for other methods.
         """
         with self._lock:

@@ -27,7 +27,7 @@ KEPT_SETTINGS = (
     "IP_LIMIT_PER_MINUTE",
     "SELF_REGISTRATION",
 )
-# Different from `run`, so that both can serve at once.
+# Different from `run`, so that both can serve at the same time.
 FOLDER, PORT = "data-demo", "8010"
 
 

@@ -23,7 +23,7 @@ def add_commands(commands: Commands) -> None:
     )
     add_command(commands, "migrate", run_migrate, "update the database to the newest schema")
     observe = add_command(
-        commands, "observe", run_observe, "observe all wallets once, now; a server may be running"
+        commands, "observe", run_observe, "poll all wallets once now, even if a server is running"
     )
     observe.add_argument(
         "--once",

@@ -105,7 +105,7 @@ def volume_usd(token: Token, at: float) -> float:
 
 
 def pool_sol(token: Token, at: float) -> float:
-    """The SOL side of its pool: at a higher price a constant-product pool holds more SOL."""
+    """The SOL reserve of its pool: at a higher price, a constant-product pool contains more SOL."""
     return (
         token.pool_sol
         * math.sqrt(price(token, at) / token.price)

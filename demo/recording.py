@@ -23,7 +23,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """Whose receipts to make: the wallet's number and address, its token, the times of its
+    """The wallet whose receipts to make: its number and address, its token, the times of its
     transactions in seconds of the demo, and the stablecoin it pays with, if any.
     """
 
@@ -194,15 +194,15 @@ RECORDING = Path(__file__).parent / "chain.json.gz"
 # Wallet numbers.
 SLOW, RETIRED, DOLLARS = 4, 5, 6
 SOL = 10**9
-# Of the slow wallet: transactions, and its node's seconds for each; 15 minutes in total.
+# For the slow wallet: transactions, and its node's seconds for each; 15 minutes in total.
 SLOW_COUNT, SLOW_SECONDS = 2_400, 0.4
 SLOW_BEGIN, SLOW_APART = -900_000, 360
 # Its token isn't in any market list, so it has no price.
 UNPRICED, UNPRICED_DECIMALS = make_address("unpriced token"), 6
-# Of the retired wallet: times of its trades, and raw units per trade.
+# For the retired wallet: times of its trades, and raw units per trade.
 RETIRED_BEGIN, RETIRED_APART, RETIRED_TRADES = -200_000, 9_000, 12
 RETIRED_SYMBOL, RETIRED_RAW = "TARN", 400 * 10**6
-# Of the stablecoin wallet: its initial balance, its trading times before and after AWAKE, the raw
+# For the stablecoin wallet: its initial balance, its trading times before and after AWAKE, the raw
 # units it buys and sells in turn, and the pool's fee on each trade.
 USDC = STABLECOINS[0]
 GIVEN_USD = 10_000

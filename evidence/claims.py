@@ -147,7 +147,7 @@ class Pending(BaseModel):
 
 
 class ClaimedLeaf(BaseModel):
-    """The leaf that last held a digest of the wallet's evidence."""
+    """The latest leaf with a digest of the wallet's evidence."""
 
     log: ID
     leaf: SLOT

@@ -177,7 +177,8 @@ def make_line(columns: Mapping[str, Any], digest: str | None, seen_at: int | Non
 
 
 def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line:
-    """Like make_line, from the values of COLUMNS: thousands of lines may be made at once."""
+    """Like make_line, but from the values of COLUMNS, because thousands of lines may be made in one
+    request."""
     line: Line = dict(zip(PLAIN, told[:AMOUNTS_FROM], strict=True))
     line["receipt"], line["seenAtMs"] = digest, seen_at
     amounts, nested = told[AMOUNTS_FROM:NESTED_FROM], told[NESTED_FROM:]

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from evidence import log
-from evidence.log import name_origin
 from evidence.notes import (
     MAX_SIZE,
     BadNote,
@@ -23,6 +22,7 @@ from evidence.notes import (
     Verifier,
     check_note,
     decode,
+    name_origin,
     parse_checkpoint,
     parse_note,
 )
@@ -31,7 +31,7 @@ from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 from storage import tree, write_rows, writing
 
-# For one URL of a log.
+# The observation of a log at one URL.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
 # Logs after the last one seen; each names the one before it.
@@ -167,8 +167,8 @@ def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> 
 
 # ---- a new log -----------------------------------------------------------------------------------
 class Previous(NamedTuple):
-    """What a log's first leaf says about the previous log: its last checkpoint, why it ended, and
-    how many of its leaves were kept.
+    """The contents of a log's first leaf about the previous log: its last checkpoint, why it ended,
+    and how many of its leaves were kept.
     """
 
     log: str
@@ -184,7 +184,7 @@ class Previous(NamedTuple):
 
 def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Previous]:
     """Follow the first leaves of the new log and its predecessors back to the last log seen. Alarm
-    unless they lead there and nothing that was seen was lost.
+    unless they lead there and nothing seen before was lost.
 
     An Alarm about a lossy restore has `seen`: the new log is watched from then on.
     """

@@ -3,18 +3,18 @@
 //
 //     export CANDOR_URL=http://127.0.0.1:8000      # the instance
 //     read -rs CANDOR_KEY && export CANDOR_KEY     # paste the bot's publishing key, cnd_pub_...
-//     node bot.mjs                                 # until you stop it; --once: look once, for cron
+//     node bot.mjs                                 # until you stop it; --once: check once, for cron
 //
-// The first look only notes where to begin: earlier trades aren't posted. The place is in the file
-// bot.cursor (or CANDOR_CURSOR). After a crash the same trades are sent again, under the same event IDs.
+// The first check only records the starting position: earlier trades aren't posted. It is stored in
+// bot.cursor (or CANDOR_CURSOR). After a crash, the same trades are sent again with the same event IDs.
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { ask, postTrade, sleep } from "./candor.mjs";
 
 const CURSOR = process.env.CANDOR_CURSOR ?? "bot.cursor";
 const LOOK_SECONDS = 15;
 
-// The words of a post. Replace them with your bot's own: its reasons, its plans, its doubts. Amounts
-// and results are in the receipt that is shown under the post.
+// The text of a post. Replace it with your bot's own: its reasons, its plans, its doubts. Amounts
+// and results are in the receipt shown below the post.
 function describe({ kind, symbol, mint, currency }) {
   const token = symbol ?? mint;
   if (kind === "buy") return `Bought ${token} with ${currency}.`;
@@ -29,7 +29,7 @@ async function readPlace() {
   });
 }
 
-// Replaces the file in one step, so it is whole after a crash.
+// Replaces the file in one step, so that a crash can't truncate it.
 async function keepPlace(cursor) {
   await writeFile(`${CURSOR}.new`, cursor);
   await rename(`${CURSOR}.new`, CURSOR);

@@ -4,10 +4,10 @@ the transaction, so it is verified.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
     read -rs CANDOR_KEY && export CANDOR_KEY     # paste the bot's publishing key, cnd_pub_...
-    python3 bot.py                               # until you stop it; --once: look once, for cron
+    python3 bot.py                               # until you stop it; --once: check once, for cron
 
-The first look only notes where to begin: earlier trades aren't posted. The place is in the file
-`bot.cursor` (or CANDOR_CURSOR). After a crash the same trades are sent again, under the same event
+The first check only records the starting position: earlier trades aren't posted. It is stored in
+`bot.cursor` (or CANDOR_CURSOR). After a crash, the same trades are sent again with the same event
 IDs. Python 3.11, nothing to install.
 """
 
@@ -24,10 +24,10 @@ URL = os.environ.get("CANDOR_URL", "http://127.0.0.1:8000")
 KEY = os.environ.get("CANDOR_KEY") or sys.exit("CANDOR_KEY is not set")
 CURSOR = Path(os.environ.get("CANDOR_CURSOR", "bot.cursor"))
 LOOK_SECONDS, TRIES = 15, 8
-# An hour's allowance is back by then.
+# The hourly limit has reset by then.
 MAX_WAIT_SECONDS = 3600
 # Replace them with your bot's own words: its reasons, its plans, its doubts. Amounts and results
-# are in the receipt that is shown under the post.
+# are in the receipt shown below the post.
 WORDS = {
     "buy": "Bought {token} with {currency}.",
     "sell": "Sold {token} for {currency}.",
@@ -36,7 +36,7 @@ WORDS = {
 
 
 def ask(method, path, body=None):
-    """The JSON answer. Sends again after a failure, which an event ID makes safe."""
+    """The JSON answer. Retries after a failure, which an event ID makes safe."""
     request = urllib.request.Request(
         URL + path,
         method=method,
@@ -60,7 +60,8 @@ def ask(method, path, body=None):
 
 
 def read_refusal(method, path, refusal):
-    """The earlier post, if this trade was posted in other words; any other refusal ends the bot."""
+    """The earlier post, if this trade was posted with different text; any other refusal ends the
+    bot."""
     said = refusal.read().decode()
     if refusal.code == 409 and json.loads(said).get("code") == "event_conflict":
         return {"id": json.loads(said)["existingPostId"]}
@@ -68,7 +69,7 @@ def read_refusal(method, path, refusal):
 
 
 def look(bot):
-    """Post what arrived since the last look."""
+    """Post everything that arrived since the last check."""
     trades = f"/api/v1/trades?botId={bot}"
     if not CURSOR.exists():
         return keep(ask("GET", f"{trades}&limit=1")["newestCursor"])
@@ -87,7 +88,7 @@ def look(bot):
 
 
 def keep(cursor):
-    """Replace the file in one step, so it is whole after a crash."""
+    """Replace the file in one step, so that a crash can't truncate it."""
     CURSOR.with_suffix(".new").write_text(cursor)
     CURSOR.with_suffix(".new").replace(CURSOR)
 

@@ -4,7 +4,7 @@ const TRIES = 8;
 
 export const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
-// The answer as an object. Sends again when that is safe: an event ID makes every try the same post.
+// The response as an object. Retries when that is safe: an event ID makes every try the same post.
 export async function ask(path, body) {
   for (let attempt = 1; ; attempt++) {
     const answer = await send(path, body).catch((error) => {
@@ -31,7 +31,7 @@ async function readProblem(answer) {
   return Object.assign(new Error(`${problem.code}: ${problem.detail}`), { problem });
 }
 
-// Publishes a post about a transaction. If it was published before in other words, that post stays.
+// Publishes a post about a transaction. If it was published before with different text, that post stays.
 export async function postTrade(signature, body, more = {}) {
   try {
     return await ask("/api/v1/posts", { eventId: `trade-${signature}`, body, signature, ...more });

@@ -1,5 +1,5 @@
-"""A strategy of one's own for paper traders: buy a token that fell while its liquidity holds, sell
-it once it has made up for half of the fall. See docs/own-strategies.md.
+"""A custom strategy for paper traders: buy a token that fell while its liquidity stays stable, and
+sell it once it has regained half of the drop. See docs/own-strategies.md.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class DipBuyer(Strategy):
     gain_bps: int = setting(500, 50, 9_000)
 
     def enter(self, view):
-        """Return Enter, Refusal (noted in the diary) or None."""
+        """Return Enter, Refusal (recorded in the diary) or None."""
         if len(view.window) <= self.lookback:
             return None
         before, last = view.window[-1 - self.lookback], view.last
@@ -30,7 +30,7 @@ class DipBuyer(Strategy):
         return Enter("dip", f"fell over {self.lookback} snapshots while liquidity holds")
 
     def leave(self, view, position):
-        """Return Exit or None. A `stop` or `trailing_stop` sells at what the pool pays."""
+        """Return Exit or None. A `stop` or `trailing_stop` sells at any price the pool pays."""
         if view.last.price * ONE >= position.entry_price * (ONE + self.gain_bps):
             return Exit("made_up")
         # The stop and the time stop that all families share.

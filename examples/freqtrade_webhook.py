@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Freqtrade's webhook messages become posts: filled entries and exits, what its strategy says.
+"""Turn freqtrade's webhook messages into posts: filled entries, exits, and strategy messages.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
     read -rs CANDOR_KEY && export CANDOR_KEY     # paste the bot's publishing key, cnd_pub_...
     python3 freqtrade_webhook.py                 # listens on 127.0.0.1:8787; PORT names another
 
-In freqtrade's configuration, with `dry_run` in each part as it is in the configuration itself
-("true" while it trades with play money: freqtrade's messages do not say so themselves):
+In freqtrade's configuration, with `dry_run` in each part as in the configuration itself ("true"
+while it trades with play money, because freqtrade's messages don't say so):
 
     "webhook": {
         "enabled": true, "url": "http://127.0.0.1:8787/", "format": "json",
@@ -22,14 +22,14 @@ In freqtrade's configuration, with `dry_run` in each part as it is in the config
         "strategy_msg": {"event": "strategy_msg", "dry_run": "true", "message": "{msg}"}
     }
 
-What freqtrade says of its fills no chain confirms: these posts are labeled "not verified". Other
-messages are acknowledged and dropped. One that freqtrade sends again makes no second post: the
-event id is made of the trade, the time and the content. A strategy's message has no time of its
-own, so the same words count as sent again for a minute; later they are news.
+No chain confirms fills reported by freqtrade, so these posts are labeled "not verified". Other
+messages are acknowledged and ignored. If freqtrade retries a message, no second post is made: the
+event ID consists of the trade, the time and the content. A strategy's message has no time, so the
+same text within a minute counts as a retry; later it is a new message.
 
-Where the instance asks to wait (Retry-After), this waits and sends the same post again, one post
-after another. Freqtrade trades on meanwhile: after a few seconds it is told 202, "still trying".
-Whatever waits is lost when this program ends. Python 3.11, nothing to install.
+If the instance sends Retry-After, this waits and sends the same post again, one post at a time.
+Freqtrade keeps trading: after a few seconds it gets 202, "still trying". Waiting posts are lost
+when this program ends. Python 3.11, nothing to install.
 """
 
 import hashlib
@@ -49,9 +49,9 @@ URL = os.environ.get("CANDOR_URL", "http://127.0.0.1:8000")
 KEY = os.environ.get("CANDOR_KEY") or sys.exit("CANDOR_KEY is not set")
 MAX_MESSAGE, MAX_BODY, MAX_SYMBOL = 64 * 1024, 4000, 32
 TRIES = 8
-# of one Retry-After: an hour's allowance is back
+# maximum Retry-After: the hourly limit has reset by then
 MAX_WAIT_SECONDS = 3600
-# freqtrade gives up on us after its timeout of 10
+# freqtrade's timeout is 10
 ANSWER_SECONDS = 6
 MAX_WAITING = 1000
 # longer than freqtrade's retries take
@@ -60,9 +60,9 @@ SAID_AGAIN_SECONDS = 60
 
 # ---- what is told -------------------------------------------------------------------------------
 def write_post(message, said_at):
-    """A message as the body of POST /api/v1/posts, or None where there is nothing to tell.
+    """A message as the body of POST /api/v1/posts, or None if there is nothing to post.
 
-    `said_at` is the time of a message that has none itself, in ms.
+    `said_at` is the time, in ms, of a message without its own.
     """
     tell = {"entry_fill": tell_entry, "exit_fill": tell_exit, "strategy_msg": tell_message}
     if message.get("event") not in tell:
@@ -79,13 +79,13 @@ def write_post(message, said_at):
 
 
 def tell_entry(message):
-    """Return (body, reason) of a post about an entry that was filled."""
+    """Return (body, reason) of a post about a filled entry."""
     verb = "Added to" if is_true(message.get("added")) else "Opened"
     return f"{verb} {name_position(message)}.", message.get("tag")
 
 
 def tell_exit(message):
-    """Return (body, reason) of a post about an exit that was filled."""
+    """Return (body, reason) of a post about a filled exit."""
     partial = is_true(message.get("partial"))
     verb, rest = ("Closed part of", "; the rest stays open") if partial else ("Closed", "")
     return (
@@ -95,7 +95,7 @@ def tell_exit(message):
 
 
 def tell_message(message):
-    """Return (body, reason) of a post that passes a strategy's message on."""
+    """Return (body, reason) of a post with a strategy's message."""
     return str(message.get("message", "")), None
 
 
@@ -106,7 +106,7 @@ def name_position(message):
 
 
 def say_mode(message):
-    """What a reader has to know first; where the configuration does not say, nor does this."""
+    """A warning that readers need first; empty if the configuration doesn't say."""
     if "dry_run" not in message:
         return "(Whether this is a dry run was not said.) "
     return "Dry run, no real money: " if is_true(message["dry_run"]) else ""
@@ -118,7 +118,7 @@ def is_true(value):
 
 
 def name_event(message, said_at):
-    """The same for a message that is sent again, another for any other: trade, time, content."""
+    """Return an event ID that is the same for a retried message only (trade, time, content)."""
     content = hashlib.sha256(json.dumps(message, sort_keys=True).encode()).hexdigest()[:24]
     at = re.sub(r"[^0-9]", "", str(message.get("at", "")))[:20] or str(said_at)
     trade = re.sub(r"[^0-9A-Za-z]", "", str(message.get("trade", "")))[:20]
@@ -126,18 +126,18 @@ def name_event(message, said_at):
 
 
 def clean(text):
-    """Without the control characters that would be refused."""
+    """Remove control characters, which would be refused."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text).strip()
 
 
 class Heard:
-    """When words that carry no time were first said: freqtrade's retries are not said anew."""
+    """Times of messages that have none, so that freqtrade's retries don't count as new."""
 
     def __init__(self):
         self.first = {}
 
     def date(self, message, now):
-        """UTC ms of the first time these words were said within the last minute; `now` in ms."""
+        """UTC ms of the first time this text was sent within the last minute; `now` in ms."""
         begin = now - SAID_AGAIN_SECONDS * 1000
         self.first = {words: at for words, at in self.first.items() if at >= begin}
         return self.first.setdefault(json.dumps(message, sort_keys=True), now)
@@ -145,13 +145,13 @@ class Heard:
 
 # ---- sending ------------------------------------------------------------------------------------
 def find_wait(retry_after, attempt):
-    """Seconds until the next try: what was asked for, else longer each time."""
+    """Seconds until the next try: as requested by the instance, otherwise growing."""
     asked = int(retry_after) if str(retry_after).isdecimal() else 2**attempt
     return min(asked, MAX_WAIT_SECONDS)
 
 
 def send(post):
-    """(status, words, Retry-After or None) of Candor's answer; 502 where there was none."""
+    """(status, text, Retry-After or None) of Candor's response; 502 if there was none."""
     request = urllib.request.Request(
         f"{URL}/api/v1/posts",
         data=json.dumps(post).encode(),
@@ -167,14 +167,14 @@ def send(post):
 
 
 class Delivery:
-    """A post on its way. `told` is set as soon as there is something to tell freqtrade."""
+    """A post being sent. `told` is set as soon as there is a response for freqtrade."""
 
     def __init__(self, post):
         self.post, self.told = post, threading.Event()
         self.status, self.said = 202, f"{post['eventId']}: still trying"
 
     def run(self):
-        """Ask until Candor decides; the event id makes the same post of every try."""
+        """Retry until Candor decides; the event ID makes every try the same post."""
         for attempt in range(TRIES):
             status, said, retry_after = send(self.post)
             if status != 429 and status < 500:
@@ -188,17 +188,17 @@ class Delivery:
         self.tell(status, said)
 
     def tell(self, status, said):
-        """Let who waits know what became of the post."""
+        """Tell all waiting requests the outcome of the post."""
         self.status, self.said = status, said
         self.told.set()
 
 
-# One thread: posts leave in the order of what they tell. What is sent again joins what waits.
+# One thread, so that posts are sent in order. A retry waits for the same post.
 sender, waiting, heard = ThreadPoolExecutor(max_workers=1), {}, Heard()
 
 
 def hand_over(post):
-    """(status, words) of Candor's answer, or 202 while it is not there yet."""
+    """(status, text) of Candor's response, or 202 until it arrives."""
     delivery = waiting.get(post["eventId"])
     if delivery is None:
         if len(waiting) >= MAX_WAITING:
@@ -210,7 +210,7 @@ def hand_over(post):
 
 
 def make_post(message):
-    """What a message says, as a post; None where it says nothing."""
+    """Convert a message to a post; None if it is empty."""
     if not isinstance(message, dict):
         return None
     now = time.time_ns() // 1_000_000
@@ -218,14 +218,14 @@ def make_post(message):
 
 
 class Webhook(BaseHTTPRequestHandler):
-    """Answers 204, 202 while it is still trying, or Candor's refusal: freqtrade notes that in its
-    log and, as configured above, tries again."""
+    """Answers 204, 202 while it is still trying, or Candor's refusal: freqtrade logs it and, if
+    configured as above, tries again."""
 
     timeout = 10
 
     def do_POST(self):
-        """Take a message of freqtrade and answer once its post is delivered."""
-        # a web page you visit could send any other kind here
+        """Receive a message from freqtrade and answer once its post is delivered."""
+        # a web page you visit could send any other type here
         if self.headers.get_content_type() != "application/json":
             return self.answer(415, 'set "format": "json" in freqtrade\'s webhook section')
         length = self.headers.get("Content-Length", "")
@@ -249,7 +249,7 @@ class Webhook(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """What matters is printed by `answer`."""
+        """`answer` prints everything that matters."""
 
 
 if __name__ == "__main__":
@@ -259,5 +259,5 @@ if __name__ == "__main__":
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            # what waits is lost: nobody sits through an hour of waiting
+            # waiting posts are lost: nobody waits an hour
             os._exit(0)

@@ -24,7 +24,7 @@ TRIES = 8
 
 
 class PostFills(ScriptStrategyBase):
-    """Posts what it fills. One thread sends, so posts keep their order and a tick never waits."""
+    """Posts each of its fills. One thread sends, so posts stay in order and a tick never waits."""
 
     markets = {"jupiter_solana_mainnet-beta": {"SOL-USDC"}}  # noqa: RUF012
     sender = ThreadPoolExecutor(max_workers=1)
@@ -34,7 +34,7 @@ class PostFills(ScriptStrategyBase):
         self.sender.submit(self.post_fill, event)
 
     def post_fill(self, event: OrderFilledEvent) -> None:
-        """Send the post, and log what became of it."""
+        """Send the post, and log the outcome."""
         try:
             post = send(write_post(event))
         except (OSError, ValueError) as error:
@@ -44,7 +44,7 @@ class PostFills(ScriptStrategyBase):
 
 
 def write_post(event: OrderFilledEvent) -> dict[str, str]:
-    """Write the post about a fill. These are the words to replace with your own."""
+    """Write the post about a fill. Replace this text with your own."""
     base, _, quote = event.trading_pair.partition("-")
     verb = "Bought" if event.trade_type is TradeType.BUY else "Sold"
     return {
@@ -55,7 +55,7 @@ def write_post(event: OrderFilledEvent) -> dict[str, str]:
 
 
 def send(post: dict[str, str]) -> dict[str, object]:
-    """Publish it. OSError if it is refused. Trying again is safe: the event ID is the same."""
+    """Publish it. OSError if it is refused. Retrying is safe: the event ID is the same."""
     request = urllib.request.Request(
         f"{URL}/api/v1/posts",
         data=json.dumps(post).encode(),

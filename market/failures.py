@@ -6,7 +6,8 @@ HTTP library.
 class FetchError(Exception):
     """There was no usable response. The text follows a name ("answered HTTP 500").
 
-    `wait_seconds`: the requested wait, None without one. `status`: of a response other than 200.
+    `wait_seconds`: the requested wait, None without one. `status`: HTTP status of a response other
+    than 200.
     """
 
     def __init__(

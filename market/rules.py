@@ -132,7 +132,7 @@ def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:
 def choose_dropped(tokens: Iterable[Row], now_ms: int, capacity: int) -> list[Row]:
     """Return the tokens to stop tracking so that `capacity` remain.
 
-    Tokens that paper mode holds stay first, then those on probation, then those with the highest
+    Tokens in open paper positions stay first, then those on probation, then those with the highest
     volume.
     """
 

@@ -28,7 +28,7 @@ from storage import database, key_files, writing
 
 # Messages in flight, each in its own thread. A receiver that needed SLOW_SECONDS to respond, or
 # didn't, is in the slow lane for SLOW_LANE_SECONDS. Only MAX_SLOW messages are in flight there. All
-# others are sent at once, so a slow receiver doesn't delay anyone else.
+# others are sent immediately, so a slow receiver doesn't delay anyone else.
 MAX_BUSY, MAX_SLOW = 256, 16
 SLOW_SECONDS, SLOW_LANE_SECONDS = 2.0, 600.0
 POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
@@ -286,7 +286,7 @@ class Outbox:
 
     def _send_soon(self, target: Target, event: Event | None, now: int) -> None:
         message = write_message(target.receiver, event, now, self.config.base_url)
-        # The operator decides where the hooks in the settings lead.
+        # The operator decides the targets of the hooks in the settings.
         private = self.config.hooks_private == "on" or target.is_operators
         is_apprise = target.receiver.kind == hooks.APPRISE
         post = self._speakers.send if is_apprise else self._send
@@ -316,7 +316,7 @@ class Outbox:
         progress = self._progress.get(sent.row_id)
         if progress is None or progress.state == OFF:
             return
-        # The operator's hooks are few, and don't queue.
+        # There are few of the operator's hooks, so they don't queue.
         if sent.seconds >= SLOW_SECONDS and not self._targets[sent.row_id].is_operators:
             self._slow_until[sent.row_id] = time.monotonic() + SLOW_LANE_SECONDS
         now = time.time_ns() // 1_000_000
@@ -407,7 +407,7 @@ def host_of(target: Target) -> str:
     """Return a hook's host and port, normalized."""
     parts = urlsplit(target.receiver.url)
     if parts.scheme not in DEFAULT_PORTS:
-        # An address of APPRISE_URLS may have anything in place of a port.
+        # An address in APPRISE_URLS may have anything in place of a port.
         return parts.netloc.lower()
     host = (parts.hostname or "").rstrip(".")
     return f"{host}:{parts.port or DEFAULT_PORTS[parts.scheme]}"

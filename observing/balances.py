@@ -23,12 +23,12 @@ from observing.entries import store_holding
 from observing.state import FINALIZED, IN_WORK, MAX_SLEEP_SECONDS, Attempts, State, list_addresses
 from storage import in_parts
 
-# Between two requests for a slot's block time.
+# Minimum time between two requests for a slot's block time.
 TIME_SECONDS = 60.0
 ACCOUNTS_A_CALL = 100
 # One call covers the balances of this many wallets; up to that number, none is polled less often.
 MAX_AWAKE = 100
-# A wallet is due again after this part of an interval, so that no scheduled pass comes too early.
+# A wallet is due again after this fraction of an interval, so that no scheduled pass is too early.
 DUE_PART = 0.9
 HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
 # Initial delay before asking again for the decimals of a mint that no node knows; doubles each
@@ -68,8 +68,8 @@ class Balances:
     def _find_rest(self, wallet: Wallet, now: int) -> float:
         """Return the seconds until the wallet's own signatures must be listed again.
 
-        0 if it trades or a post is pending; some polls if nothing changed for an hour, more after a
-        day; twice as many if a subscription covers it.
+        0 if it trades or a post is pending. The wait is longer if nothing changed for an hour or a
+        day, and doubles if a subscription covers the wallet.
         """
         state = self._state
         interval = state.config.observer_interval_seconds
@@ -143,7 +143,7 @@ class Balances:
         except RpcError as error:
             if self._attempts.is_common(error):
                 raise
-            # One of them causes the failure; separate calls show which.
+            # One of these wallets causes the failure; separate calls show which.
         for _, group in groupby(part, key=lambda asked: asked.wallet.id):
             own = list(group)
             self._attempts.attempt(self._compare_own, own[0].wallet, own)

@@ -118,7 +118,7 @@ class Slice:
 
 
 class Fetching:
-    """Fetches transactions in slices. Those that no node returns are retried with backoff."""
+    """Fetches transactions in slices. Retries missing ones with backoff."""
 
     def __init__(self, state: State, listing: Listing) -> None:
         self._state, self._listing = state, listing

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import storage
-from accounts.delays import count_delays
+from accounts.verification import count_delays
 from chain.stored.attachments import read_siblings
 from chain.stored.summary import UNREADABLE, read_coverage
 from chain.stored.trades import mark_differing_trades, renew_traders
@@ -18,7 +18,7 @@ SUMS = (Wallet.results, Wallet.positions, Wallet.last_trade_at, Wallet.coverage)
 
 
 class RebuiltWallet(NamedTuple):
-    """What a rebuild of a wallet changed: numbers of rows, and whether its sums did."""
+    """The changes made by a rebuild of a wallet: numbers of rows, and whether its sums changed."""
 
     address: str
     entries_changed: int

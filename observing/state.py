@@ -214,8 +214,8 @@ class Notices:
 SLICE = 20
 FULL_SCAN_INTERVAL_MS = 86_400_000
 MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
-# Spend at most one part in this many of the time on publishing progress: with one wallet in
-# progress, publishing that took a second isn't repeated for nine; with two, for nineteen.
+# Spend at most 1/n of the time, with this n, on publishing progress: with one wallet in progress, a
+# publication that took a second isn't repeated for nine; with two, for nineteen.
 SHOW_PARTS = 10
 # Poll a sleeping wallet at least this often.
 MAX_SLEEP_SECONDS = 300.0

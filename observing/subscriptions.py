@@ -279,7 +279,7 @@ class Listener:
 # ---- subscriptions -------------------------------------------------------------------------------
 # More endpoints would send the same notices.
 MAX_LISTENERS = 4
-# Per endpoint. If one allows fewer, it says so and gets fewer.
+# Per endpoint. An endpoint that allows fewer says so and gets fewer.
 MAX_SUBSCRIPTIONS = 1_000
 # Between checks for new wallets, and between updates for health.
 REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0

@@ -40,7 +40,7 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(data_dir: Path) -> Iterator[None]:
-    """Lock DATA_DIR: no other process can open its database.
+    """Lock DATA_DIR, so that no other process can open its database.
 
     Raises Refused if another process already has (storage.files).
     """

@@ -1,7 +1,7 @@
 """A trader's account: cash, positions and open orders. Pure.
 
 All money moves through `Account.apply`, so it adds up to the lamport: the cash is always the
-starting cash, plus the net of the closes, plus the cash flow of the open positions, less the fees
+starting cash, plus the net of the closes, plus the cash flow of the open positions, minus the fees
 of orders that filled nothing.
 """
 
@@ -29,7 +29,7 @@ STARTING_CASH = 10 * 10**9
 # Changes with the strategies, the engine or the fill model; results are compared within one only.
 PIPELINE = f"paper/5 {MODEL}"
 
-# Of a venue whose real fills weren't measured or are too far from the model's.
+# For a venue whose real fills weren't measured or differ too much from the model's.
 UNPROVEN = "venue_unproven"
 # Prices that were missing or impossible while a position was open.
 GAPS = ("missing_snapshot", "missing_price", "non_positive_price", STALE_PRICE)
@@ -58,11 +58,10 @@ class Position:
     marked_at: int
     # ... and the id of its snapshot.
     marked_on: int
-    # The highest mark.
     high: int
     # Scout intervals since the entry.
     held: int = 0
-    # Whether a part of it was sold.
+    # Whether part of it was sold.
     reduced: bool = False
     raw: int = 0
     bought_raw: int = 0
@@ -75,7 +74,7 @@ class Position:
     cash: int = 0
     # Lamports that went into buys, without rent.
     spent: int = 0
-    # The longest of its fills.
+    # The longest delay of its fills.
     latency_ms: int = 0
     # Lamports that the pool would pay for all of it at the mark; None before the first mark.
     worth: int | None = None
@@ -85,7 +84,7 @@ class Position:
     marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
-    # Of the closing fill.
+    # Set by the closing fill.
     reason: str | None = None
 
     @property
@@ -95,9 +94,7 @@ class Position:
 
     @property
     def value(self) -> int:
-        """Lamports that the pool would pay at the mark, or the value at the mark's price if
-        unknown.
-        """
+        """Lamports that the pool would pay at the mark; if unknown, the value at its price."""
         if self.worth is not None:
             return self.worth
         return min(ALL_SOL, value_of(self.raw, self.price, self.decimals))
@@ -113,9 +110,10 @@ class Position:
     def marked(
         self, snapshot: Snapshot, horizon_ms: int, interval_ms: int, worth: int | None = None
     ) -> "Position":
-        """Return the position at a new mark. A mark too long after the last one is noted as stale.
+        """Return the position at a new mark. A mark too long after the previous one is marked as
+        stale.
 
-        `worth`: what its pool would pay. `held` counts scout intervals, no matter how often prices
+        `worth`: what the pool would pay. `held` counts scout intervals, no matter how often prices
         of held tokens are requested.
         """
         marks = (
@@ -175,19 +173,19 @@ class Close:
     reason: str
     # In lamports.
     gross: int
-    # Gross less all costs.
+    # Gross result minus all costs.
     net: int
     spent: int
     # Why it isn't eligible.
     excluded: str | None = None
 
 
-# Closes of one token that were entered within this time are one cluster.
+# Closes of one token whose positions were opened within this time are one cluster.
 ENTRY_WINDOW_MS = 3_600_000
 
 
 def cluster(closes: Iterable[Close]) -> list[list[Close]]:
-    """Group closes of one token that were entered within an hour of the first of them."""
+    """Group closes of one token whose positions were opened within an hour of the first."""
     clusters: list[list[Close]] = []
     newest: dict[str, list[Close]] = {}
     for close in sorted(closes, key=lambda one: (one.opened_at, one.mint)):
@@ -204,7 +202,8 @@ def find_exclusion(
 ) -> str | None:
     """Return why a close doesn't count in any comparison, or None.
 
-    A token that lost its price for good counts as a total loss: leaving it out would hide losses.
+    A token that lost its price permanently counts as a total loss: leaving it out would hide
+    losses.
     """
     if reviewed:
         return "under_review"
@@ -259,9 +258,7 @@ class Account:
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
     def _worst_case(self, order: Order) -> int:
-        """Return the lamports that an open order may still cost: its attempts, and the price and
-        rent of a purchase.
-        """
+        """Return the lamports that an open order may still cost: attempts, price and rent."""
         fees = MAX_NETWORK_FEE * max(0, MAX_ATTEMPTS - order.attempts)
         if order.side == "sell":
             return fees
@@ -283,7 +280,7 @@ class Account:
         first fill of a position needs its snapshot.
         """
         position = self.positions.get(fill.mint)
-        # Lost, unless a later attempt opens a position and takes it over.
+        # Lost, unless a later attempt opens a position and includes them.
         idle = fill.fees if position is None and fill.failed else 0
         order = replace(
             order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle

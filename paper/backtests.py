@@ -1,8 +1,8 @@
-"""Play a recording through the engine that live traders use. Pure.
+"""Run a recording through the engine that live traders use. Pure.
 
-Each set of settings has its own trader and market; all are played together, moment by moment. Some
-play only the beginning of the recording: their decisions must be those of the whole recording (the
-look-ahead check).
+Each set of settings has its own trader and market; all advance together, snapshot by snapshot. Some
+only run on the beginning of the recording; their decisions must match those on the whole recording
+(the look-ahead check).
 """
 
 from bisect import bisect_right
@@ -20,15 +20,15 @@ from paper.engine import TWINS, Market, name_twin, run_heartbeat
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.market import Flow, Snapshot, Token, percent
 from paper.measured import RECORDED_RECEIPTS, CostsFrom, VenueError, list_eligible
+from paper.player import DiaryLine, Player
 from paper.rules import Phase
 from paper.strategies import Strategy, show_settings
-from paper.trader import DiaryLine, Trader
 
-# Parts of a recording, each judged by settings chosen on the parts before it.
+# Parts of a recording, each evaluated with settings chosen on the earlier parts.
 FOLDS = 4
 # Shares of the recording, in percent, after which a look-ahead check ends.
 CUTS = (25, 50, 75)
-# Eligible closes needed before settings may be chosen by their result.
+# Eligible closes required before settings may be chosen by their result.
 MIN_CHOSEN = 3
 MAX_POINTS = 400
 # In a SOL invested.
@@ -40,8 +40,8 @@ Note = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Recording:
-    """Stored snapshots taken from `start` to before `end` (ms), in order, and what was known of
-    tokens and observed wallets. `interval_ms`: between two snapshots of a token.
+    """Stored snapshots from `start` until before `end` (ms), in order, and what was known about
+    tokens and observed wallets. `interval_ms`: time between two snapshots of a token.
     """
 
     interval_ms: int
@@ -52,7 +52,7 @@ class Recording:
     snapshots: Iterable[Snapshot]
     # Oldest first. Before the first one, the recorded costs apply.
     costs: tuple[CostsFrom, ...] = ()
-    # The model's error by venue; None: closes at all venues that it fits count.
+    # The model's error by venue; None: closes count at all venues that the model supports.
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
@@ -66,26 +66,25 @@ class Point(NamedTuple):
 
 
 @dataclass
-class Player:
-    """A trader that plays a recording alone, until `until` (ms)."""
+class Trial:
+    """A trader that runs on a recording alone, until `until` (ms)."""
 
     market: Market
-    trader: Trader
+    trader: Player
     until: int
     find_costs: Callable[[int], NetworkCosts]
     curve: list[Point] = field(default_factory=list)
     peak: int = 0
-    # The deepest fall below a peak, in basis points.
+    # The largest drop below a peak, in basis points.
     drawdown_bps: int = 0
     spacing_ms: int = 0
-    # The first SOL price in USD cents.
     sol_cents_first: int | None = None
 
     @classmethod
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
-    ) -> "Player":
-        """Create a player with its own account and twins that knows nothing from `until` on. It
+    ) -> "Trial":
+        """Create a trial with its own account and twins that knows nothing from `until` on. It
         can't be reviewed, so a doubtful price excludes the position.
         """
         flows = {
@@ -93,9 +92,9 @@ class Player:
             for mint, all_flows in recording.flows.items()
         }
         phase = Phase(start_mode, since=recording.start)
-        trader = Trader(1, HANDLE, strategy, Account(), phase=phase, reviewable=False)
+        trader = Player(1, HANDLE, strategy, Account(), phase=phase, reviewable=False)
         trader.twins = [
-            Trader(1, name_twin(HANDLE, number), strategy, Account(), reviewable=False)
+            Player(1, name_twin(HANDLE, number), strategy, Account(), reviewable=False)
             for number in range(1, TWINS + 1)
         ]
         market = Market(recording.interval_ms, recording.tokens.values(), flows)
@@ -129,7 +128,7 @@ class Player:
         return sorted(closes, key=lambda close: close.closed_at)
 
 
-def _list_closes(trader: Trader) -> list[Close]:
+def _list_closes(trader: Player) -> list[Close]:
     closed = [one for one in trader.journal.positions.values() if one.closed_at]
     closes = [
         read_close(str(one.number), one, one.marks, reviewed=trader.reviewed) for one in closed
@@ -138,8 +137,8 @@ def _list_closes(trader: Trader) -> list[Close]:
 
 
 class Fold(NamedTuple):
-    """A part of the recording, from `start` to before `end` (ms): the results of `chosen` (a
-    candidate's index) before it and in it, with its random entries.
+    """A part of the recording, from `start` until before `end` (ms): the results of `chosen` (a
+    candidate's index) before and within it, and the random entries within it.
     """
 
     start: int
@@ -151,7 +150,7 @@ class Fold(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The first line that would have been another one, had the recording ended at `cut` (ms)."""
+    """The first diary line that would differ if the recording ended at `cut` (ms)."""
 
     cut: int
     whole: DiaryLine | None
@@ -159,19 +158,19 @@ class Difference(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """The result of a recording: a player per candidate, the folds, and the look-ahead check."""
+    """The result of a recording: a trial per candidate, the folds, and the look-ahead check."""
 
     recording: Recording
-    players: list[Player]
+    trials: list[Trial]
     folds: list[Fold]
     cuts: list[int]
     difference: Difference | None
     snapshots: int
 
     @property
-    def shown(self) -> Player:
-        """The candidate of the last fold, which didn't choose it."""
-        return self.players[self.folds[-1].chosen]
+    def shown(self) -> Trial:
+        """The candidate of the last part, which didn't influence the choice."""
+        return self.trials[self.folds[-1].chosen]
 
 
 def run_backtest(
@@ -180,60 +179,56 @@ def run_backtest(
     start_mode: str = "standard",
     note: Note = lambda percent: None,
 ) -> Backtest:
-    """Play a recording with each candidate (at least one) and judge the results."""
+    """Run a recording with each candidate (at least one) and evaluate the results."""
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
-    players = [Player.prepare(recording, one, start_mode, recording.end) for one in candidates]
+    trials = [Trial.prepare(recording, one, start_mode, recording.end) for one in candidates]
     # With the first candidate: whether a strategy looks ahead doesn't depend on its settings.
-    ended = [Player.prepare(recording, candidates[0], start_mode, cut) for cut in cuts]
+    ended = [Trial.prepare(recording, candidates[0], start_mode, cut) for cut in cuts]
     count, lengths = 0, dict[int, int]()
     for at, group in groupby(recording.snapshots, lambda one: one.at):
         snapshots = list(group)
         for cut in cuts:
             if at >= cut:
-                lengths.setdefault(cut, len(players[0].lines))
-        for player in (*players, *ended):
-            player.play(at, snapshots)
+                lengths.setdefault(cut, len(trials[0].lines))
+        for trial in (*trials, *ended):
+            trial.play(at, snapshots)
         count += len(snapshots)
         note((at - recording.start) * 100 // span)
-    folds = [find_fold(number, recording, players) for number in range(FOLDS)]
-    difference = find_difference(players[0].lines, ended, lengths)
-    return Backtest(recording, players, folds, cuts, difference, count)
+    folds = [find_fold(number, recording, trials) for number in range(FOLDS)]
+    difference = find_difference(trials[0].lines, ended, lengths)
+    return Backtest(recording, trials, folds, cuts, difference, count)
 
 
 def find_difference(
-    whole: Sequence[DiaryLine], ended: Sequence[Player], lengths: Mapping[int, int]
+    whole: Sequence[DiaryLine], ended: Sequence[Trial], lengths: Mapping[int, int]
 ) -> Difference | None:
-    """Return the first difference between a diary and those of runs that ended early, or None.
-    `lengths`: the diary's number of lines at each end.
-    """
-    for player in ended:
-        had = whole[: lengths.get(player.until, len(whole))]
-        for first, second in zip_longest(had, player.lines):
+    """Return the first difference between the diary and those of trials that ended early."""
+    for trial in ended:
+        had = whole[: lengths.get(trial.until, len(whole))]
+        for first, second in zip_longest(had, trial.lines):
             if first != second:
-                return Difference(player.until, first, second)
+                return Difference(trial.until, first, second)
     return None
 
 
 # ---- walk-forward --------------------------------------------------------------------------------
-def find_fold(number: int, recording: Recording, players: Sequence[Player]) -> Fold:
+def find_fold(number: int, recording: Recording, trials: Sequence[Trial]) -> Fold:
     """Return a part of the recording with the candidate that did best before it."""
     span = recording.end - recording.start
     start = recording.start + span * number // FOLDS
     end = recording.start + span * (number + 1) // FOLDS
-    before = [[one for one in player.list_closes() if one.closed_at < start] for player in players]
+    before = [[one for one in trial.list_closes() if one.closed_at < start] for trial in trials]
     chosen = choose(before)
     within, random = (
         [one for one in closes if start <= one.opened_at < end]
-        for closes in (players[chosen].list_closes(), players[chosen].list_random())
+        for closes in (trials[chosen].list_closes(), trials[chosen].list_random())
     )
     return Fold(start, end, chosen, before[chosen], within, random)
 
 
 def choose(before: Sequence[Sequence[Close]]) -> int:
-    """Return the index of the candidate with the highest mean return: the first one if none has
-    enough closes, or of equals.
-    """
+    """Return the index of the candidate with the highest mean return, or the first one."""
     means = [find_mean(closes) for closes in before]
     known = [mean for mean in means if mean is not None]
     return means.index(max(known)) if known else 0
@@ -249,20 +244,20 @@ def find_mean(closes: Sequence[Close]) -> int | None:
 
 # ---- the report ----------------------------------------------------------------------------------
 Json = dict[str, Any]
-# The newest ones of a result.
+# The number of newest closes in a result.
 MAX_CLOSES = 500
 NOTES = (
     "Simulated on recorded prices. Past results don't predict future ones, and settings chosen"
-    " on these days fit these days.",
+    " on these days are tuned to these days.",
     "Mint checks, decimals and transfer fees are the current ones. The recording has no"
     " untracked tokens and no prices between two snapshots.",
-    "Network costs are what paper traders paid at the time; which venues count, and how far off"
-    " their fills are, uses current data.",
+    "Network costs are the amounts that paper traders paid at the time. The list of venues that"
+    " count, and their fill errors, are current.",
     "Random entries have the same sizes, exits and costs. Results no better than these, or than"
     " holding SOL, show no skill.",
     "Separate from the records of paper traders: it appears in no comparison and on no profile.",
 )
-# Of a table of closes.
+# Columns of a table of closes.
 COLUMNS = (
     *("closedAt", "openedAt", "mint", "symbol", "reason", "grossLamports", "netLamports"),
     *("spentLamports", "returnPct", "excluded", "account"),
@@ -285,15 +280,15 @@ def show_backtest(tested: Backtest, family: str, start_mode: str) -> Json:
         "intervalSeconds": recording.interval_ms // 1000,
         "snapshots": tested.snapshots,
         "tokens": len(recording.tokens),
-        **_show_player(shown),
+        **_show_trial(shown),
         "equity": [{"at": _show_time(at), "sol": sol(equity)} for at, equity in shown.curve],
         "closes": [show_close(close) for close in shown.list_closes()[-MAX_CLOSES:]],
         "randomCloses": [show_close(close, RANDOM) for close in shown.list_random()[-MAX_CLOSES:]],
         "networkCosts": _show_costs(recording),
         "venues": _show_venues(recording),
         "candidates": [
-            {"settings": show_settings(one.trader.strategy), **_show_player(one)}
-            for one in tested.players
+            {"settings": show_settings(one.trader.strategy), **_show_trial(one)}
+            for one in tested.trials
         ],
         "walkForward": [_show_fold(fold, tested) for fold in tested.folds],
         "lookAhead": _show_check(tested),
@@ -301,23 +296,23 @@ def show_backtest(tested: Backtest, family: str, start_mode: str) -> Json:
     }
 
 
-def _show_player(player: Player) -> Json:
-    account, closes = player.trader.account, player.list_closes()
+def _show_trial(trial: Trial) -> Json:
+    account, closes = trial.trader.account, trial.list_closes()
     return {
         "returnPct": float(percent(account.equity - STARTING_CASH, STARTING_CASH)),
-        "maxDrawdownPct": float(percent(player.drawdown_bps, 10_000)),
+        "maxDrawdownPct": float(percent(trial.drawdown_bps, 10_000)),
         "equitySol": sol(account.equity),
         "closeCount": len(closes),
         "openPositions": len(account.positions),
-        "reviewed": player.trader.reviewed,
+        "reviewed": trial.trader.reviewed,
         "comparison": results.compare(closes, STARTING_CASH),
-        "controls": _show_controls(player),
+        "controls": _show_controls(trial),
     }
 
 
-def _show_controls(player: Player) -> Json:
-    closes, first, last = player.list_random(), player.sol_cents_first, player.market.sol_cents
-    equity = sum(twin.account.equity for twin in player.trader.twins) // TWINS
+def _show_controls(trial: Trial) -> Json:
+    closes, first, last = trial.list_random(), trial.sol_cents_first, trial.market.sol_cents
+    equity = sum(twin.account.equity for twin in trial.trader.twins) // TWINS
     moved = float(percent(last - first, first)) if first and last else None
     return {
         "holdingSol": {"returnPct": 0.0, "usdChangePct": moved},
@@ -383,7 +378,7 @@ def _show_fold(fold: Fold, tested: Backtest) -> Json:
     return {
         "from": _show_time(fold.start),
         "to": _show_time(fold.end),
-        "settings": show_settings(tested.players[fold.chosen].trader.strategy),
+        "settings": show_settings(tested.trials[fold.chosen].trader.strategy),
         "before": _sum_up(fold.before),
         "within": _sum_up(fold.within),
         "random": _sum_up(fold.random),
@@ -398,18 +393,16 @@ def _sum_up(closes: Sequence[Close]) -> Json:
 
 
 def _show_check(tested: Backtest) -> Json:
+    found = tested.difference
     return {
         "cuts": [_show_time(cut) for cut in tested.cuts],
-        "same": tested.difference is None,
-        "difference": tested.difference and _show_difference(tested.difference),
-    }
-
-
-def _show_difference(difference: Difference) -> Json:
-    return {
-        "cut": _show_time(difference.cut),
-        "whole": _show_line(difference.whole),
-        "ended": _show_line(difference.ended),
+        "same": found is None,
+        "difference": found
+        and {
+            "cut": _show_time(found.cut),
+            "whole": _show_line(found.whole),
+            "ended": _show_line(found.ended),
+        },
     }
 
 

@@ -1,5 +1,5 @@
-"""A trader's diary in words, and what its closes have in common: patterns, and lessons that
-random entries don't teach. Pure.
+"""A trader's diary in words, and what its closes have in common: patterns, and lessons that random
+entries don't show. Pure.
 
 All of it describes the past and forecasts nothing. Closes are grouped by what was known at entry,
 never by how they ended: stops lose by definition.
@@ -39,10 +39,10 @@ UNPOSTED_FACTS = {
 NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
 
 TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
-# Instead of a symbol, if a whole trader is put off.
+# Used in place of a symbol if a whole trader is suspended.
 EVERY_TRADE = "every trade"
 
-# Positions opened while the pause would have been in force, and closed by now.
+# Positions opened while the pause would have applied, and closed by now.
 NOT_PREVENTED = "{n} positions opened during that time have closed, for a total of {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
@@ -62,7 +62,7 @@ LINES = {
     "pause begun": "Paused ({rule}, {effect}): {numbers}; {n} closes counted.",
     "pause begun half_size": "Halved the size of entries ({rule}): {numbers}; {n} closes counted.",
     "pause begun long_cooldown": (
-        "Quadrupled the cooldown after a close ({rule}): {numbers}; {n} closes counted."
+        "Quadrupled the cool-down after a close ({rule}): {numbers}; {n} closes counted."
     ),
     "pause observed": "Would have paused ({rule}, {effect}): {numbers}; {n} closes counted.",
     "pause ended": (
@@ -81,7 +81,7 @@ LINES = {
         " at full size, " + NOT_PREVENTED
     ),
     "pause would_have long_cooldown": (
-        "The pause that was not applied ({rule}) would have quadrupled the cooldown after a"
+        "The pause that was not applied ({rule}) would have quadrupled the cool-down after a"
         " close; " + NOT_PREVENTED
     ),
     "lesson lesson": "{text}",
@@ -97,7 +97,7 @@ LINES = {
 
 def quote_symbol(symbol: str) -> str:
     """Return a token's name for a sentence, in quotation marks unless it is a plain word: its
-    creator chose it, and it mustn't read as a fact.
+    creator chose it, and it must not look like a fact.
     """
     is_plain = TICKER.fullmatch(symbol) and symbol.upper() != "SOL"
     return symbol if is_plain else f"“{re.sub('[“”]', '', symbol)}”"
@@ -143,10 +143,10 @@ def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
 # ---- lessons -------------------------------------------------------------------------------------
 # Closes that make a pattern.
 MIN_PATTERN = 3
-# The brain looks for lessons at each week's first close; they last a week.
+# The brain looks for lessons at the first close of each week; they last a week.
 LOOK_MS = LESSON_LIFE_MS = 7 * DAY_MS
-# By chance, one account in a hundred gets a lesson at a look, regardless of the number of keys:
-# at most one in twenty over the five looks of thirty days.
+# By chance, one account in a hundred gets a lesson per check, regardless of the number of keys: at
+# most one in twenty over the five checks in thirty days.
 MAX_CHANCE = 0.01
 NOTE = "Descriptive. Coverage is not proof of profitability."
 ALL = "all"
@@ -170,9 +170,7 @@ class Lesson:
 
 
 def list_keys(close: Close) -> tuple[str, ...]:
-    """Return the groups that a close belongs to: all, its token, and the part of the UTC day it was
-    entered in.
-    """
+    """Return a close's groups: all, its token, and the part of the UTC day it was entered in."""
     part = close.opened_at % DAY_MS // PART_MS
     return ALL, f"token {close.mint}", f"hours {part}"
 
@@ -180,9 +178,7 @@ def list_keys(close: Close) -> tuple[str, ...]:
 def find_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return what eligible closes of the look-back have in common, sorted by key. control: closes
-    of the trader's twins, or None.
-    """
+    """Return what eligible closes have in common, sorted by key. control: those of twins."""
     groups, random = _group(closes, now), _group(control or (), now)
     tested = {
         key: chance
@@ -207,8 +203,8 @@ def _group(closes: Sequence[Close], now: int) -> dict[str, list[Close]]:
 
 
 def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
-    """Return the probability that chance alone separates the mean return of closes this far from
-    random entries of the same kind; None for too few days or clusters on either side.
+    """Return the probability that chance alone separates the mean return of closes from that of
+    similar random entries by this much; None for too few days or clusters on either side.
     """
     ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
     return results.find_chance(ours, theirs) if ours and theirs else None

@@ -1,10 +1,10 @@
-"""Would copying have worked? What a follower right after a bot would have received from the pools.
+"""Would copying have worked? Simulate a follower right behind a bot, trading with the same pools.
 Pure; integers.
 
-The follower buys for the same amount after each of the bot's purchases and sells its share after
-each of the bot's sales, without delay and with no other trades in between. The result depends on
-what happens to its SOL in the pool, so there are two cases. Best: the SOL stays until the follower
-sells. Worst: others took it out first, and the pool is as observed.
+The follower spends the same amount after each of the bot's purchases and sells its share after each
+of the bot's sales, without delay and with no other trades in between. The result depends on what
+happens to its SOL in the pool, so there are two cases. Best: the SOL stays until the follower
+sells. Worst: others took it out first, so the pool is as observed.
 """
 
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ SIZES = (10**8, 10**9, 10**10)
 SHOWN_SIZE = 10**9
 # Lamports, if another account paid the fee: the median of recorded swaps (paper.fills).
 NETWORK_COST = 25_000
-# Below these, no return is shown.
+# Below these numbers, no return is shown.
 MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
 
 
@@ -44,7 +44,7 @@ class CopiedTrade(NamedTuple):
 
 @dataclass(slots=True)
 class _Lot:
-    """The follower's holdings from one purchase. `bot`: raw units that the bot has left of it."""
+    """The follower's holdings from one purchase. `bot`: raw units of it that the bot still has."""
 
     bot: int
     raw: int
@@ -53,12 +53,12 @@ class _Lot:
 
     def take(self, amount: int) -> tuple[int, int]:
         """Remove the share for this many of the bot's units: (raw units, lamports spent). The last
-        gets the rest.
+        removal gets the remainder.
         """
         raw, spent = self.raw, self.spent
         if amount < self.bot:
             raw = raw * amount // self.bot
-            # What a sale of no unit cost stays with the units that are left.
+            # Cost of a sale that is less than one unit stays with the remaining units.
             spent = spent * raw // self.raw
         self.bot, self.raw, self.spent = (
             max(0, self.bot - amount),
@@ -70,8 +70,8 @@ class _Lot:
 
 @dataclass
 class _Part:
-    """What the follower sells in one sale. `at_bot`: what `spent` returned at the bot's prices;
-    `cost`: the bot's cost of the same slices.
+    """A follower's part of one sale. `at_bot`: what `spent` would have returned at the bot's
+    prices; `cost`: the bot's cost of the same slices.
     """
 
     raw: int = 0
@@ -100,7 +100,8 @@ class Follower:
         self.excluded: Counter[str] = Counter()
         self._lots: dict[str, _Lot] = {}
         self._unread: dict[str, str] = {}
-        # By pool: lamports in addition to the observed ones, and units that the follower holds.
+        # By pool: lamports in addition to the observed ones, and units in the follower's
+        # possession.
         self._more: defaultdict[str, int] = defaultdict(int)
         self._held: defaultdict[str, int] = defaultdict(int)
 

@@ -1,5 +1,5 @@
 """Compute what followers of observed bots would have received, from stored transactions, and store
-it. A job does this after new sales; no request does.
+the results. A job does this after new sales; no request does.
 """
 
 import heapq
@@ -27,7 +27,7 @@ log = logging.getLogger("candor.copying")
 # Minimum time between two computations for a bot.
 REST_MS = 600_000
 ROWS_AT_ONCE = 500
-# In a column of 64 bits.
+# To fit a 64-bit column.
 LARGEST = 2**63 - 1
 MATCHED = ("matched", "partial")
 
@@ -42,7 +42,7 @@ class WalletRow(NamedTuple):
     unmatched: int
     cost: int
     proceeds: int
-    # Of the entries, see models.Wallet: pools are read again if a program is added.
+    # Rules of the entries, see models.Wallet: pools are reread if a program is added.
     rules: str
 
 
@@ -154,7 +154,8 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
 
 
 def _cut(value: int | None) -> int | None:
-    """Cut a sum to its column: a lying node can say that each sale meets all SOL there is."""
+    """Limit a sum to its column: a lying node can claim that each sale receives all SOL in
+    existence."""
     return None if value is None else max(-LARGEST, min(LARGEST, value))
 
 
@@ -165,7 +166,7 @@ NOTHING = Outcome(None, None)
 
 def list_trades(wallets: list[int]) -> Iterator[tuple[int, copying.CopiedTrade]]:
     """Yield (number, trade) for purchases and sales for SOL, oldest first. Tokens that a wallet
-    created, and those of pools that it funded, have that as their reason.
+    created, or whose pools it funded, have that as their reason.
     """
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
@@ -222,8 +223,8 @@ INSERT INTO copied_trade (trade_id, lamports, reason)
 SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ? AND wallet_id IN {HELD}
 ON CONFLICT (trade_id) DO UPDATE SET lamports = excluded.lamports, reason = excluded.reason"""
 DROP = "DELETE FROM copied_trade WHERE trade_id = ?"
-# Outcomes of wallets that this bot had and no bot has now. The job deletes them: disconnecting must
-# cost the same however many trades a wallet has.
+# Outcomes of wallets that this bot had and no bot has now. The job deletes them, so that
+# disconnecting costs the same no matter how many trades a wallet has.
 DROP_FORMER = f"""
 DELETE FROM copied_trade WHERE trade_id IN (
     SELECT t.id FROM attachment a JOIN trade t ON t.wallet_id = a.wallet_id

@@ -1,12 +1,12 @@
 """The fill model `amm-cp/3`: what an order gets from its pool, to the lamport. Pure.
 
 All arithmetic is on integers and rounds against the trader. A pool remembers simulated trades: what
-they put in less what they took out (its flow) moves the price along the pool's curve and fades as
+they put in minus what they took out (its flow) moves the price along the pool's curve and fades as
 observed volume passes. The token side is rounded up for a sale and down for a purchase, so no fill
 gets more than the exact formula pays.
 
 Fees are in basis points, read on 2026-11-22. Pump: solana.pump.fun/docs/fees; its steps from 44,210
-to 98,240 SOL weren't read, so the fee before them applies. Raydium:
+to 98,240 SOL are missing, so the preceding fee applies. Raydium:
 docs.raydium.io/reference/fee-comparison; CPMM pools don't show which of three fees they charge, so
 the highest applies.
 """
@@ -21,12 +21,11 @@ from chain.reading.pools import PoolReading, State, find_fee
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
 
 # ---- venues --------------------------------------------------------------------------------------
-# Of venues with unknown fees.
 UNKNOWN_FEE_BPS = 100
 
 
 class Step(NamedTuple):
-    """A fee in basis points, from a market capitalization in SOL on."""
+    """A fee in basis points, starting at a market cap in SOL."""
 
     cap_sol: int
     fee_bps: int
@@ -89,8 +88,8 @@ CURVE_VIRTUAL_SOL = 30 * LAMPORTS
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
 MINUTE_MS = 60_000
-# A minute counts as passed from its 31st second on, when no usual poll happens: a few milliseconds
-# more or less between polls change no fill.
+# A minute counts as passed from its 31st second on, when no usual poll happens, so a few
+# milliseconds between polls don't change a fill.
 EARLY_MS = 29_000
 FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
 
@@ -102,7 +101,7 @@ class Memory(NamedTuple):
     flow: int = 0
     # The snapshot of the last trade, None before the first.
     last: Snapshot | None = None
-    # How many there were.
+    # The number of simulated trades.
     turns: int = 0
     # Id of the last snapshot of unknown liquidity that was traded on.
     blind: int | None = None
@@ -120,9 +119,7 @@ def is_exact(snapshot: Snapshot) -> bool:
 
 
 def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | None:
-    """Return a priced snapshot's pool as a purchase or sale sees it; None if its reserves are
-    unknown.
-    """
+    """Return a pool as a purchase or sale; None if its reserves are unknown."""
     if snapshot.pool:
         return snapshot.pool.after
     venue = find_venue(snapshot.venue)
@@ -136,8 +133,8 @@ def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | N
 
 
 def find_virtual(snapshot: Snapshot) -> int:
-    """Return the lamports that PumpSwap prices in addition to the vault: what the tokens are worth
-    beyond it, at most as much again.
+    """Return the lamports that PumpSwap prices in addition to the vault: the value of the tokens
+    beyond it, up to the same amount again.
     """
     if snapshot.liquidity is None or not snapshot.sol_cents or snapshot.reserve is None:
         return 0
@@ -172,10 +169,10 @@ def shift(pool: State, flow: int, side: str = "sell") -> State:
 
 
 def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
-    """Return what is left of a pool's flow at a snapshot.
+    """Return the remaining flow of a pool at a snapshot.
 
-    It fades with the share of the pool that observed volume turned over. If the pool was drained
-    since, the flow shrank with it.
+    It fades with the share of the pool that observed volume turned over. If the pool has been
+    drained since, the flow shrank with it.
     """
     last = memory.last
     if last is None or last.id == snapshot.id or not memory.flow:
@@ -198,7 +195,7 @@ def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
 
 
 def turnover(last: Snapshot, snapshot: Snapshot) -> tuple[int, int] | None:
-    """Return a pool's side in SOL and the volume that passed through it between two snapshots, both
+    """Return a pool's SOL reserve and the volume that passed through it between two snapshots, both
     in USD cents; None if unknown.
 
     Uses the shortest of the provider's windows that covers the time: five minutes, an hour or a
@@ -231,21 +228,20 @@ def find_side_cents(snapshot: Snapshot) -> int | None:
 
 # ---- fills ---------------------------------------------------------------------------------------
 MODEL = "amm-cp/3"
-# Basis points in a whole.
 ONE = 10_000
-# Lamports that a token account holds, returned when it is closed.
+# Lamports in a token account, returned when it is closed.
 RENT = 2_039_280
-# Seeded chance that an attempt fails and pays its network fee only.
+# Probability (seeded) that an attempt fails and only pays its network fee.
 FAILURE_BPS = 500
-# On top of the price, if the pool's pricing is unknown.
+# Added to the price if the pool's pricing is unknown.
 WIDE_BPS = 500
 # Lamports that one fill per snapshot may move if liquidity is unknown too.
 UNKNOWN_MAX = 10**9
-# Of one order, including partial fills.
+# Attempts per order, including partial fills.
 MAX_ATTEMPTS = 8
-# Scout intervals after the latency in which an order may fill.
+# How many scout intervals after the latency an order may fill.
 WAIT_INTERVALS = 3
-# How much worse than quoted an order may fill, unless its strategy says otherwise.
+# The default limit on how much worse than quoted an order may fill.
 SLIPPAGE_LIMIT_BPS = 500
 # Liquidity is gone below a twentieth of what it was at entry,
 GONE_SHARE = 20
@@ -254,7 +250,8 @@ GONE_USD_CENTS = 100_00
 
 
 class NetworkCosts(NamedTuple):
-    """What swaps paid in network fee and tip, in lamports: the quantiles fees are drawn from."""
+    """Quantiles of the network fees and tips paid by swaps, in lamports; fees are drawn between
+    them."""
 
     p50: int
     p75: int
@@ -263,7 +260,6 @@ class NetworkCosts(NamedTuple):
 
 # Of 102 recorded transactions, 2026-11.
 RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
-# No draw is above it.
 MAX_NETWORK_FEE = 5_000_000
 # Closing reasons that book a whole position at once.
 WRITE_OFFS = ("liquidity_gone", "price_gone")
@@ -271,9 +267,9 @@ UNKNOWN_LIQUIDITY = "liquidity_unknown"
 UNCALIBRATED = "uncalibrated"
 STALE_PRICE = "stale_price"
 SLIPPED = "slippage_exceeded"
-# Of a fill on a fall that a second provider confirmed.
+# For a fill on a fall confirmed by a second provider.
 SEEN_TWICE = "fall_seen_twice"
-# Of a fill from the reserves in an observed transaction.
+# For a fill on the reserves in an observed transaction.
 OBSERVED = "observed_reserves"
 
 
@@ -296,12 +292,10 @@ class Order:
     # Id of a snapshot.
     decided_on: int
     decided_at: int
-    # Its earliest fill.
     due_at: int
     expires_at: int
     # Minimum result of all of `amount`: raw units of a purchase, lamports of a sale.
     least: int = 0
-    # The token's transfer fee.
     transfer_bps: int = 0
     # Why it was decided, in words.
     detail: str = ""
@@ -314,14 +308,14 @@ class Order:
 
     @property
     def remaining(self) -> int:
-        """What is still to be filled: lamports of a buy, raw units of a sale."""
+        """The unfilled remainder: lamports of a buy, raw units of a sale."""
         return self.amount - self.done
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """An attempt to fill an order on a snapshot. Amounts but `raw` are lamports; `mid` is the value
-    at the snapshot's own price.
+    """An attempt to fill an order on a snapshot. Amounts except `raw` are lamports; `mid` is the
+    value at the snapshot's own price.
     """
 
     order: int
@@ -337,7 +331,7 @@ class Fill:
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = 0
-    # Negative when it is returned.
+    # Negative if it is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""
@@ -347,7 +341,7 @@ class Fill:
     # The pool's memory: the flow before it in lamports, and its number among simulated trades.
     flow: int = 0
     turn: int = 0
-    # What its network fee was drawn from; None if no fee was drawn.
+    # The quantiles its network fee was drawn from; None if no fee was drawn.
     costs: NetworkCosts | None = None
 
     @property
@@ -357,23 +351,23 @@ class Fill:
 
     @property
     def gross(self) -> int:
-        """What it takes of the order's amount: lamports of a buy, raw units of a sale."""
+        """The used part of the order's amount: lamports of a buy, raw units of a sale."""
         return self.mid + self.slippage + self.pool_fee if self.side == "buy" else self.raw
 
     @property
     def moved(self) -> int:
-        """Lamports it put into the pool, negative if it took them out, without fees."""
+        """Lamports it put into the pool (negative if it took them out), without fees."""
         return self.mid + self.slippage if self.side == "buy" else self.slippage - self.mid
 
     @property
     def cash(self) -> int:
-        """What it does to the cash, in lamports."""
+        """Its effect on the cash, in lamports."""
         value = self.mid - self.slippage if self.side == "sell" else -self.mid - self.slippage
         return value - self.fees - self.rent
 
 
 class Amounts(NamedTuple):
-    """What an attempt moves: raw units; their value, slippage and the pool's fee in lamports."""
+    """An attempt's amounts: raw units; their value, slippage and the pool's fee in lamports."""
 
     raw: int
     mid: int
@@ -447,7 +441,7 @@ def quote_pool(
 def _quote_observed(
     side: str, amount: int, snapshot: Snapshot, pool: PoolReading, decimals: int, flow: int
 ) -> Amounts | None:
-    """Quote the reserves that an observed transaction left, at the fee that it paid."""
+    """Quote the reserves left by an observed transaction, at the fee that it paid."""
     state = shift(pool.after, _felt(side, flow), side)
     if side == "buy":
         bought = buy(pool, state, amount)
@@ -505,8 +499,8 @@ def _attempt(
 
 
 def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return what a fill rests on: unknown reserves or pricing, which exclude it; observed
-    reserves; a fall that a second provider confirmed.
+    """Return the caveats of a fill: unknown reserves or pricing, which exclude it; observed
+    reserves; a fall confirmed by a second provider.
     """
     if not snapshot.price:
         return ()
@@ -532,14 +526,14 @@ def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
 
 def is_failing(order: Order) -> bool:
     """Return whether this attempt fails, by chance seeded with handle, order number, model and
-    attempt: the same in every replay.
+    attempt, so that every replay agrees.
     """
     return _chance(order, "") % ONE < FAILURE_BPS
 
 
 def draw_network_fee(order: Order, costs: NetworkCosts) -> int:
-    """Return the lamports that this attempt pays the network: linear between the 50th and 90th
-    percentile of real swaps.
+    """Return the lamports that this attempt pays the network, interpolated between the 50th and
+    90th percentile of real swaps.
     """
     place = 5_000 + _chance(order, "|fee") % 4_001
     low, high, start, width = (
@@ -640,9 +634,7 @@ def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
-    """Return whether the pool's known liquidity is close to nothing, or close to nothing of that at
-    entry.
-    """
+    """Return whether liquidity is close to nothing, or close to nothing of that at entry."""
     liquidity = snapshot.liquidity
     return snapshot.reserve == 0 or (
         liquidity is not None
@@ -675,8 +667,8 @@ def write_off(
 def close_at_nothing(
     order: Order, snapshot: Snapshot, mark: int, costs: NetworkCosts = RECORDED_COSTS
 ) -> Fill:
-    """Return the fill that closes a position after a day without a price. `snapshot`: of the mark,
-    at the time of the close; it asks no pool.
+    """Return the fill that closes a position after a day without a price. `snapshot`: the mark's
+    snapshot, at the time of the close; no pool is involved.
     """
     sold = _sold(order.amount, 0, mark, order.decimals, 0)
     done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)
@@ -699,7 +691,7 @@ class Sold(NamedTuple):
 
 
 def buy(pool: PoolReading, state: State, lamports: int) -> Bought | None:
-    """Return None if the pool doesn't have that much left to buy."""
+    """Return None if the pool doesn't have enough left to buy."""
     if pool.fee_kind == "on_top":
         net = lamports * ONE // (ONE + pool.fee_bps)
     else:

@@ -1,7 +1,8 @@
-"""The market as the simulation sees it: tokens, snapshots, and which ones are plausible. Pure.
+"""The market as the simulation sees it: tokens, snapshots, and whether they are plausible. Pure.
 
-Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored (providers
-write at most 18 decimals); `reserve` is the SOL side of the pool in lamports; USD are cents.
+Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, rounded down
+(providers write at most 18 decimals); `reserve` is the pool's SOL reserve in lamports; USD amounts
+are in cents.
 """
 
 import json
@@ -17,21 +18,21 @@ PRICE_DECIMALS = 24
 SCALE = 10**PRICE_DECIMALS
 # In a SOL.
 LAMPORTS = 10**9
-# Usable snapshots of a token kept for the strategies,
+# Number of a token's usable snapshots kept for strategies,
 WINDOW = 14
-# ... none older than this many scout intervals: a return over N snapshots mustn't span a night.
+# ... none older than this many scout intervals: a return over N snapshots must not span a night.
 WINDOW_INTERVALS = 28
 # Scout intervals that a held token may lack a usable price.
 MISSING_INTERVALS = 3
 # After this long without a snapshot of any token, the scout counts as paused.
 SILENCE_MS = 60_000
-# The most that a price may rise or fall between neighboring snapshots, as a factor.
+# The maximum factor by which a price may rise or fall between adjacent snapshots.
 JUMP_BOUND = 20
 # Flawed snapshots with one of these are still compared with the next one.
 MOVES = ("price_jump", "price_fall", "pair_changed")
-# In lamports: more than exists.
+# In lamports, more than exists.
 ALL_SOL = 6 * 10**8 * 10**9
-# A liquidity or volume beyond it counts as unknown.
+# Liquidity or volume above this counts as unknown.
 MAX_CENTS = 10**17
 # Snapshots further ahead of the clock are a sign that it was set back.
 SKEW_MS = 60_000
@@ -56,7 +57,6 @@ class Token:
     pair_created_at: int | None = None
     discovered_at: int = 0
     checks: tuple[Check, ...] = ()
-    # The token's transfer fee.
     transfer_fee_bps: int = 0
 
     def age_ms(self, now: int) -> int:
@@ -68,7 +68,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A token's price and pool at a moment."""
+    """A token's price and pool at one time."""
 
     id: int
     mint: str
@@ -77,22 +77,21 @@ class Snapshot:
     price: int | None
     # None if unknown.
     reserve: int | None = None
-    # Of both sides, in USD cents.
+    # Total of both reserves, in USD cents.
     liquidity: int | None = None
-    # Of 24 hours, in USD cents.
+    # Over 24 hours, in USD cents.
     volume: int | None = None
-    # Of the last five minutes and of the last hour, in USD cents.
+    # Over the last five minutes and the last hour, in USD cents.
     volume5m: int | None = None
     volume1h: int | None = None
     # The provider's id of the exchange; the first characters of the pool's address.
     venue: str | None = None
     pair: str | None = None
-    # All of its tokens at this price, in lamports.
+    # Market cap: all tokens at this price, in lamports.
     market_cap: int | None = None
-    # The SOL price in USD cents.
     sol_cents: int | None = None
-    # If the price of a held token fell far: the provider's price before, and a second provider's
-    # price now, if any.
+    # If the price of a held token fell sharply: the provider's previous price, and a second
+    # provider's current price, if any.
     fell_from: int | None = None
     second_price: int | None = None
     # The pool itself, if an observed transaction showed it and no price was cached.
@@ -105,8 +104,8 @@ class Snapshot:
 
     @property
     def quote(self) -> tuple[int | None, int | None, int | None]:
-        """What a new quote changes. Providers send no time, so equal price, liquidity and volume
-        are the same quote.
+        """The parts of a quote that change with each new one. Providers send no time, so equal
+        price, liquidity and volume are the same quote.
         """
         return self.price, self.liquidity, self.volume
 
@@ -133,11 +132,11 @@ class Flow:
     # buy | sell
     side: str
     at: int
-    # Id of the first snapshot from which it could be seen.
+    # Id of the first snapshot at which it was visible.
     first_snapshot: int = 0
     # Public id of its bot.
     bot: str = ""
-    # Of a sale: the sold share of the wallet's holdings, in basis points.
+    # For a sale: the sold share of the wallet's holdings, in basis points.
     share_bps: int = 10_000
 
 
@@ -167,7 +166,7 @@ class SnapshotRow(NamedTuple):
     mint: str
     taken_at: int
     price_sol: str | None
-    # The SOL side of the pool.
+    # The pool's SOL reserve.
     pool_sol: str | None
     liquidity_usd: str | None
     volume24h_usd: str | None
@@ -209,9 +208,7 @@ def parse_snapshot(row: SnapshotRow) -> Snapshot:
 
 
 def _divide(cents: int | None, price_sol: str | None) -> int | None:
-    """Return the SOL price in USD cents from a token's price in USD cents (times SCALE) and in SOL;
-    None without either.
-    """
+    """Return the SOL price in USD cents from a token's prices in cents (times SCALE) and SOL."""
     price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
     return cents // price if cents is not None and price else None
 
@@ -247,9 +244,8 @@ def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms:
     """Return why a snapshot isn't plausible, or None. `before`: the token's last snapshot with a
     price, plausible or not.
 
-    A fall is believed if a second provider or the next snapshot confirms it; if the next snapshot
-    takes it back, it is a jump. Another pair is another market, so its first snapshot isn't
-    compared.
+    A fall is accepted if a second provider or the next snapshot confirms it; if the next snapshot
+    reverses it, it is a jump. Another pair is another market, so its first snapshot isn't compared.
     """
     if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):
         return "clock_skew"

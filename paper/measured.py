@@ -1,9 +1,9 @@
-"""What the fill model says against what real swaps got, and what they paid the network. Pure.
+"""Compare the fill model with real swaps, and measure what they paid the network. Pure.
 
-The model's error is what a swap got less than the model says of the reserves in the swap's own
-transaction (chain.reading.pools), in basis points of that: negative if it got more. Drift is the
-same against the market snapshot before, so it includes what the price moved in between; it says how
-old snapshots are and disqualifies no venue.
+The model's error is the shortfall of a swap against the model's result for the reserves in the
+swap's own transaction (chain.reading.pools), in basis points of that result: negative if the swap
+got more. Drift is the same against the preceding market snapshot, so it includes price moves in
+between; it shows how old snapshots are and doesn't disqualify a venue.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,13 @@ VENUE_IDS = {
     "Raydium v4": "raydium",
     "Raydium CPMM": "raydium/cpmm",
 }
-# A venue counts if it has this many receipts and nine in ten of them are this close.
+# A venue counts if it has this many receipts and nine in ten have at most this error.
 MIN_RECEIPTS = 10
 MAX_ERROR_BPS = 300
-# An older snapshot says nothing about a swap.
+# An older snapshot doesn't say anything about a swap.
 MAX_AGE_MS = 90_000
-# Larger errors count as this.
+# Larger errors are capped at this.
 WORST_BPS = 1_000_000
-# Minimum number of swaps for computing network costs.
 MIN_PAID = 30
 
 
@@ -35,9 +34,7 @@ class RealSwap(NamedTuple):
     """A purchase or sale on the chain. `raw` and `lamports`: through the venue."""
 
     uid: str
-    # UTC ms.
     at: int
-    # The provider's id.
     venue: str
     side: str
     mint: str
@@ -48,8 +45,8 @@ class RealSwap(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """How far a swap was from the model, in basis points: by its own reserves, and by the snapshot
-    before it. None if unknown.
+    """A swap's difference from the model, in basis points: by its own reserves, and by the
+    preceding snapshot. None if unknown.
     """
 
     bps: int | None
@@ -57,7 +54,7 @@ class Measured(NamedTuple):
 
 
 class CostsFrom(NamedTuple):
-    """Network costs from a time on (ms), computed from this many of the instance's swaps."""
+    """Network costs starting at a time (ms), computed from this many of the instance's swaps."""
 
     at: int
     costs: NetworkCosts
@@ -73,7 +70,7 @@ class VenueError(NamedTuple):
     p90_bps: int | None
     source: str
     since: int | None = None
-    # Of snapshots, against the swaps after them.
+    # Maximum age of a snapshot for the swaps after it.
     drift_p90_bps: int | None = None
 
     @property
@@ -82,8 +79,8 @@ class VenueError(NamedTuple):
         return known and self.receipts >= MIN_RECEIPTS
 
 
-# Measured on the 102 recorded receipts on 2026-11-22, from the reserves in the receipt itself: 12
-# trades on Pump's curve, 15 swaps in pools of Raydium v4.
+# Measured on the 102 recorded receipts on 2026-11-22, from the reserves in each receipt: 12 trades
+# on Pump's curve, 15 swaps in pools of Raydium v4.
 RECORDED_RECEIPTS = 102
 RECORDED = (
     VenueError("pumpfun", 12, 0, 0, "recorded"),
@@ -93,7 +90,7 @@ RECORDED = (
 
 def measure(swap: RealSwap, pool: PoolReading | str, snapshot: Snapshot | None) -> Measured:
     """Measure the model's error for a swap. `pool`: from the swap's own transaction, or the reason
-    why it can't be read. `snapshot`: the one before the swap.
+    why it can't be read. `snapshot`: the one preceding the swap.
     """
     amount, real = (swap.lamports, swap.raw) if swap.side == "buy" else (swap.raw, swap.lamports)
     seen = quote_snapshot(swap, amount, snapshot) if snapshot else 0
@@ -116,8 +113,8 @@ def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
 
 
 def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | None) -> int:
-    """Return what the model pays for lamports or raw units from the reserves before the swap, at
-    its own fee; 0 if that fee depends on an unknown market capitalization (lamports).
+    """Return the model's result, for lamports or raw units, from the reserves before the swap, at
+    its own fee; 0 if that fee depends on an unknown market cap (lamports).
     """
     if market_cap is None and len(find_venue(swap.venue).steps) > 1:
         return 0
@@ -129,9 +126,7 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
 
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
-    """Return the model's result for a swap on a snapshot; 0 if the venue differs or the pool can't
-    fill it.
-    """
+    """Return the model's result on a snapshot; 0 at another venue, or if it can't fill it."""
     if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
         return 0
     terms = Terms(swap.decimals, swap.transfer_bps)
@@ -140,9 +135,7 @@ def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
 
 
 def find_error(predicted: int, real: int) -> int | None:
-    """Return the shortfall of a swap against the prediction in basis points; None without a
-    prediction.
-    """
+    """Return the shortfall of a swap in basis points; None without a prediction."""
     if predicted <= 0:
         return None
     missed = predicted - real
@@ -151,7 +144,7 @@ def find_error(predicted: int, real: int) -> int | None:
 
 
 def find_quantile(sorted_values: Sequence[int], percent: int) -> int:
-    """Return the smallest value that `percent` of them don't exceed (nearest rank)."""
+    """Return the smallest value that `percent` of the values don't exceed (nearest rank)."""
     return sorted_values[find_place(len(sorted_values), percent)]
 
 
@@ -168,9 +161,7 @@ def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueEr
 
 
 def choose(own: Sequence[VenueError]) -> list[VenueError]:
-    """Return the error that counts for each venue: from its own receipts if there are MIN_RECEIPTS,
-    else as recorded.
-    """
+    """Return the error that counts for each venue: its own if there are MIN_RECEIPTS."""
     enough = {one.venue: one for one in own if one.receipts >= MIN_RECEIPTS}
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}

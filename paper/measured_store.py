@@ -1,4 +1,4 @@
-"""Read real swaps and the snapshots before them; store the fill model's errors."""
+"""Read real swaps and the preceding snapshots; store the fill model's errors."""
 
 from collections import defaultdict
 
@@ -15,12 +15,11 @@ from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, StoredTrade, show
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select, select_value
 
-# After this long, a swap's snapshot is deleted.
+# A swap's snapshot is deleted after this time.
 LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
-# Measurements count for this long.
 KEPT_MS = 30 * DAY_MS
-# The last snapshot in a span of time.
+# The last snapshot in a period.
 SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}
 WHERE t.mint = ? AND s.taken_at <= ? AND s.taken_at >= ? ORDER BY s.taken_at DESC LIMIT 1"""
 
@@ -56,7 +55,7 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
         entry = row.read_entry()
         swap, pool = _read_swap(row, fee_bps, entry), unpack_pool(entry.pool)
     except UNREADABLE:
-        # `doctor` names the damaged row.
+        # `doctor` reports the damaged row.
         return None
     if swap is None:
         return None
@@ -76,7 +75,7 @@ def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
     if [mint for mint, _, _ in changes] != [row.mint]:
         return None
     ((_, change, decimals),) = changes
-    # Fee and tip went elsewhere.
+    # The fee and tip were paid by another account.
     lamports = abs(entry.venue_sol + entry.fee + entry.tip)
     venue, at = measured.VENUE_IDS[row.venue], row.block_time * 1000
     raw = abs(change)
@@ -96,7 +95,7 @@ def list_errors(now: int) -> list[VenueError]:
 
 def refresh_costs(now: int) -> NetworkCosts:
     """Return the network costs at `now` (ms), recomputed once a day from thirty days of swaps; with
-    too few of those, the recorded costs.
+    too few swaps, the recorded costs.
     """
     last = find_costs()
     if last is None or last.at // DAY_MS < now // DAY_MS:
@@ -126,7 +125,7 @@ def _measure_costs(now: int) -> NetworkCosts | None:
     found = [_find_quantile(NTH_PAID, begin, swaps, percent) for percent in (50, 75, 90)]
     quantiles = [one for one in found if one is not None]
     if len(quantiles) < len(found):
-        # Trades were deleted in between; the next tick counts again.
+        # Trades were deleted in the meantime; the next tick counts again.
         return None
     costs = NetworkCosts(*quantiles)
     rent = _find_quantile(NTH_RENT, begin, with_rent, 50) if with_rent else None

@@ -1,7 +1,7 @@
-"""Strategies of the operator's own: files in DATA_DIR/strategies, each in a process of its own with
-limits of time and memory, by the interface of the families. Off unless OWN_STRATEGIES is on.
+"""The operator's own strategies: files in DATA_DIR/strategies, each in its own process with time
+and memory limits, with the same interface as the families. Off unless OWN_STRATEGIES is on.
 
-A file that fails stops the traders that follow it, and nothing else.
+A file that fails only stops the traders that follow it.
 """
 
 import json
@@ -19,6 +19,7 @@ from market.providers import parse_text
 from paper.account import Position
 from paper.fills import ONE
 from paper.market import Flow, Snapshot, View
+from paper.player import OwnFault
 from paper.strategies import (
     BadSetting,
     Enter,
@@ -28,14 +29,13 @@ from paper.strategies import (
     parse_settings,
     public_name,
 )
-from paper.trader import OwnFault
 from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"
 NAME = re.compile(r"own:([a-z][a-z0-9_]{0,39})")
-# For one question, starting the process included.
+# For one question, including the process's start.
 MAX_SECONDS = 5.0
-# What it uses is timed by the question.
+# The CPU time is limited per question instead.
 LIMITS = Limits(memory_bytes=2**29)
 MAX_ANSWER_BYTES = 10**7
 REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -114,7 +114,7 @@ class OwnFile:
             self.fail("the single file has no Python to run it with; use candor.pyz or pip")
         self._check_file()
         self._changed_at = self._find_change()
-        # Without the environment of the service, which holds secrets.
+        # Don't pass the service's environment, which contains secrets.
         self._child = start_python(
             "paper.own_child",
             # The child works in the folder, from which a relative path leads nowhere.
@@ -156,13 +156,13 @@ def _clean(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnStrategy(Strategy):
-    """A strategy that a file decides for; the settings that all share are applied here."""
+    """A strategy whose decisions come from a file; the common settings are applied here."""
 
     name: str
-    # Of the file, in the order given.
+    # Settings of the file, in its order.
     given: tuple[tuple[str, int], ...] = ()
     file: OwnFile = field(compare=False)
-    # What it decided about each token of the round.
+    # Its decision about each token in the round.
     answers: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def prepare(self, views: Sequence[View]) -> None:

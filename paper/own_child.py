@@ -1,6 +1,6 @@
-"""The process of one strategy of the operator's own: JSON lines in, JSON lines out.
+"""The process of one of the operator's own strategies: JSON lines in, JSON lines out.
 
-It keeps nothing between two lines but what the file keeps itself.
+It keeps no state between two lines except what the file itself keeps.
 """
 
 import ctypes
@@ -21,8 +21,8 @@ from paper.account import Position
 from paper.market import Check, Flow, Snapshot, Token, View
 from paper.strategies import Enter, Exit, Refusal, Strategy, public_name
 
-# The parent kills it before; this is for a child whose parent is gone, where the system does not
-# end it.
+# The parent usually kills it before; this limit is for a child whose parent is gone, on systems
+# that don't end it.
 MAX_SECONDS = 30
 # From Linux's prctl.h, filter.h and seccomp.h.
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -32,7 +32,7 @@ ALLOW, DENY, MISSING = 0x7FFF0000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 CALL, ABI, FIRST_ARGUMENT = 0, 4, 16
 # `clone` starts a thread if it has this flag, otherwise a process.
 CLONE_THREAD = 0x10000
-# The flags of clone3 are out of a filter's reach. Without clone3, libc starts threads with clone.
+# A filter can't see the flags of clone3. Without clone3, libc starts threads with clone.
 CLONE3 = 435
 # By machine: its ABI, the number of clone, and those of fork and vfork.
 CALLS = {
@@ -47,8 +47,8 @@ class NotAStrategy(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer each line of standard input until it ends. The argument is the file's path. Output of
-    the file is discarded.
+    """Answer each line of standard input until it ends. The argument is the file's path. The file's
+    own output is discarded.
     """
     (path,) = arguments
     forbid_processes()
@@ -71,11 +71,11 @@ def forbid_processes() -> None:
     """Keep this process from starting others, which could outlive it and the server. Threads end
     with it, so the system call filter allows them.
     """
-    # A 32-bit Python uses another ABI than its kernel.
+    # A 32-bit Python has a different ABI from its kernel.
     knows = sys.platform == "linux" and sys.maxsize > 2**32
     calls = CALLS.get(os.uname().machine) if knows else None
     if calls is None:
-        # Counts threads, too, and doesn't bind root.
+        # Counts threads, too, and doesn't apply to root.
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
         return
     rules = write_filter(*calls)
@@ -120,12 +120,13 @@ def _write(answers: IO[str], answer: Mapping[str, Any]) -> None:
 
 def load_strategy(path: str) -> type[Strategy]:
     """Run the file; return its STRATEGY, a subclass of Strategy."""
-    # Bytecode of a moment ago would stand in for a file that was changed within the same second.
+    # Otherwise, bytecode from a moment ago would be used for a file that changed within the same
+    # second.
     sys.dont_write_bytecode = True
     spec = importlib.util.spec_from_file_location("own_strategy", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up.
+    # Dataclasses look up their module.
     sys.modules["own_strategy"] = module
     spec.loader.exec_module(module)
     found = getattr(module, "STRATEGY", None)

@@ -1,4 +1,4 @@
-"""Read what the scout has stored, for backtests: no provider is asked, no transaction is long."""
+"""Read stored snapshots for backtests, without a query to a provider or a long transaction."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,25 +6,28 @@ import storage
 from paper import measured_store, store
 from paper.backtests import Recording
 from paper.market import Snapshot, SnapshotRow, Token, parse_snapshot
+from paper.player import Faults
 from paper.rules import DAY_MS, HOUR_MS
 from paper.store import find_tokens
-from paper.trader import Faults
 from storage.rows import select
 
 MINUTE_MS = 60_000
-# (maximum age, distance) of kept snapshots; see market.rules.keep_until.
+# (maximum age, interval) of kept snapshots; see market.rules.keep_until.
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
-ENDS = "SELECT MIN(id) AS first, MAX(id) AS last FROM snapshot"
-FIRST_AFTER = "SELECT taken_at FROM snapshot WHERE id >= ? ORDER BY id LIMIT 1"
-PAGE_OF_SNAPSHOTS = f"{store.NAMED_SNAPSHOT} WHERE s.id >= ? ORDER BY s.id LIMIT {PAGE}"
+# Ids rise with time.
+ENDS = """
+SELECT (SELECT taken_at FROM snapshot ORDER BY id LIMIT 1),
+       (SELECT taken_at FROM snapshot ORDER BY id DESC LIMIT 1)"""
+PAGE_OF_SNAPSHOTS = f"""{store.NAMED_SNAPSHOT}
+WHERE s.id > ? AND s.taken_at >= ? ORDER BY s.id LIMIT {PAGE}"""
 
 
 def read_recording(span: range, interval_ms: int, now: int) -> Recording:
     """Return the recording of a time (ms) at the distance at which all of it is kept.
 
-    `interval_ms`: the scout's. Token data is today's, not that of the recording.
+    `interval_ms`: the scout's. Token data is current, not from the time of the recording.
     """
     grain = find_grain(span.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)
@@ -43,16 +46,14 @@ def read_recording(span: range, interval_ms: int, now: int) -> Recording:
 
 
 def find_grain(start: int, interval_ms: int, now: int) -> int:
-    """Return the distance (ms) at which every snapshot since `start` is still kept."""
+    """Return the interval (ms) at which every snapshot since `start` is still kept."""
     kept = (distance for age, distance in KEPT if start >= now - age)
     return max(interval_ms, next(kept, HOUR_MS))
 
 
 def find_recorded() -> range | None:
     ((first, last),) = storage.read_rows(ENDS)
-    if first is None:
-        return None
-    return range(_taken_at(first) or 0, (_taken_at(last) or 0) + 1)
+    return None if first is None else range(first, last + 1)
 
 
 def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
@@ -64,32 +65,11 @@ def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
 
 
 def _list_snapshots(span: range, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
-    ident = _find_first_id(span.start)
-    while True:
-        page = select(SnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
+    last = 0
+    while page := select(SnapshotRow, PAGE_OF_SNAPSHOTS, (last, span.start)):
         for row in page:
             if row.taken_at >= span.stop:
                 return
             if row.mint in tokens:
                 yield parse_snapshot(row)
-        if len(page) < PAGE:
-            return
-        ident = page[-1].id + 1
-
-
-def _find_first_id(at: int) -> int:
-    ((first, last),) = storage.read_rows(ENDS)
-    low, high = first or 1, (last or 0) + 1
-    while low < high:
-        middle = (low + high) // 2
-        taken_at = _taken_at(middle)
-        if taken_at is None or taken_at >= at:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _taken_at(ident: int) -> int | None:
-    found = storage.read_rows(FIRST_AFTER, (ident,))
-    return found[0][0] if found else None
+        last = page[-1].id

@@ -1,11 +1,11 @@
-"""What closes and equity add up to: rates with intervals, the test against random entries, and
-figures of an account. Pure.
+"""Summarize closes and equity: rates with intervals, the test against random entries, and figures
+of an account. Pure.
 
-Closes aren't independent. Closes of one token that were entered within an hour are one cluster, and
-clusters that began on one UTC day share that day's market. So the error of a ratio is taken over
-days: Student's t on the linearized ratio of day sums. Below MIN_DAYS days or MIN_CLUSTERS clusters
-there is no interval, and `intervalReason` says why. Ratios are exact until they are rounded for
-display; money stays whole lamports.
+Closes aren't independent. Closes of one token whose positions were opened within an hour are one
+cluster, and clusters that began on one UTC day share that day's market. The error of a ratio is
+therefore computed over days: Student's t on the linearized ratio of daily sums. Below MIN_DAYS days
+or MIN_CLUSTERS clusters there is no interval, and `intervalReason` says why. Ratios are exact until
+they are rounded for display; money stays whole lamports.
 """
 
 from collections import Counter
@@ -24,27 +24,18 @@ from paper.rules import DAY_MS
 COMPARED_DAYS = 30
 MIN_DAYS, MIN_CLUSTERS = 5, 10
 LEVEL = 0.95
-# Names of sample sizes, each for up to this many clusters of eligible closes.
+# Names of sample sizes, each up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
-# Multiples of the costs that results are shown at.
 COST_FACTORS = (1, 2, 3)
 
 
-class Share(NamedTuple):
-    """The contribution of a cluster or day to a ratio."""
-
-    part: float
-    whole: float
-
-    def plus(self, other: "Share") -> "Share":
-        return Share(self.part + other.part, self.whole + other.whole)
-
-
-PSEUDO = (Share(0.0, 1.0), Share(1.0, 1.0))
+# The contribution of a cluster or day to a ratio: (part, whole).
+Share = tuple[float, float]
+PSEUDO = ((0.0, 1.0), (1.0, 1.0))
 
 
 class Ratio(NamedTuple):
-    """A ratio of sums over closes, its standard error over days, and how many days those are."""
+    """A ratio of sums over closes, its standard error over days, and the number of days."""
 
     value: float
     error: float
@@ -56,9 +47,7 @@ class Ratio(NamedTuple):
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of eligible closes. start: lamports of their accounts, the base of the
-    drawdown.
-    """
+    """Return the figures of eligible closes. start: lamports of their accounts."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         **describe_rates(eligible),
@@ -113,35 +102,33 @@ def find_ratio(
     groups: Sequence[Sequence[Close]], measure: Callable[[Close], float], *, pseudo: bool = False
 ) -> Ratio | None:
     """Return the mean of a measure over clustered closes with its error over days; None for too few
-    days or clusters.
-
-    pseudo: count one more close at 0 and one at 1, each on its own day, since closes that all won
-    would have no error (Agresti and Coull 1998).
+    days or clusters. pseudo: add one close at 0 and one at 1, each on its own day, since otherwise
+    closes that all won would have no error (Agresti and Coull 1998).
     """
     days = count_days(groups)
     if explain_missing(len(groups), days):
         return None
-    clusters, by_day = list[Share](), dict[int, Share]()
-    for group in groups:
-        share = Share(sum(map(measure, group)), len(group))
+    clusters = [(sum(map(measure, group)), float(len(group))) for group in groups]
+    by_day: dict[int, Share] = {}
+    for group, (part, whole) in zip(groups, clusters, strict=True):
         day = group[0].opened_at // DAY_MS
-        clusters.append(share)
-        by_day[day] = by_day.get(day, Share(0.0, 0.0)).plus(share)
+        parts, wholes = by_day.get(day, (0.0, 0.0))
+        by_day[day] = parts + part, wholes + whole
     found = [
         sum_up([*shares, *(PSEUDO if pseudo else ())]) for shares in (clusters, by_day.values())
     ]
     (value, of_clusters), (_, of_days) = found
-    # Days are few, so their own variance is rough: it is never taken for less than half of both.
+    # With few days, their own variance is a rough estimate, so use at least half of both.
     variance = max(of_days, (of_clusters + of_days) / 2)
     return Ratio(value, sqrt(variance), days)
 
 
 def sum_up(shares: Sequence[Share]) -> tuple[float, float]:
     """Return the ratio of sums of shares, and its variance by linearization."""
-    whole = sum(share.whole for share in shares)
-    value = sum(share.part for share in shares) / whole
-    squares = sum((share.part - value * share.whole) ** 2 for share in shares)
-    return value, squares * len(shares) / (len(shares) - 1) / whole**2
+    total = sum(whole for _, whole in shares)
+    value = sum(part for part, _ in shares) / total
+    squares = sum((part - value * whole) ** 2 for part, whole in shares)
+    return value, squares * len(shares) / (len(shares) - 1) / total**2
 
 
 @lru_cache(maxsize=256)
@@ -180,8 +167,8 @@ def student_tail(t: float, freedom: int) -> float:
 def find_chance(one: Ratio, other: Ratio) -> float:
     """Return the chance that two ratios differ at least this much by luck, in either direction.
 
-    Welch's t with the error of both. The degrees of freedom are the fewer days less one, since both
-    sides share the market of a day.
+    Welch's t with the error of both. The degrees of freedom are one less than the smaller number of
+    days, since both sides share each day's market.
     """
     error = sqrt(one.error**2 + other.error**2)
     if not error:
@@ -191,7 +178,7 @@ def find_chance(one: Ratio, other: Ratio) -> float:
 
 
 def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
-    """Return the largest fall of the sum of closes, in percent of its peak."""
+    """Return the largest drawdown of the sum of closes, in percent of its peak."""
     if not eligible or start <= 0:
         return None
     ordered = sorted(eligible, key=lambda one: one.closed_at)
@@ -201,9 +188,7 @@ def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
 
 
 def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return a family's figures from its closes of the last COMPARED_DAYS. start: lamports of all
-    its accounts.
-    """
+    """Return a family's figures. start: lamports of all its accounts."""
     eligible = [close for close in closes if close.excluded is None]
     returns = list_returns(eligible)
     return {
@@ -269,8 +254,8 @@ MAX_LOG_GROWTH = 50
 
 
 class Mark(NamedTuple):
-    """What an account was worth. `at`: ms; `equity`, `held`: lamports of all and of positions;
-    `sol_cents`: what a SOL cost then, in USD cents.
+    """The value of an account at one time. `at`: ms; `equity`, `held`: lamports in total and in
+    positions; `sol_cents`: price of a SOL in USD cents.
     """
 
     at: int
@@ -316,7 +301,7 @@ def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 class Drawdown(NamedTuple):
-    """The deepest fall of equity below its highest so far, as a share of that; dates in ms."""
+    """The largest drop of equity below its previous high, as a share of that; dates in ms."""
 
     share: float
     since: int
@@ -368,7 +353,7 @@ def describe_runs(closes: Sequence[Close]) -> dict[str, Any]:
 
 
 class Fall(NamedTuple):
-    """How far equity was below its highest so far, and that highest, in lamports."""
+    """The distance of equity below its previous high, and that high, in lamports."""
 
     fall: int
     peak: int
@@ -383,7 +368,7 @@ def list_falls(marks: Sequence[Mark], start: int) -> list[Fall]:
 
 
 def list_daily_returns(marks: Sequence[Mark], start: int) -> list[float]:
-    """Return the return of each UTC day with a mark, from the last mark before it."""
+    """Return the return of each UTC day with a mark, relative to the preceding mark."""
     ends = {mark.at // DAY_MS: mark.equity for mark in marks}
     before, returns = start, []
     for equity in ends.values():
@@ -398,7 +383,7 @@ def find_sharpe(returns: Sequence[float]) -> float | None:
 
 
 def find_sortino(returns: Sequence[float]) -> float | None:
-    """Return mean over downside deviation of daily returns; None as for Sharpe."""
+    """Return the mean divided by the downside deviation of daily returns; None as for Sharpe."""
     if len(returns) < MIN_RATIO_DAYS:
         return None
     downside = sqrt(fmean(min(one, 0.0) ** 2 for one in returns))

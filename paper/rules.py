@@ -15,21 +15,20 @@ from paper.fills import ONE
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 CLOSES_NEEDED, DAYS_NEEDED = 20, 14
-# Of the base size.
+# As a share of the base size.
 GUARDED_SIZE_BPS = 2_500
 GUARDED_POSITIONS = 2
 # Loss of the day's first equity that stops entries for the rest of the UTC day.
 DAILY_LOSS_BPS = 500
-# Drawdown that leads back to Guarded Start.
+# Drawdown that triggers a return to Guarded Start.
 DRAWDOWN_LOCK_BPS = 2_000
 
-# How far rules look back, and the longest pause.
+# How far back rules look, and the longest pause.
 LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
-# Eligible closes that a rule needs.
 MIN_CLOSES = 8
-# A fair coin may trigger each rule in one of ACCOUNTS accounts within thirty days. Rules look at
-# most once in six hours, so each look may go wrong once in ACCOUNTS * LOOKS times.
+# A fair coin may trigger each rule in one of ACCOUNTS accounts within thirty days. Rules check at
+# most once in six hours, so each check may be wrong once in ACCOUNTS * LOOKS times.
 ACCOUNTS = 5
 LOOK_MS = 6 * HOUR_MS
 LOOKS = 30 * DAY_MS // LOOK_MS + 1
@@ -40,7 +39,8 @@ CHANCE_SQUARES = 15
 def is_another_day(day: int, now: int) -> bool:
     """Return whether `now` (ms) is on a different day than `day`, counted from 1970.
 
-    The day before counts as the same: a clock set back over midnight starts no day again.
+    The previous day counts as the same day, so a clock set back over midnight doesn't start a day
+    twice.
     """
     return now // DAY_MS not in (day - 1, day)
 
@@ -52,7 +52,7 @@ class Phase:
     # guarded | standard
     name: str = "guarded"
     since: int = 0
-    # Eligible ones since then.
+    # Eligible closes since then.
     closes: int = 0
     # UTC days since then on which the engine had a heartbeat.
     days: int = 0
@@ -71,7 +71,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What an adaptive rule does for a while, or in `observe` mode only notes (`applied`).
+    """The temporary effect of an adaptive rule; in `observe` mode it is only recorded (`applied`).
 
     `effect`: pause_family | pause_mint | half_size | long_cooldown.
     """
@@ -94,21 +94,20 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An adaptive rule: what it counts, over how long, and what it does then for how long (ms)."""
+    """An adaptive rule: what it counts, over what time, its effect, and how long that lasts."""
 
     name: str
     effect: str
     look_back: int
-    minimum: int
     duration: int
-    # Returns what was counted, in words, if that is a reason for a pause.
+    # Returns what was counted, in words, if it justifies a pause.
     count: Callable[[Sequence[Close]], str | None]
     by_mint: bool = False
 
 
 def is_rare(hits: int, of: int) -> bool:
     """Return whether a fair coin shows `hits` or more heads in `of` throws no more often than a
-    look may go wrong: sum(comb(of, i) for i >= hits) / 2**of <= 1 / (ACCOUNTS * LOOKS).
+    check may be wrong: sum(comb(of, i) for i >= hits) / 2**of <= 1 / (ACCOUNTS * LOOKS).
     """
     tail = sum(math.comb(of, heads) for heads in range(hits, of + 1))
     return tail * ACCOUNTS * LOOKS <= 1 << of
@@ -134,12 +133,12 @@ def _stop_cluster(closes: Sequence[Close]) -> str | None:
 
 
 def _drawdown(closes: Sequence[Close]) -> str | None:
-    """Compare the fall of the running total from its peak with the mean cost of a position and with
-    chance.
+    """Compare the drawdown of the running total with the mean cost of a position and with chance.
 
-    If each cluster wins or loses its amount by a fair coin, the fall reaches a with probability at
-    most 2 * exp(-a**2 / (2 * the sum of the squared amounts)) (Levy's and Hoeffding's bounds). With
-    a**2 = CHANCE_SQUARES times that sum, less than one look in ACCOUNTS * LOOKS goes wrong.
+    If each cluster wins or loses its amount with a fair coin, the drawdown reaches a with
+    probability at most 2 * exp(-a**2 / (2 * the sum of the squared amounts)) (Levy's and
+    Hoeffding's bounds). With a**2 = CHANCE_SQUARES times that sum, less than one check in ACCOUNTS
+    * LOOKS is wrong.
     """
     total = top = squares = 0
     for group in cluster(closes):
@@ -162,16 +161,16 @@ def _poor_mint(closes: Sequence[Close]) -> str | None:
 
 
 RULES = (
-    Rule("cool_down", "long_cooldown", DAY_MS, MIN_CLOSES, 12 * HOUR_MS, _count_losses),
-    Rule("stop_cluster", "pause_family", DAY_MS, MIN_CLOSES, 6 * HOUR_MS, _stop_cluster),
-    Rule("drawdown", "half_size", LOOK_BACK_MS, MIN_CLOSES, DAY_MS, _drawdown),
-    Rule("poor_mint", "pause_mint", LOOK_BACK_MS, MIN_CLOSES, 3 * DAY_MS, _poor_mint, by_mint=True),
+    Rule("cool_down", "long_cooldown", DAY_MS, 12 * HOUR_MS, _count_losses),
+    Rule("stop_cluster", "pause_family", DAY_MS, 6 * HOUR_MS, _stop_cluster),
+    Rule("drawdown", "half_size", LOOK_BACK_MS, DAY_MS, _drawdown),
+    Rule("poor_mint", "pause_mint", LOOK_BACK_MS, 3 * DAY_MS, _poor_mint, by_mint=True),
 )
 COOLDOWN_FACTOR = 4
 
 
 def is_first_within(closes: Sequence[Close], span_ms: int) -> bool:
-    """Return whether the newest close is the first of its stretch of this length."""
+    """Return whether the newest close is the first in its period of this length."""
     return len(closes) < 2 or closes[-2].closed_at // span_ms != closes[-1].closed_at // span_ms
 
 
@@ -186,8 +185,8 @@ def find_pauses(
     """Return the new pauses that the newest of `closes` (oldest first) triggers. `ident(rule)`
     makes the id.
 
-    Rules look once in LOOK_MS, at the first close in it: a look at every close finds a reason by
-    chance sooner or later.
+    Rules check once per LOOK_MS, at the first close in it: checking at every close would eventually
+    find a reason by chance.
     """
     newest, found = closes[-1], list[Pause]()
     if not is_first_within(closes, LOOK_MS):
@@ -195,7 +194,7 @@ def find_pauses(
     for rule in RULES:
         bucket = _list_counted(rule, closes, at)
         running = any(pause.rule == rule.name and pause.covers(newest.mint, at) for pause in pauses)
-        numbers = rule.count(bucket) if len(bucket) >= rule.minimum and not running else None
+        numbers = rule.count(bucket) if len(bucket) >= MIN_CLOSES and not running else None
         if numbers:
             mint, ends = newest.mint if rule.by_mint else None, at + rule.duration
             counted = (len(bucket), rule.look_back, numbers)

@@ -20,7 +20,6 @@ from paper.market import Check, Flow, Snapshot, Token, View
 STOPS = ("stop", "trailing_stop")
 # Its authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
-# A bot's public id.
 BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
 # Apart from rounding, a smaller share of a position isn't sold.
 LEAST_SHARE_BPS = 100
@@ -42,7 +41,7 @@ class Exit:
 
     # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell | bot_sold
     reason: str
-    # Of the position, in basis points.
+    # A share of the position, in basis points.
     share: int = ONE
 
 
@@ -225,7 +224,7 @@ class Breakout(Strategy):
     """
 
     lookback: int = setting(12, 3, 13)
-    # Above the old high.
+    # How far above the old high.
     margin_bps: int = setting(200, 0, 50_000)
     # Multiple of the window's mean volume.
     volume_bps: int = setting(20_000, 11_000, 1_000_000)

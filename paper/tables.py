@@ -1,4 +1,4 @@
-"""Tables of paper mode: traders, their accounts, and what real swaps showed of the fill model."""
+"""Tables of paper mode: traders, their accounts, and the fill model measured on real swaps."""
 
 from peewee import (
     SQL,
@@ -15,8 +15,8 @@ from models import Base, Bot, Owner, Trade
 
 
 class Trader(Base):
-    """A paper trader. Its money is in its account periods; the engine writes the
-    columns after `retired_at`.
+    """A paper trader. Its money is in its account periods; the engine writes the columns after
+    `retired_at`.
     """
 
     # The order in which traders play.
@@ -34,7 +34,8 @@ class Trader(Base):
     voice = TextField()
     # momentum | mean_reversion | breakout | flow | copy
     family = TextField()
-    # JSON {public name of a setting: whole number or id of a bot}, if it isn't the default.
+    # JSON {public name of a setting: whole number or id of a bot}, for settings that differ from
+    # the default.
     settings = TextField(default="{}")
     # guarded | standard
     start_mode = TextField(default="guarded")
@@ -44,7 +45,7 @@ class Trader(Base):
     retired_at = BigIntegerField(null=True)
     # JSON {name, since, closes, days, last_day}
     phase = TextField()
-    # Counts writes by others, which a running tick mustn't overwrite.
+    # Counts writes by others, which a running tick must not overwrite.
     version = IntegerField(default=0)
 
 
@@ -61,7 +62,7 @@ class Period(Base):
     # All money is in lamports.
     starting_cash = BigIntegerField()
     cash = BigIntegerField()
-    # Of orders that opened no position.
+    # Fees of orders that opened no position.
     lost_fees = BigIntegerField(default=0)
     # Highest equity since the phase began.
     peak = BigIntegerField()
@@ -71,7 +72,7 @@ class Period(Base):
     # Numbers continue across a trader's periods.
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    # Of a twin: JSON list of paper.trader.Ticket.
+    # For a twin: JSON list of paper.player.Ticket.
     tickets = TextField(default="[]")
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
@@ -149,7 +150,7 @@ class PaperFill(Base):
     costs = TextField(null=True)
 
 
-class Position(Base):
+class PaperPosition(Base):
     """A paper.account.Position. Once closed it never changes again."""
 
     id = AutoField()
@@ -184,16 +185,17 @@ class Position(Base):
     reason = TextField(null=True)
 
     class Meta:
+        table_name = "position"
         indexes = ((("period", "number"), True),)
 
 
-Position.add_index(
-    Position.index(Position.period, where=SQL("closed_at IS NULL"), name="position_open")
+PaperPosition.add_index(
+    PaperPosition.index(PaperPosition.period, where=SQL("closed_at IS NULL"), name="position_open")
 )
 
 
 class DiaryEntry(Base):
-    """A paper.trader.DiaryLine. Append-only."""
+    """A paper.player.DiaryLine. Append-only."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="diary", index=False)
@@ -209,7 +211,7 @@ class DiaryEntry(Base):
 
 
 class PaperPost(Base):
-    """A trader's post about a line of its diary, in the words of its voice at that time.
+    """A trader's post about a diary line, in its voice at that time.
 
     Once it is hidden it has neither body nor symbol.
     """
@@ -232,8 +234,8 @@ class PaperPost(Base):
 
 
 class Review(Base):
-    """A question about the record of an account period, whose headline is withheld while the review
-    is open, and after it was upheld.
+    """A doubt about the record of an account period, whose headline is withheld while the review is
+    open, and after it was upheld.
     """
 
     id = AutoField()
@@ -252,7 +254,7 @@ class Review(Base):
 
 
 class Backtest(Base):
-    """A backtest that an owner asked for, and what came of it."""
+    """A backtest that an owner started, and its result."""
 
     id = AutoField()
     uid = TextField(unique=True)
@@ -296,20 +298,20 @@ class EngineState(Base):
     """How far paper mode has read the snapshots and its diaries. There is one row."""
 
     id = IntegerField(primary_key=True)
-    # Id of the last one that was played.
+    # Id of the last processed snapshot.
     snapshot = BigIntegerField()
     # Id of the last line that was considered for a post.
     entry = BigIntegerField(default=0)
 
 
 class EquityMark(Base):
-    """What an account was worth at the end of ten minutes, at what its pools would have paid."""
+    """The value of an account at the end of ten minutes, at what its pools would have paid."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="equity_marks", index=False)
     # When the ten minutes began, in ms.
     at = BigIntegerField(index=True)
-    # Lamports: of cash and positions together, and of the positions alone.
+    # Lamports: cash and positions together, and positions only.
     equity = BigIntegerField()
     held = BigIntegerField()
     # The SOL price in USD cents.
@@ -331,11 +333,11 @@ class RealFill(Base):
     mint = TextField()
     lamports = BigIntegerField()
     raw = TextField()  # type: ignore[assignment]
-    # Shortfall against the model, from the reserves in its own transaction and from the snapshot
-    # before it; null if unknown.
+    # Shortfall against the model, by the reserves in its own transaction and by the preceding
+    # snapshot; null if unknown.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
-    # Id of the snapshot before it, and how old that was; null without one.
+    # Id and age of the preceding snapshot; null without one.
     snapshot = BigIntegerField(null=True)
     age_ms = BigIntegerField(null=True)
     model = TextField()
@@ -345,8 +347,8 @@ class RealFill(Base):
 
 
 class NetworkCost(Base):
-    """What swaps of observed wallets paid the network, worked out once a day. Lamports; rows are
-    never changed.
+    """Network costs of swaps by observed wallets, computed once a day. Lamports; rows are never
+    changed.
     """
 
     id = AutoField()
@@ -361,8 +363,8 @@ class NetworkCost(Base):
 
 
 class CopyTotal(Base):
-    """What a follower with `size` lamports per purchase would have received right after a bot
-    (paper.copying). `mark`: what it was worked out from, at `at` (ms). `excluded`: JSON [[reason,
+    """The result of a follower with `size` lamports per purchase right behind a bot
+    (paper.copying). `mark`: what it was computed from, at `at` (ms). `excluded`: JSON [[reason,
     slices]...]. Returns in basis points, shares in percent.
     """
 
@@ -389,8 +391,8 @@ class CopyTotal(Base):
 
 
 class CopiedTrade(Base):
-    """What a follower with 1 SOL per purchase would have received for a bot's sale in the best
-    case, in lamports, or the reason why a purchase or sale can't be followed.
+    """The best-case proceeds of a follower with 1 SOL per purchase for a bot's sale, in lamports,
+    or the reason why a purchase or sale can't be followed.
     """
 
     trade = ForeignKeyField(Trade, primary_key=True, on_delete="CASCADE")
@@ -405,7 +407,7 @@ TABLES = (
     Period,
     PaperOrder,
     PaperFill,
-    Position,
+    PaperPosition,
     DiaryEntry,
     PaperPost,
     Review,

@@ -1,11 +1,11 @@
-// What a script adds to pages that work without it: copy buttons, times in the reader's zone, a preview, a test post, a wallet's signature.
+// Optional extras for pages: copy buttons, times in the reader's time zone, a preview, a test post, signing with a wallet.
 "use strict";
 
 document.documentElement.classList.add("js");
 const all = (selector, scope = document) => [...scope.querySelectorAll(selector)];
 const one = (selector) => document.querySelector(selector);
 
-// ---- copy the text of an element, with its label where it has one
+// ---- copy the text of an element, with its label if it has one
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
@@ -33,21 +33,21 @@ document.addEventListener("click", (event) => {
   URL.revokeObjectURL(link.href);
 });
 
-// ---- send a form once, however often its button is pressed
+// ---- send a form only once, even if its button is pressed repeatedly
 const enableButtons = (form, on) => all("button", form).forEach((button) => { button.disabled = !on; });
 all("form[data-once]").forEach((form) => form.addEventListener("submit", () => setTimeout(() => enableButtons(form, false))));
 addEventListener("pageshow", () => all("form[data-once]").forEach((form) => enableButtons(form, true)));
 
-// ---- the answer to a form: reloading it must not send the form again
+// ---- reloading the response to a form must not send the form again
 if (one("[data-place]")) history.replaceState(null, "", one("[data-place]").dataset.place);
 
-// ---- times: they tick, and are in the reader's own zone and format
+// ---- times: kept current, in the reader's time zone and format
 const TICK_MS = 10000;
 const MINUTE = { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" };
 
 const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"} ago`;
 
-// As words.ago on the server; null for what is a date there.
+// Like words.ago on the server; null if it would be a date there.
 function ago(seconds) {
   if (seconds < 5) return "just now";
   if (seconds < 60) return count(seconds, "second");
@@ -71,14 +71,14 @@ function tick(scope = document) {
 tick();
 setInterval(tick, TICK_MS);
 
-// Hours below a chart, as wide as the server wrote them.
+// Hours below a chart, with the same width as those from the server.
 all("text[data-hour]").forEach((text) => {
   const at = new Date(text.dataset.hour * 1000);
   const day = / /.test(text.textContent) ? `${at.toLocaleString("en-US", { month: "short", day: "numeric" })} ` : "";
   text.textContent = day + at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 });
 
-// ---- preview a bot while one types
+// ---- preview a bot while its owner types
 all("[data-shows]").forEach((input) => input.addEventListener("input", () => {
   const shown = one(input.dataset.shows);
   const text = input.value.trim().split("\n")[0];
@@ -116,7 +116,7 @@ document.addEventListener("click", async (event) => {
     });
     const body = await answer.json();
     const link = document.createElement("a");
-    link.textContent = "It is there. See it";
+    link.textContent = "It was posted. See it";
     link.href = `${posts.replace("/api/v1/", "/")}/${body.id}`;
     link.target = "_blank";
     result.replaceChildren(answer.ok ? link : `Refused: ${body.detail}`);
@@ -146,7 +146,7 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-// ---- numbers of a history that is still loading: refreshed until it is complete
+// ---- refresh the numbers of a loading history until it is complete
 const REFRESH_MS = 5000;
 
 async function refreshFigures() {

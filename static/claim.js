@@ -1,4 +1,4 @@
-// Fills in the code of a claim link, and takes it out of the address bar and the history.
+// Fills in the code of a claim link, and removes it from the address bar and the history.
 "use strict";
 
 const code = document.getElementById("f-code");

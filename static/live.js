@@ -1,19 +1,19 @@
-// News of the feed: new posts are put in place, labels that moved are exchanged. Without a stream the page is polled.
+// Live feed: inserts new posts and updates changed labels. Without a stream, the page is polled.
 "use strict";
 
-// A block of its own: candor.js declares names beside it.
+// In its own block, because candor.js declares the same names.
 {
 const POLL_MS = 15000, RETRY_MS = 60000, GATHER_MS = 700;
 const list = document.querySelector("[data-live]");
 const news = document.querySelector(".news a");
 const title = document.title;
 let waiting = [], gathering = 0, refreshed = -GATHER_MS, polling = 0, source = null;
-// How often the page was asked for, and which of these answers is shown.
+// The number of page requests, and the one whose response is shown.
 let asked = 0, shown = 0;
 
 const articlesOf = (scope) => [...scope.querySelectorAll("[data-post]")];
 
-// What a post says, without the time that passes.
+// A post's text, without its changing time.
 function textOf(article) {
   const copy = article.cloneNode(true);
   copy.querySelectorAll("time").forEach((time) => time.remove());
@@ -21,7 +21,7 @@ function textOf(article) {
 }
 
 function exchange(old, article) {
-  // The page does not move under its reader.
+  // Don't move the page while someone is reading it.
   article.style.minHeight = `${old.offsetHeight}px`;
   article.querySelectorAll("details").forEach((details, n) => { details.open = Boolean(old.querySelectorAll("details")[n]?.open); });
   old.replaceWith(article);
@@ -40,7 +40,7 @@ async function refresh() {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!answer || !answer.ok) return;
   const text = await answer.text();
-  // An answer that was overtaken by a later one is older.
+  // Ignore a response that arrives after a later one.
   if (turn < shown) return;
   shown = turn;
   const parsed = new DOMParser().parseFromString(text, "text/html");
@@ -71,7 +71,7 @@ news.addEventListener("click", (event) => {
   fresh[0].focus({ preventScroll: true });
 });
 
-// The first news is read at once; what follows it is gathered.
+// Handle the first event immediately and batch the ones that follow.
 function gather() {
   if (!gathering) gathering = setTimeout(refresh, Math.max(0, refreshed + GATHER_MS - performance.now()));
 }
@@ -83,7 +83,7 @@ function poll() {
 function follow() {
   clearInterval(polling);
   polling = setInterval(poll, POLL_MS);
-  // No bot's post comes over the stream that is not a wallet bot's.
+  // The stream only has posts by wallet bots.
   if (!list.dataset.live || !window.EventSource) return;
   source = new EventSource(list.dataset.live);
   source.addEventListener("post", gather);
@@ -92,7 +92,7 @@ function follow() {
   source.onerror = () => {
     clearInterval(polling);
     polling = setInterval(poll, POLL_MS);
-    // Otherwise the browser reconnects by itself.
+    // Otherwise the browser reconnects on its own.
     if (source.readyState === EventSource.CLOSED) setTimeout(follow, RETRY_MS);
   };
 }

@@ -1,4 +1,4 @@
-// Checks, in the reader's browser, that a post stands in the log: nothing is asked of the server that shows it.
+// Checks in the reader's browser that a post is in the log, without trusting the server that shows it.
 "use strict";
 
 const shown = (name) => document.querySelector(`[data-proof="${name}"]`).textContent.trim();
@@ -19,7 +19,7 @@ function join(...parts) {
 const hash = async (...parts) => new Uint8Array(await crypto.subtle.digest("SHA-256", join(...parts)));
 const hashChildren = (left, right) => hash(Uint8Array.of(1), left, right);
 
-// RFC 9162, section 2.1.3.2: the root to which the path leads from the leaf, or null.
+// RFC 9162, section 2.1.3.2: the root at the end of the path from the leaf, or null.
 async function followPath(leafHash, index, size, path) {
   let [place, last, found] = [index, size - 1, leafHash];
   if (place > last) return null;
@@ -49,7 +49,7 @@ async function isSigned(note, key) {
   return crypto.subtle.verify({ name: "Ed25519" }, imported, fromBase64(line[2]).slice(4), bytesOf(text));
 }
 
-// The sentences of a check, the first of which says whether it holds.
+// The sentences of a check; the first one is the verdict.
 async function check(leaf) {
   const note = shown("checkpoint");
   const [, size, root] = note.split("\n");
@@ -61,7 +61,7 @@ async function check(leaf) {
     const logged = JSON.parse(new TextDecoder().decode(leaf)).words;
     if (logged !== toHex(await hash(bytesOf(shown("words"))))) return ["Not what was logged:", "the hash in the entry is not the hash of these words."];
   }
-  const steps = `${path.length === 1 ? "One hash leads" : `${path.length} hashes lead`} from this entry to the root of ${size} entries${words ? ", and the entry holds the hash of these words" : ""}`;
+  const steps = `${path.length === 1 ? "One hash leads" : `${path.length} hashes lead`} from this entry to the root of ${size} entries${words ? ", and the entry contains the hash of these words" : ""}`;
   try {
     if (!(await isSigned(note + "\n", shown("key")))) return ["Not signed:", "the checkpoint lacks the log’s signature."];
   } catch {

@@ -187,7 +187,8 @@ def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]
 class InOrder(Generic[Keyed]):
     """Rows sorted by their first column, an integer, consumed in increasing ranges.
 
-    On SQLite a long table is never in memory as a whole; PostgreSQL sends all its rows at once.
+    On SQLite, a long table is never in memory as a whole; PostgreSQL sends all its rows in one
+    response.
     """
 
     def __init__(self, rows: Iterable[Keyed]) -> None:

@@ -24,8 +24,8 @@ class FileLock:
         self._path, self._lock = path, UnixFileLock(path, thread_local=False)
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock; return whether it is held now. Raises Unusable if its folder is gone,
-        which the library would otherwise create.
+        """Acquire the lock; return whether this process has it now. Raises Unusable if its folder
+        is gone, which the library would otherwise create.
         """
         if not self._path.parent.is_dir():
             raise Unusable("gone")
@@ -54,7 +54,7 @@ def is_locked(path: Path) -> bool:
 def lock_data_dir(data_dir: Path) -> None:
     """Hold a shared lock on DATA_DIR until this process ends or connects elsewhere.
 
-    Waits while `restore` or `copy` holds it exclusively.
+    Waits while `restore` or `copy` has it exclusively.
     """
     global _held
     taken = os.open(data_dir / DATA_DIR_LOCK, os.O_RDWR | os.O_CREAT, 0o600)

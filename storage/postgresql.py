@@ -1,14 +1,13 @@
 """PostgreSQL, with the same interface as `storage.sqlite`. Needs the extra `postgres`.
 
 Here too, only one transaction writes at a time: each first waits for the writers' advisory lock.
-What a transaction reads therefore stays true until it ends, and `arrival` ids become visible in
-order. Readers don't wait.
+Everything a transaction reads therefore stays true until it ends, and `arrival` ids become visible
+in order. Readers don't wait.
 """
 
 import contextlib
 import re
 import select
-import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -52,7 +51,8 @@ LOCKS = {
 HUNG_MS = 10_000
 # Only a write reveals whether the server accepts writes, so report a failure for this long.
 TROUBLE_SECONDS = 15
-# Queries list joins in the intended order; planning alternatives took 3/4 of a short read.
+# Queries list joins in the intended order; considering alternatives took three quarters of a short
+# read.
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"
 BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {ms};"
@@ -152,7 +152,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         "TEXT": 'TEXT COLLATE "C"',
     }
     psycopg3_adapter = Driver
-    watchful = sys.flags.dev_mode
 
     def __init__(self, url: str, busy_seconds: float = 5) -> None:
         self.busy_ms, self._mine = int(busy_seconds * 1000), threading.local()
@@ -250,7 +249,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
     def fetch_at_once(
         self, sql: str, columns: Sequence[str], values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
-        """Return a query's rows; psycopg always fetches them at once."""
+        """Return a query's rows; psycopg always fetches them in one step."""
         rows: list[tuple[Any, ...]] = self.execute_sql(sql, values).fetchall()
         return rows
 
@@ -283,11 +282,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             yield
         finally:
             self._mine.checks = before
-
-    def check_idle(self, what: str) -> None:
-        """Like SQLite.check_idle, but only for transactions: psycopg always fetches all rows."""
-        if self.watchful and self.in_transaction():
-            raise RuntimeError(f"{what} inside a transaction")
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
         return hold_snapshot(self.execute_sql, BEGIN_POSTGRESQL)
@@ -356,7 +350,7 @@ class SessionLock:
         self._session: psycopg.Connection[Any] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock; return whether it is held now.
+        """Acquire the lock; return whether this process has it now.
 
         By then the previous holder's transaction has ended. Raises OperationalError.
         """

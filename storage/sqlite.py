@@ -61,7 +61,7 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 def _configure_library() -> None:
     """Set options that SQLite accepts only before the first connection.
 
-    If there already is one, nothing changes: slower, but correct.
+    After that they have no effect; everything is slower, but correct.
     """
     with contextlib.suppress(apsw.MisuseError):
         apsw.shutdown()
@@ -104,8 +104,8 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     engine = "sqlite"
     # Debug mode, for tests: reject a write while a query's rows are still unread. In WAL mode such
-    # a query holds an old snapshot, and after anyone else's commit the write fails immediately,
-    # whatever busy_timeout is.
+    # a query pins an old snapshot, and after anyone else's commit the write fails immediately,
+    # regardless of busy_timeout.
     watchful = sys.flags.dev_mode
     field_types: ClassVar[dict[str, str]] = {
         **APSWDatabase.field_types,
@@ -327,12 +327,6 @@ class SQLite(PooledDatabase, APSWDatabase):
                 cursor.get_description()
                 raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
 
-    def check_idle(self, what: str) -> None:
-        """In debug mode, raise OpenQuery if this thread has a query or transaction open."""
-        self.check_queries(what)
-        if self.watchful and self.in_transaction():
-            raise OpenQuery(f"{what} inside a transaction")
-
     def _list_cursors(self) -> weakref.WeakSet[Any]:
         if not hasattr(self._mine, "cursors"):
             self._mine.cursors = weakref.WeakSet()
@@ -393,7 +387,7 @@ class SQLite(PooledDatabase, APSWDatabase):
     def _empty_again(self) -> None:
         """Retry clearing a WAL that was in use. Doesn't wait."""
         if self._empty_at is not None and time.monotonic() >= self._empty_at:
-            # The previous commit is durable whatever happens here.
+            # The previous commit is durable in any case.
             with contextlib.suppress(OperationalError), impatient():
                 self._empty_wal()
 

@@ -13,7 +13,7 @@ Facts are display texts by name, with a `kind`; a fact that is missing or None i
     lesson              paper: text
     phase               paper: what (guarded | standard) why
     review              paper: detail
-Posts of paper mode say in their fact that it is on paper. A post holds no number that is not in its
+Posts of paper mode say in their fact that it is on paper. A post only contains numbers from its
 facts, in four significant digits; see find_foreign_numbers. A persona's adjectives and topics are
 for the language model only.
 """

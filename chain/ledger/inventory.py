@@ -20,7 +20,7 @@ UNSEEN_SLOT = 2**63
 @dataclass(slots=True)
 class Lot:
     """Inventory that arrived in one transaction. `cost`: raw units of its inventory's currency,
-    None if unknown. `origin`: signature of the transaction that brought it, None if none was
+    None if unknown. `origin`: signature of the transaction in which it arrived, None if none was
     observed.
 
     `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
@@ -213,7 +213,7 @@ SOL = ""
 
 
 class Position(NamedTuple):
-    """Raw units held of a mint; `cost`: of the part with a known cost, or None."""
+    """Raw units held of a mint; `cost`: cost of the units for which it is known, or None."""
 
     mint: str
     amount: int
@@ -223,14 +223,14 @@ class Position(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """What was taken out: slices of the oldest lots, and the same by average cost."""
+    """Units that were taken out: slices of the oldest lots, and the same by average cost."""
 
     slices: list[Slice]
     portion: Portion
 
 
 class Released(NamedTuple):
-    """What left an escrow."""
+    """Units that left an escrow."""
 
     mint: str
     slices: list[Slice]
@@ -246,7 +246,7 @@ class Carried(NamedTuple):
 
 @dataclass
 class Escrow:
-    """What an order locks of a mint, oldest first, with its cost."""
+    """The lots of a mint locked in an order, oldest first, with their cost."""
 
     mint: str
     slices: list[Slice] = field(default_factory=list)
@@ -448,7 +448,7 @@ class Inventory:
     def release(self, address: str, mint: str, quantity: int) -> Released:
         """Take slices out of an escrow, oldest first.
 
-        Units that the books lack come last, at an unknown cost: anyone can send tokens to an
+        Units missing from the books are last, at an unknown cost: anyone can send tokens to an
         escrow.
         """
         escrow, missing = self.escrows[address], max(0, quantity)
@@ -470,7 +470,7 @@ class Inventory:
 
     def put_back(self, released: Released, room: int) -> list[Slice]:
         """Put up to `room` raw units back with their cost and place in the queue. Return the rest
-        with its cost (withheld transfer fees don't come back).
+        with its cost (withheld transfer fees are not returned).
         """
         lost, left = [], room
         for one in released.slices:

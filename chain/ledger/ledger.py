@@ -1,9 +1,9 @@
 """The ledger of a wallet: its entries in chain order become lots, results and gaps. Pure; applying
 the entries again gives the same ledger.
 
-There is an inventory for each money that the wallet holds: SOL, and each stablecoin. An entry moves
-the same units in all of them (first in, first out, in integers); then each view of each currency
-prices the move (chain.ledger.sales).
+There is an inventory for each currency in the wallet: SOL, and each stablecoin. An entry moves the
+same units in all of them (first in, first out, in integers); then each view of each currency prices
+the move (chain.ledger.sales).
 """
 
 from collections import Counter, defaultdict
@@ -512,7 +512,7 @@ class Ledger:
 def _release(entry: Entry, inventory: Inventory) -> list[Released]:
     """Return what left the wallet's escrows.
 
-    Units that the books lack leave only in a fill: anything else that comes back is an arrival.
+    Units missing from the books leave only in a fill: anything else that is returned is an arrival.
     """
     out = []
     for address, mint, before, after in entry.others:

@@ -1,4 +1,4 @@
-"""What several wallets of one bot did in the same transaction. Pure.
+"""Combine the actions of several wallets of one bot in the same transaction. Pure.
 
 Exchanges between them are never priced: a bot could sell to itself at any price. Wallets that only
 buy, or only sell, in parallel keep their prices.

@@ -15,7 +15,7 @@ from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
 
-# Flag of a trade whose value may not come from the venue: it has no price.
+# Flag of a trade whose value may not come from the venue, so it has no price.
 UNEXPLAINED = "value_unexplained"
 # Flag of a sale for a stablecoin of units paid for in another currency.
 PAID_ELSEWHERE = "paid_elsewhere"
@@ -25,7 +25,7 @@ AGAINST = frozenset(("buy", "sell"))
 
 
 class Fill(NamedTuple):
-    """What a market paid for an order. `kind`: buy or sell for SOL, or order_fill if one token was
+    """The market price of an order. `kind`: buy or sell for SOL, or order_fill if one token was
     exchanged for another. `returned`: raw units by mint that left the order, including rent.
     """
 
@@ -36,7 +36,7 @@ class Fill(NamedTuple):
 class Side(NamedTuple):
     """An entry from the point of view of one currency, in its signed raw units: the part `through`
     the venue, the part outside it (`beside`), and the fees, tips and sponsored rent in it (SOL
-    only). `returned`: for a priced fill, what left the order.
+    only). `returned`: amounts that left the order, for a priced fill.
     """
 
     kind: str
@@ -80,7 +80,7 @@ def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
 
 @dataclass(slots=True)
 class Moved:
-    """What an entry moved in one inventory, before costs are applied.
+    """The movements of an entry in one inventory, before costs are applied.
 
     `left`: what left without a sale, by mint; `given`: the mint exchanged for the currency, or for
     another mint, `got`, followed by the lots that inherited its cost; `sources`: all mints that
@@ -101,10 +101,10 @@ class Booked(NamedTuple):
     unknown.
 
     `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
-    raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: for lots of unknown cost.
-    `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`: currency
-    in no cost, proceeds or result. `carried`: lots that inherited a cost. `sold`: mint of a sale or
-    round trip.
+    raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: proceeds of lots of unknown
+    cost. `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`:
+    currency in no cost, proceeds or result. `carried`: lots that inherited a cost. `sold`: mint of
+    a sale or round trip.
     """
 
     entry: Entry

@@ -212,8 +212,8 @@ class Sums(NamedTuple):
     """Columns of `running_total`: counts, and raw units of the money. Only SOL has `failed` to
     `overhead` and `carried`, only stablecoins `fee_lamports` and `cross_sells` (paid elsewhere).
 
-    `cost`, `proceeds`: of the units of known cost that were sold; `open_cost`: known cost of what
-    is held; `days`: UTC days with a trade; `flat_pairs`: ledger.views.Churn. `ended` and
+    `cost`, `proceeds`: totals for sold units of known cost; `open_cost`: known cost of current
+    holdings; `days`: UTC days with a trade; `flat_pairs`: ledger.views.Churn. `ended` and
     `ended_won` count positions that are over; `held`, `held_sold` and `held_won` those that are
     open now (ledger.views).
     """

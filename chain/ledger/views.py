@@ -25,9 +25,9 @@ MIN_LEFT_PERCENT = 1
 class OpenPosition:
     """Amounts in raw units of a money.
 
-    `began`: Unix seconds; `cost`: all of its known cost; `proceeds`: of its sales so far, without
-    units of unknown cost; `result`: of its sales, less the known cost that left without one;
-    `peak`: the most units of known cost that it held.
+    `began`: Unix seconds; `cost`: all of its known cost; `proceeds`: proceeds of its sales so far,
+    without units of unknown cost; `result`: result of its sales, minus the known cost that left
+    without one; `peak`: the largest number of units of known cost it ever had.
     """
 
     began: int | None
@@ -296,7 +296,7 @@ class Spans:
         return [(ALL_HISTORY, UNDATED)]
 
     def count_held(self, count: Count) -> dict[int, int]:
-        """Return tokens held by span id. `count`: of the current ledger."""
+        """Return tokens held by span id. `count`: the current ledger's count."""
         held = {span.number: self._held.get(span.number, 0) for span in self.spans}
         if self.open:
             held[self.open.number] = count(self.open.begins_ms)

@@ -18,22 +18,21 @@ READING = 7
 
 
 class Entry(NamedTuple):
-    """What one transaction means for one wallet, in lamports and raw units. `tokens`: ((mint, raw
-    change, decimals), ...). `balances`: own accounts before and after.
+    """The meaning of one transaction for one wallet, in lamports and raw units. `tokens`: ((mint,
+    raw change, decimals), ...). `balances`: own accounts before and after.
 
-    `others`: ((address, mint, before, after), ...) of foreign accounts. Of orders, token accounts
+    `others`: ((address, mint, before, after), ...) of foreign accounts. For orders: token accounts
     that lost something or that the wallet paid into in an order program's call (escrows), and for
     wrapped SOL the lamports of accounts named there. At order books, what an order gave (0, raw)
     and its settlement returned (raw, 0). `parked`: ((address, mint, raw), ...) that the wallet left
     at an order book or lender, negative if it came back. `market`: ((mint, raw), ...) that known
-    swap calls paid to a fill's side, negative if they took it.
-    `unowned`: token accounts without a known owner; if one turns out to be the wallet's, the entry
-    is read again. `sponsored`: rent that others put into own accounts. `beside_sol`,
-    `beside_tokens`: the part of `sol` and `tokens` outside the venue. `explained_percent`: 0 to
-    100, how much of the trade left or entered `counterparties`; None if nothing is priced.
-    `pool`: of a buy or sale, the packed pools.PoolReading or the reason why there is none.
-    `created`: mints that this transaction made, if the wallet signed it.
-    `seen_at`: when the signature was first listed here, UTC ms.
+    swap calls paid to a fill's side, negative if they took it. `unowned`: token accounts without a
+    known owner; if one turns out to be the wallet's, the entry is read again. `sponsored`: rent
+    that others put into own accounts. `beside_sol`, `beside_tokens`: the part of `sol` and `tokens`
+    outside the venue. `explained_percent`: 0 to 100, how much of the trade left or entered
+    `counterparties`; None if nothing is priced. `pool`: for a buy or sale, the packed
+    pools.PoolReading or the reason why there is none. `created`: mints that this transaction made,
+    if the wallet signed it. `seen_at`: when the signature was first listed here, UTC ms.
     """
 
     signature: str

@@ -145,8 +145,8 @@ Amounts = Counter[str]
 
 
 class Call:
-    """What an acting call moved into and out of the wallet's own accounts, without rent for others
-    and tips.
+    """Amounts that an acting call moved into and out of the wallet's own accounts, without rent for
+    others and tips.
 
     `paid`: receivers. `topped_up`: lamports to accounts `opened` by it or, if it moved no tokens,
     anywhere.
@@ -298,7 +298,8 @@ class Flows:
         return self.unshown_in > 0 and call.body.program not in ORDER_BOOKS
 
     def _passed(self, call: Call) -> bool:
-        """Whether a token came and went. The wallet may then end up with less of everything."""
+        """Whether a token arrived and left again. The wallet may then end up with less of
+        everything."""
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:

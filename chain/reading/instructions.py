@@ -1,4 +1,5 @@
-"""What instructions of native and token programs move, decoded by the node or from bytes. Pure."""
+"""Decode the movements in instructions of native and token programs, from the node's form or from
+bytes. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -19,13 +20,13 @@ TOKEN_PROGRAMS = (TOKEN, TOKEN_2022)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What an instruction of a native program does, as far as accounting needs it.
+    """The effect of a native program's instruction, as far as accounting needs it.
 
     `name`: transfer, create (lamports that a System account sends, or pays to open another) ·
-    allocate (an account that was paid for is opened) ·
-    withdraw (lamports out of a nonce, stake or vote account) · send, mint, burn, close, initialize,
-    approve, assign (token; assign hands an account over to `authority`) · associate · unread (moves
-    lamports, and the receipt does not say how many).
+    allocate (an account that was paid for is opened) · withdraw (lamports out of a nonce, stake or
+    vote account) · send, mint, burn, close, initialize, approve, assign (token; assign hands an
+    account over to `authority`) · associate · unread (moves lamports, and the receipt does not say
+    how many).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Classify what a receipt was for a wallet. The first matching rule decides (docs/results.md).
+"""Classify a receipt for one wallet. The first matching rule decides (docs/results.md).
 Pure.
 """
 
@@ -185,8 +185,7 @@ TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 class Kind:
     """A receipt's classification. `mint`: the main one, if there is only one. `residues`: mints
     with a remainder of what passed through. `split`: the part of a priced kind, a fill or an
-    `ambiguous` swap that was outside the venue. `flows`: of a trade, with its calls
-    chosen.
+    `ambiguous` swap that was outside the venue. `flows`: a trade's flows, with its calls chosen.
     """
 
     kind: str
@@ -339,8 +338,8 @@ def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
 
 
 def _venue(acting: list[Instruction], programs: Programs) -> str | None:
-    """Return the venue. `A > B, C; D`: A calls the known B and C; D runs next to it. None without a
-    known program.
+    """Return the venue. `A > B, C; D`: A calls the known B and C; D runs next to it. None if there
+    is no known program.
     """
     parts = []
     for one in acting:

@@ -23,8 +23,8 @@ MAX_ERROR_BPS = 20
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 PUMPSWAP = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
 LAUNCHLAB = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
-# Fees in basis points of what goes into a pool that is priced by its two vaults. CPMM's tier is in
-# an account that no transaction shows: the one that reproduces the fill best is used.
+# Fees in basis points of the input to a pool that is priced by its two vaults. CPMM's tier is in an
+# account that no transaction shows: the one that reproduces the fill best is used.
 PRODUCT_FEES = {
     "Raydium v4": (25,),
     "Raydium CPMM": (25, 100, 200, 400),
@@ -58,10 +58,10 @@ class State(NamedTuple):
 class PoolReading(NamedTuple):
     """A pool before and after a whole transaction.
 
-    `fee_kind`: what the fee is a part of. on_top: paid in addition to what reaches the pool, and
-    out of a sale's proceeds (pump.fun, PumpSwap); gross: of the SOL a buyer pays, and out of a
-    sale's proceeds (LaunchLab); input: of whatever goes in. `is_curve`: a buyer pays one lamport
-    more than the formula says.
+    `fee_kind`: what the fee is part of. on_top: paid in addition to the pool's input, and out of a
+    sale's proceeds (pump.fun, PumpSwap); gross: part of the SOL a buyer pays, and out of a sale's
+    proceeds (LaunchLab); input: part of any input. `is_curve`: a buyer pays one lamport more than
+    the formula says.
     """
 
     venue: str
@@ -277,7 +277,7 @@ def _u64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
 
-# Of the wallets and mints of recent trades.
+# The wallets and mints of recent trades.
 _read_address = lru_cache(4096)(b58decode)
 
 
@@ -337,7 +337,8 @@ def _read_ends(data: bytes, is_buy: bool) -> _Ends:
 
 def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
     """PumpSwap records both vaults before the trade and what is priced in addition to them
-    (signed). Vaults alone are wrong: fees may wait in them, and boosted pools price more.
+    (signed). The vaults don't determine the price: fees may wait in them, and boosted pools price
+    more.
     """
     event = hop.find_event(BUY_EVENT, SELL_EVENT)
     is_buy, data = event[:16] == BUY_EVENT, event[16:]

@@ -47,11 +47,12 @@ Key = tuple[str, str]
 
 
 class Feeding:
-    """What foreign accounts gave and took, by (mint, account), wrapped SOL for lamports.
+    """Amounts that foreign accounts gave and took, by (mint, account), with wrapped SOL for
+    lamports.
 
-    `gave`: inside the trade, less what other foreign accounts paid in there. `took`: the same with
-    the wallet's payments, as a gain. `from_wallet`: what the wallet paid in anywhere, less what it
-    got back outside the trade.
+    `gave`: inside the trade, minus other foreign accounts' payments there. `took`: the same with
+    the wallet's payments, as a gain. `from_wallet`: the wallet's payments anywhere, minus refunds
+    outside the trade.
     """
 
     def __init__(self, flows: Flows) -> None:
@@ -356,7 +357,8 @@ def split_fill(flows: Flows) -> Split:
 
 
 def add_market(split: Split, flows: Flows) -> Split:
-    """Add to the split of a fill what swap calls, in `flows` of all on its side, paid and took."""
+    """Add to the split of a fill the amounts that swap calls, in `flows` of all on its side, paid
+    and took."""
     if not flows.choose_trading():
         return split
     net: Amounts = Counter()

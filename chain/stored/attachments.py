@@ -268,7 +268,7 @@ def list_totals(
     """Yield the sums of each attachment of these bots in each of the currencies, in total or before
     an hour (from 1970).
 
-    What a disconnected wallet still held counts as moved out unsold.
+    Holdings at a disconnect count as moved out unsold.
     """
     if not bots:
         return

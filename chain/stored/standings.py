@@ -147,7 +147,7 @@ SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
 
 
 class Ranked(NamedTuple):
-    """What determines a bot's tiers. `sums`: None if nothing was observed."""
+    """The inputs that determine a bot's tiers. `sums`: None if nothing was observed."""
 
     sums: Sums | None
     has_wallet: bool
@@ -260,7 +260,7 @@ SOURCES = {
     FORWARD: Source("a.id", "1 = 1"),
     ALL: Source(str(ALL_HISTORY), PRESENT),
 }
-# {last}: of write_last; {which}: of a Source.
+# {last}: the condition from write_last; {which}: the one of a Source.
 SUMS = f"""
 SELECT a.id, {", ".join(f"t.{name}" for name in Sums._fields)}
 FROM attachment a JOIN bot b ON b.id = a.bot_id JOIN running_total t ON {{last}}

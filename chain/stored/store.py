@@ -57,7 +57,7 @@ from models import Wallet
 from storage import Rows
 from storage.arrivals import store_arrival
 
-# Slots that a rebuild reads, books and compares at once, to fit the CPU cache.
+# Slots that a rebuild reads, books and compares at a time, to fit the CPU cache.
 SLOTS_AT_ONCE = 32
 
 FollowUp = Callable[[Wallet, set[str], int], None]

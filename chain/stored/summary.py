@@ -41,8 +41,8 @@ def show_results(ledger: Ledger) -> dict[str, Any]:
 
 
 def show_rates(t: Sums) -> dict[str, Any]:
-    """Return return on cost and win rate as decimal text (null without a sale), and the win rate's
-    counts.
+    """Return the return on cost and the win rate as decimal text (null if there are no sales), and
+    the win rate's counts.
     """
     return {
         "returnPct": show_fixed(t.return_points, 2),
@@ -149,7 +149,7 @@ def read_coverage(text: str | None) -> dict[str, Any]:
 
 
 def list_damaged(coverage: str | None, parts: Iterable[str | None]) -> list[str]:
-    """Name the derived columns of a wallet that can't be read. `parts`: those of WALLET_PARTS."""
+    """Name the derived columns of a wallet that can't be read. `parts`: names in WALLET_PARTS."""
     pairs = zip(WALLET_PARTS.items(), parts, strict=True)
     damaged = [
         name

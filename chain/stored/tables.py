@@ -107,7 +107,7 @@ NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
 
 
 class Mint(Base):
-    """The id of a token moved by any trade. `address`: of its mint. Rows are never deleted."""
+    """The id of a token moved by a trade. `address`: its mint's address. Rows are never deleted."""
 
     id = AutoField()
     address = TextField(unique=True)
@@ -182,7 +182,7 @@ class RunningTotal(Base):
     held = IntegerField(default=0)
     held_sold = IntegerField(default=0)
     held_won = IntegerField(default=0)
-    # Of `realized` by hour so far: the peak (at least 0), and the largest drop from a peak.
+    # The peak of `realized` by hour so far (at least 0), and the largest drop from a peak.
     high = BigIntegerField(default=0)
     drawdown = BigIntegerField(default=0)
 
@@ -226,8 +226,8 @@ class TokenTotal(Base):
 
 
 class DelayTotal(Base):
-    """How long after its trades a bot posted (accounts.delays): trades, those within a minute, the
-    median in seconds. Derived.
+    """How long after its trades a bot posted: trades, those within a minute, the median in seconds.
+    Derived (accounts.verification).
 
     `delays`: JSON [[seconds, trades]...], rounded to two significant digits.
     """

@@ -308,7 +308,7 @@ def mark_differing_trades(wallet_id: int) -> int:
 
 
 def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, int]:
-    """Insert or update trades: {signature: id}. Those not in `known` get arrivals."""
+    """Insert or update trades: {signature: id}. Trades not in `known` get arrivals."""
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]

@@ -480,13 +480,13 @@ def test_a_demonstration_needs_a_folder_of_its_own(service):
     service.make_bot()
     storage.database.close_all()
     files.unlock_data_dir()
-    with pytest.raises(instance.Refused, match="holds real data"):
+    with pytest.raises(instance.Refused, match="contains real data"):
         stage.clear_folder(service.config.data_dir)
     # As after an interrupted restore.
     aside = service.config.database_path.rename(
         service.config.data_dir / "app.db.replaced-20261105T120000.000Z"
     )
-    with pytest.raises(instance.Refused, match="holds real data"):
+    with pytest.raises(instance.Refused, match="contains real data"):
         stage.clear_folder(service.config.data_dir)
     assert backups.check_database(aside).posts == 0
 

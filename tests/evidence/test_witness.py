@@ -245,7 +245,7 @@ def test_tiles_of_the_log_before_that_are_cut_wrong_are_told(grown):
     prefix = log.find_log().uid
     log.renew_log("restore", NOW)
     told = look(grown, **{f"{prefix}/tile": b"short"})
-    assert told.verdict == "alarm" and "do not fit" in told.text
+    assert told.verdict == "alarm" and "don't match" in told.text
 
 
 # ---- no accusation -------------------------------------------------------------------------------

@@ -385,7 +385,7 @@ def test_compressed_answers_are_read(market, session):
             {"body": b"[1, 2", "headers": {"Content-Length": "600"}},
             "broke|not JSON|in time",
         ),
-        ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "connection broke"),
+        ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "connection was lost"),
     ],
 )
 def test_bad_answers_are_told_in_words_without_the_address(market, session, how, words):

@@ -123,8 +123,8 @@ def test_a_file_that_root_left_is_named_and_no_restore_is_advised(instance, name
         [" -> ".join(one[1:]) for one in examine(instance) if one[0] == "wrong"],
     ):
         (one,) = told
-        assert f"{name} belong to user root: user nobody cannot use them" in one
-        assert f"chown -R {NOBODY}: {instance.data_dir}" in one and "restore no backup" in one
+        assert f"{name} belong to user root, so user nobody can't use them" in one
+        assert f"chown -R {NOBODY}: {instance.data_dir}" in one and "don't restore a backup" in one
 
 
 @as_root
@@ -146,8 +146,8 @@ def test_what_the_server_reads_alone_may_belong_to_root(instance):
 def test_a_folder_of_another_user_is_told_as_that(instance):
     give(0, instance.data_dir)
     (told,) = complain(instance)
-    assert f"{instance.data_dir} belongs to user root, this is user nobody" in told
-    assert "restore no backup" in told
+    assert f"{instance.data_dir} belongs to user root, but this is user nobody" in told
+    assert "don't restore a backup" in told
 
 
 @pytest.mark.parametrize("name", ["app.db", "open.lock", "log_key", "secret_key"])

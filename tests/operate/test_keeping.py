@@ -586,7 +586,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
         assert words in told
     looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
     assert any("before a migration" in text for text in looked) and any(
-        "notes.txt" in text and "does not know" in text for text in looked
+        "notes.txt" in text and "an unknown file" in text for text in looked
     )
     # What `app.py demo` writes, and says where.
     assert not any("server.log" in text for text in looked)

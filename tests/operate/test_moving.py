@@ -136,7 +136,7 @@ def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, hist
 
 
 def test_a_target_that_is_not_empty_is_left_alone(file, tmp_path):
-    with pytest.raises(Refused, match="holds tables"):
+    with pytest.raises(Refused, match="has tables"):
         copy.move(file, ground.url_of(tmp_path / "taken"))
 
 

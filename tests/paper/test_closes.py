@@ -138,7 +138,7 @@ def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     answer = service.get(f"/traders/{trader.uid}/closes/{ident}")
     page = text_of(answer)
     assert answer.status_code == 200 and "simulated" in page and answer.text.count("<h1") == 1
-    assert f"{MINUS}0.1460 SOL {MINUS}14.3% of what was spent" in page
+    assert f"{MINUS}0.1460 SOL {MINUS}14.3% of the amount spent" in page
     assert "Decided to buy AA for 1.000 SOL: the price rose 12% in 6 snapshots." in page
     assert "held AA for 9 min and closed it: stop." in page
     # (1 + 0.02) SOL for 100 tokens, and (0.9 - 0.02) SOL for 100.

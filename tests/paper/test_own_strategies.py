@@ -27,9 +27,9 @@ from paper import own, own_child
 from paper.account import Position as Held
 from paper.market import Check, Flow, View
 from paper.own import OwnFiles
+from paper.player import OwnFault
 from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, public_name
 from paper.tables import Period, Trader
-from paper.trader import OwnFault
 
 ROOT = Path(__file__).resolve().parents[2]
 FALL = ["0.001"] * 6 + ["0.0008"] * 3
@@ -99,7 +99,7 @@ def test_the_example_buys_a_dip_and_its_record_says_whose_it_is(place):
         ("return True", "return None", "decided bool"),
         ("return Exit('sold')", "return None", "decided Exit"),
         ("return Enter('Bad reason', '')", "return None", "decided Enter"),
-        ("import os; os._exit(3)", "return None", "its process ended"),
+        ("import os; os._exit(3)", "return None", "its process exited"),
         ("return bytearray(10**10)", "return None", "MemoryError in line 9"),
         ("return Enter('go', 'x' * 999)", "return Enter('a', 'b')", "decided Enter"),
         ("return Enter('go', 'go')", "return Exit('sold', 0)", "decided Exit"),
@@ -264,7 +264,7 @@ def test_a_file_that_others_may_write_is_not_run(place):
             follow(place, "own:mine")
         os.chmod(path, good)
     (place.folder / "other.py").symlink_to(place.folder / "mine.py")
-    with pytest.raises(Problem, match=r"isn't a regular file|may write"):
+    with pytest.raises(Problem, match=r"isn't a regular file|can write"):
         follow(place, "own:other")
     with pytest.raises(Problem, match="no such file"):
         follow(place, "own:nothing")
@@ -437,7 +437,7 @@ def test_a_file_that_is_gone_or_changed_ends_its_process(tmp_path):
 @pytest.mark.parametrize(
     "line, why",
     [
-        (None, "its process ended"),
+        (None, "its process exited"),
         (b"cut", "no answer within"),
         (b'{"error": "ValueError in line 3"}\n', "ValueError in line 3"),
         (b'{"answer": {"mine": [1, 0, 9]}}\n', "settings don't match"),

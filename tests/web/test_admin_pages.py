@@ -367,7 +367,7 @@ def test_one_backup_is_made_at_a_time(service, operator, monkeypatch):
     operator.send("/admin/backups", page="/admin/backups")
     assert "A backup is running." in operator.get("/admin/backups").text
     operator.send("/admin/backups", page="/admin/backups")
-    assert "being made already" in operator.get("/admin/backups").text
+    assert "already running" in operator.get("/admin/backups").text
     go.set()
     wait_for(lambda: "make_backup" in [what for what, _, _ in list_done()])
     assert len(list((service.config.data_dir / "backups").glob("candor-*.db"))) == 1

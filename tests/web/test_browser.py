@@ -159,7 +159,7 @@ def test_the_newcomers_way_to_a_verified_post(site, open_page):
     page.get_by_role("button", name="Copy").first.click()
     assert page.evaluate("navigator.clipboard.readText()") == key
     page.get_by_role("button", name="Send a test post").click()
-    page.get_by_role("link", name="It is there").wait_for()
+    page.get_by_role("link", name="It was posted").wait_for()
     told, sale = tell_story()
     assert (
         site.post(
@@ -389,7 +389,7 @@ def test_a_post_is_proven_in_the_browser_and_a_changed_byte_is_seen(site, open_p
     page.get_by_text("Check this post yourself").click()
     page.get_by_text("from this entry to the root of").wait_for()
     told = page.locator("#proof-verdict").inner_text()
-    assert "the entry holds the hash of these words. The log’s key signed that root." in told
+    assert "the entry contains the hash of these words. The log’s key signed that root." in told
     page.get_by_role("button", name="Change one byte").click()
     page.get_by_text("Not in the log:").wait_for()
     page.get_by_role("button", name="Put it back").click()

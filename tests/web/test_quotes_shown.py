@@ -199,7 +199,7 @@ def test_a_trade_tells_its_result_in_its_currency(service, bot):
     assert " · +2.500 USDC (+25.0%) · " in facts.write_trade(trades["trade_sold"])
     page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=trades"))
     assert "Result in USDC: +2.5 USDC." in page
-    assert "was paid for in another currency, so it has no result in either" in page
+    assert "were bought in another currency, so the sale has no result in either" in page
 
 
 @pytest.mark.parametrize("symbol", ["SOL", "USDC"])

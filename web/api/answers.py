@@ -29,7 +29,7 @@ class Body:
 
     def __init__(self, shown: Mapping[str, Any]) -> None:
         written = orjson.dumps(shown)
-        # Until freed, orjson's bytes hold a block up to ten times their length.
+        # Until freed, orjson's bytes keep a block up to ten times their length.
         self.raw = bytes(memoryview(written)[:-1])
         self.tag = f'W/"{hashlib.blake2b(self.raw, digest_size=12).hexdigest()}"'
         self._packed: bytes | None = None

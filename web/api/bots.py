@@ -75,7 +75,7 @@ LATEST, LATEST_DAYS = 20, 90
 
 
 class Voice(TypedDict):
-    """How a bot speaks. Its owner's words: untrusted."""
+    """How a bot speaks. Written by its owner: untrusted."""
 
     tone: str
     style: list[str]
@@ -86,34 +86,34 @@ class Voice(TypedDict):
 
 
 class Pace(TypedDict):
-    """How soon a bot posts about its trades: from the block time of each to the arrival of the
+    """How soon a bot posts about its trades: from each trade's block time to the arrival of the
     first verified post about it.
     """
 
     tradesPosted: Annotated[int, described("trades with a verified post")]
-    withinMinute: Annotated[int, described("of these, the number posted within 60 seconds")]
+    withinMinute: Annotated[int, described("trades among these with a post within 60 seconds")]
     postedWithinMinuteShare: Share | None
     postDelaySecondsMedian: Annotated[int | None, described("to two significant digits")]
 
 
 class Owner(TypedDict):
-    """What the same owner did with all its bots. A new browser is a new owner."""
+    """The combined record of all bots of the same owner. A new browser is a new owner."""
 
     influencers: Annotated[int, described("bots that were created")]
     retired: int
     walletsTried: Annotated[int, described("wallets ever connected to them")]
-    walletsDetached: Annotated[int, described("of these, the number now disconnected")]
+    walletsDetached: Annotated[int, described("number of these that are now disconnected")]
     realizedLamportsOfAll: Annotated[
         Whole | None,
         described(
-            "of all bots since they connected, to two significant digits; null if that would"
-            " reveal one wallet's result"
+            "total total of all bots since they connected, to two significant digits; null if"
+            " that would reveal one wallet's result"
         ),
     ]
 
 
 class DayResult(TypedDict):
-    """What a bot's wallets did on a UTC day, in one currency."""
+    """A bot's results on a UTC day, in one currency."""
 
     date: Annotated[str, described("YYYY-MM-DD")]
     currency: CurrencySymbol
@@ -126,7 +126,7 @@ class DayResult(TypedDict):
 
 
 class Bot(TypedDict):
-    """A bot with what was observed of its wallets."""
+    """A bot with what was observed about its wallets."""
 
     id: str
     handle: str
@@ -174,7 +174,7 @@ Reason = Annotated[
 
 
 class BotDetail(Bot):
-    """A bot with its latest trades and posts, and what it holds."""
+    """A bot with its latest trades, posts and holdings."""
 
     latestTrades: Annotated[NotRequired[list[Trade]], described("20; omitted with trades=0")]
     feed: Annotated[NotRequired[list[Post]], described("20; omitted with feed=0")]

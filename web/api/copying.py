@@ -28,7 +28,7 @@ Excluded = Literal[
 
 
 class CopySize(TypedDict):
-    """A follower that spends the same on each of the bot's purchases."""
+    """A follower that spends the same amount on each of the bot's purchases."""
 
     sizeLamports: Annotated[Whole, described("spent on each purchase")]
     returnBps: Annotated[
@@ -62,8 +62,8 @@ class CopySize(TypedDict):
 
 
 class Copying(TypedDict):
-    """What a follower would have received from the pools by the reserves in the bot's transactions,
-    without a delay or other trades in between. Simulated; nothing is ranked by it.
+    """The simulated proceeds of a follower, based on the reserves in the bot's transactions,
+    without a delay or other trades in between. Simulated, and not used for ranking.
     """
 
     model: str

@@ -172,7 +172,9 @@ class Health(TypedDict):
     """Status of this instance and of its jobs (omitted while it is down)."""
 
     status: Literal["ok", "degraded", "down"]
-    mode: Annotated[Literal["simulated"], described("of the engine, which never trades real funds")]
+    mode: Annotated[
+        Literal["simulated"], described("version of the engine, which never trades real funds")
+    ]
     simulated: Annotated[bool, described("always true: no real trades")]
     engine: NotRequired[Annotated[JobHealth, described("as strategyEngine")]]
     strategyEngine: NotRequired[Annotated[JobHealth, described("the job that runs paper mode")]]
@@ -359,7 +361,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
 
 
 def _list_notes(sql: str, *names: str) -> list[dict[str, Any]]:
-    """List notes on wallets. `names`: the members after the address, one per column."""
+    """List notes about wallets. `names`: the members after the address, one per column."""
     found = database.execute_sql(sql, (MAX_WALLETS,)).fetchall()
     return [dict(zip(("wallet", *names), row, strict=True)) for row in found]
 

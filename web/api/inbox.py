@@ -1,6 +1,6 @@
 """POST /api/v1/inbox/discord/<key>: a bot built for Discord webhooks posts here unchanged.
 
-The inbox key is the only key allowed in an address. It's good for nothing else. Addresses are never
+The inbox key is the only key allowed in an address. It can't do anything else. Addresses are never
 logged here (web.server.gate logs routes).
 """
 

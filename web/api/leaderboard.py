@@ -124,8 +124,8 @@ def list_standings(
     return [tier[:limit] for tier in tiers]
 
 
-# Counts of wallets: ever connected, currently held by a bot, and with a forward record.
-# Each count reads only an index.
+# Counts of wallets: ever connected, currently connected, and with a forward record. Each count
+# reads only an index.
 CONNECTED = f"""
 SELECT (SELECT COUNT(*) FROM wallet) AS ever,
        {COUNT_HELD} AS held,
@@ -138,8 +138,8 @@ ORDER BY forward_realized LIMIT 1 OFFSET ?
 
 
 def show_connected() -> Json:
-    """Make the Connected: counts, and the median realized PnL of all observed wallets while bots
-    held them. For an even number of wallets, the lower of the middle two.
+    """Make the Connected: counts, and the median realized PnL of all observed wallets while they
+    were connected. For an even number of wallets, the lower of the middle two.
     """
     row = read_one(CONNECTED)
     median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None
@@ -235,7 +235,7 @@ class Leaderboard(Page):
 
 
 class Board(NamedTuple):
-    """The requested board. `ownership`: of the wallets to include, None for all; `currency`: its
+    """The requested board. `ownership`: which wallets to include, None for all; `currency`: its
     symbol.
     """
 

@@ -42,7 +42,7 @@ class MarketCheck(TypedDict):
 
 
 class MarketEntry(TypedDict):
-    """A token the scout discovered. Symbol and name are its maker's words: untrusted."""
+    """A token the scout discovered. Its creator chose symbol and name: untrusted."""
 
     mint: Address
     symbol: Annotated[str | None, described("untrusted")]
@@ -56,8 +56,8 @@ class MarketEntry(TypedDict):
     volume24hUsd: Exact | None
     volume1hUsd: Exact | None
     volume5mUsd: Exact | None
-    change1hPct: Annotated[Exact | None, described("of the price, in percent")]
-    change5mPct: Annotated[Exact | None, described("of the price, in percent")]
+    change1hPct: Annotated[Exact | None, described("price change in percent")]
+    change5mPct: Annotated[Exact | None, described("price change in percent")]
     marketCapUsd: Exact | None
     poolSol: Annotated[Exact | None, described("the pool's SOL reserve")]
     poolTokens: Annotated[Exact | None, described("the pool's other reserve, in whole tokens")]
@@ -170,8 +170,8 @@ def find_decimals(mint: str) -> int | None:
 def find_current(now_ms: int) -> int:
     """Return the time (ms) before which quotes are stale.
 
-    A quote is stale after three passes without a new one, or at once if the pass that should have
-    renewed it failed.
+    A quote is stale after three passes without a new one, or immediately if the pass that should
+    have renewed it failed.
     """
     details = read_details(select_value(SCOUT))
     oldest = now_ms - max(MINUTE_MS, int(3000 * details.get("intervalSeconds", 0)))
@@ -200,7 +200,7 @@ def show_entry(row: Any, current: int) -> MarketEntry:
 
 
 def _show_checks(stored: str | None, checked_at: str | None) -> list[Any]:
-    """All checks of an account were made at once, so their time is shown once."""
+    """All checks of an account were made at the same time, so it is shown once."""
     checks: Any = read_stored(stored, STORED_CHECKS)
     if checks is None:
         checked_at, detail = None, "the mint account has not been read yet"
@@ -213,8 +213,8 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[Any]:
 
 def show_market_health(now_ms: int) -> dict[str, Any]:
     """Make {"discovery": part, "safety": part}, each {state: ok | failing | waiting, lastSuccessAt,
-    ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery has `feeds` beside, the same by
-    question and provider. `waiting`: not asked yet. Ages are of the last success. `budgets`:
+    ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery also has `feeds`, the same by
+    request and provider. `waiting`: not requested yet. Ages count from the last success. `budgets`:
     {provider: ProviderBudget}.
     """
     details = read_details(select_value(SCOUT))

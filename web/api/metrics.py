@@ -78,7 +78,7 @@ def show_metrics() -> Response:
 
 @dataclass(eq=False)
 class Instance(Collector):
-    """A collector for the whole instance. `now`: seconds; `is_counting`: the allowance can be
+    """A collector for the whole instance. `now`: seconds; `is_counting`: whether requests can be
     counted; `busy_answers`: {key of TROUBLES: refusals by this process}; `crowded_out`: connections
     this process closed.
     """

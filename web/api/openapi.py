@@ -71,7 +71,7 @@ class Problem(TypedDict):
     type: Annotated[str, described("URL that explains this code, under the instance's address")]
     title: str
     status: int
-    detail: Annotated[str, described("what is wrong with this request, in words")]
+    detail: Annotated[str, described("an explanation of this error")]
     code: Annotated[str, described("machine-readable error code")]
     requestId: Annotated[str, described("as in the header X-Request-Id and in the server's log")]
     errors: NotRequired[Annotated[list[FieldError], described("422: the rejected fields")]]

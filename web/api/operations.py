@@ -333,7 +333,7 @@ OPERATIONS = [
         "/api/v1/seasons/{id}/join",
         "joinSeason",
         "Trades",
-        "Join with the bot of a publishing key",
+        "Join a season with the bot of a publishing key",
         seasons.Season,
         (IDS["seasons"],),
         ("insufficient_scope", "season_closed", "bot_retired"),

@@ -91,7 +91,7 @@ DOCUMENTS = {
     "reasons": Part(list[REASON]),
 }
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
-# One of the operator's files.
+# The family of a file in DATA_DIR/strategies.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
 
 
@@ -452,16 +452,15 @@ WARNINGS = {
         " demonstrated performance."
     ),
     "upheld": (
-        "A review of this record was upheld, so it doesn't count. Cash and records are simulated "
-        "and"
-        " are not demonstrated performance."
+        "A review of this record was upheld, so it does not count. Cash and records are"
+        " simulated and are not demonstrated performance."
     ),
 }
 # An initial phase. A list of traders has one for each.
 NEW_PHASE = asdict(rules.Phase())
 # Closes that the brain examines, and rows of each list in a detail.
 MAX_CLOSES, LATEST = 200, 20
-# Above any id or time.
+# Higher than any id or time.
 LAST = 2**62
 # Points of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
@@ -583,8 +582,8 @@ def _read_totals(trader_id: int | None) -> dict[int, Any]:
 
 
 def show_trader(row: Any, totals: Any, held_value: int) -> Trader:
-    """`totals`: of its open period, None without a close; `held_value`: value of its positions at
-    their marks, in lamports.
+    """`totals`: totals of its open period, None without a close; `held_value`: value of its
+    positions at their marks, in lamports.
     """
     strategy: Any = {
         "family": row.family,
@@ -831,7 +830,7 @@ def list_venues(now: int) -> list[VenueError]:
 
 
 def show_venue(venue: str, error: measured.VenueError | None) -> Any:
-    """`error`: None without real fills to compare with."""
+    """`error`: None if there are no real fills to compare with."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,

@@ -130,7 +130,7 @@ class Pause(TypedDict):
 
 
 class Brain(TypedDict):
-    """What a trader has learned (read-only)."""
+    """A trader's lessons and pauses (read-only)."""
 
     asOf: Time
     reviewed: Reviewed

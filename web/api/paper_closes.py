@@ -131,7 +131,7 @@ SELECT c.period_id, c.number, c.mint, c.symbol, c.decimals, c.opened_at, c.raw, 
        c.marked_at, c.spent, c.cash, c.held, c.worth, c.marks, c.pipeline
 FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL AND p.twin = 0
 WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.id"""
-# Closes. `gross`: from price moves alone; `net`: after all costs.
+# Closes. `gross`: result of price moves only; `net`: after all costs.
 CLOSE = """
 SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opened_at,
        c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.slippage, c.fees, c.rent,
@@ -140,7 +140,7 @@ SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opene
 FROM position c JOIN period p ON p.id = c.period_id
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 WHERE p.trader_id = ? AND p.twin = 0 AND c.closed_at IS NOT NULL"""
-# Before a time and an ID.
+# Condition for rows before a time and an ID.
 CLOSES = f"""{CLOSE} AND (c.closed_at < ? OR c.closed_at = ? AND c.id < ?)
 ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
 ONE_CLOSE = f"{CLOSE} AND c.number = ?"
@@ -152,7 +152,7 @@ SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.or
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
 WHERE p.trader_id = ? AND p.twin = 0"""
 FILLS = f"{OF_POSITIONS} AND o.decided_at >= ? ORDER BY f.id"
-# Of one position, including failed attempts of its orders.
+# The fills of one position, including failed attempts of its orders.
 FILLS_OF_ONE = f"""{OF_POSITIONS} AND o.id IN (
     SELECT g.order_id FROM paper_fill g JOIN paper_order q ON q.id = g.order_id
     WHERE q.period_id = p.id AND g.position = ?) ORDER BY f.id"""

@@ -54,7 +54,7 @@ class Verification(TypedDict):
 
 
 class Provenance(TypedDict):
-    """Where a post comes from, and which of its fields are a stranger's words."""
+    """The source of a post, and which of its fields are untrusted."""
 
     channel: Literal["api", "studio", "discord", "observer", "paper"]
     keyId: Annotated[str | None, described("the API key it was sent with")]
@@ -71,8 +71,8 @@ class Provenance(TypedDict):
 
 
 class Receipt(TypedDict):
-    """What the chain shows of the transaction that a post names: show it next to the words. Amounts
-    are what passed through the venue, null if that is unknown.
+    """What the chain shows about the transaction in a post: show it next to the words. Amounts are
+    what passed through the venue, null if that is unknown.
     """
 
     status: Literal["finalized", "failed"]
@@ -161,8 +161,8 @@ def show_posts(rows: Iterable[Any]) -> list[Post]:
 
 
 def show_post(row: Any, base_url: str, scales: Scales) -> Post:
-    """Make the Post. A hidden post keeps its record but not its words. `base_url`: of this
-    instance, without a trailing slash.
+    """Make the Post. A hidden post keeps its record but not its words. `base_url`: this instance's
+    URL, without a trailing slash.
     """
     hidden = row.hidden_at is not None
     if is_damaged(row):
@@ -195,7 +195,7 @@ OBSERVER_TROUBLE = "SELECT 1 FROM job WHERE name = 'observer' AND last_error IS 
 
 
 def find_reason(row: Any) -> str | None:
-    """Return why a post isn't judged, or what its judgment waits for."""
+    """Return why a post isn't judged, or what its judgment is waiting for."""
     if row.status == "none":
         return "no_wallet" if row.signature else "no_signature"
     if row.status != "pending":
@@ -218,7 +218,7 @@ def _show_symbol(row: Any) -> str | None:
 
 
 # ---- receipts ------------------------------------------------------------------------------------
-# Kinds with a side. For the others, the kind says it all.
+# Kinds with a side. For other statuses, the kind is enough.
 SIDES = ("buy", "sell", "swap")
 
 

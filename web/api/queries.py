@@ -223,7 +223,7 @@ POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
-    """Which posts: of a bot (its uid), about a mint, with a status, by a source; None for all."""
+    """Which posts: a bot's (its uid), about a mint, with a status, by a source; None for all."""
 
     bot: str | None = None
     mint: str | None = None
@@ -327,8 +327,9 @@ def list_trades(
 ) -> list[Any]:
     """Return trades, newest first.
 
-    `before`: only positions below it; `up_to`: only IDs up to it; `spans`: of wallets, None for
-    all. `kinds`, and trades in a `money`, are searched one by one, down to the position `floor`.
+    `before`: only positions below it; `up_to`: only IDs up to it; `spans`: spans of wallets, None
+    for all. `kinds`, and trades in a `money`, are searched one by one, down to the position
+    `floor`.
     """
     of_kind = (
         # Not by the index of kinds, which is in another order.
@@ -559,7 +560,7 @@ def is_owner(owner_id: int, bot: str) -> bool:
 
 
 def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return {bot ID: [address...]} of wallets held before, in order."""
+    """Return {bot ID: [address...]} of earlier wallets, in order."""
     held: dict[int, list[str]] = {}
     sql = f"{FORMER_WALLETS}({write_marks(bot_ids)}) ORDER BY a.attached_at, w.id"
     for row in read(sql, bot_ids):

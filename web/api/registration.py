@@ -18,7 +18,7 @@ blueprint = Blueprint("registration", __name__, url_prefix="/api/v1/bots")
 
 
 class Challenge(TypedDict):
-    """What a wallet signs to register a bot. It works once, for five minutes."""
+    """A text that a wallet signs to register a bot. It works once, for five minutes."""
 
     text: Annotated[str, described("sign exactly this, in UTF-8")]
     nonce: str

@@ -66,8 +66,8 @@ class CurrencyResults(TypedDict):
 
 
 class Results(TypedDict):
-    """Realized results of sales with a known cost, after transaction costs. Sales and volume are
-    those in SOL; byCurrency has all.
+    """Realized results of sales with a known cost, after transaction costs. Sales and volume are in
+    SOL; byCurrency has all currencies.
     """
 
     since: Annotated[Time | None, described("the first known transaction, or connection")]
@@ -245,7 +245,7 @@ def show_currency(money: Currency, sums: Sums, drawdown: int | None) -> Currency
 
 # ---- risk ----------------------------------------------------------------------------------------
 class Risk(TypedDict):
-    """What realized results in SOL risked."""
+    """The risk behind realized results in SOL."""
 
     maxDrawdownLamports: Whole
     medianHoldingSeconds: Annotated[
@@ -438,7 +438,7 @@ def list_by_token(bot_id: int) -> list[TokenResult] | None:
     spans = read(SPANS, [bot_id])
     if not spans:
         return None
-    # Those tokens are among the first at one of the two ends, which an index finds.
+    # These tokens are near one of the two ends, which an index finds.
     found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
     ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
     return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))
@@ -529,8 +529,8 @@ MAX_READ = 1_000
 
 
 def list_sales(bot: str) -> list[Any]:
-    """List purchases and sales among the newest MAX_READ transactions of each wallet that a bot
-    currently holds, newest first.
+    """List purchases and sales among the newest MAX_READ transactions of each of a bot's current
+    wallets, newest first.
     """
     wallets = select(int, HELD, (bot,))
     found = [read(SALES, (number, MAX_READ)) for number in wallets]
@@ -541,7 +541,7 @@ def list_sales(bot: str) -> list[Any]:
 # ---- days ----------------------------------------------------------------------------------------
 class DayTotals(NamedTuple):
     """One day of a bot's wallets: raw units of a currency, and counts. `day`: days since 1970;
-    `total`: realized by the end of the day; `sells`: those with a result.
+    `total`: realized by the end of the day; `sells`: sales with a result.
     """
 
     day: int

@@ -194,7 +194,7 @@ def show_hit(
     at: int | None = None,
     text: str | None = None,
 ) -> SearchHit:
-    """Make a SearchHit. `path`: of its page; `at`: ms."""
+    """Make a SearchHit. `path`: path of its page; `at`: ms."""
     return {
         "kind": kind,
         "id": uid,

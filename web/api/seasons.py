@@ -85,7 +85,7 @@ class SeasonStanding(TypedDict):
 
 
 class SeasonPage(Page):
-    """The best first; those without a rank last."""
+    """Best first; rows without a rank last."""
 
     data: list[SeasonStanding]
     season: Season

@@ -78,7 +78,7 @@ class Always(Written):
 
 
 AS_STORED = Written(None)
-# What a member's name adds to its column's name: the unit or the kind of its text.
+# The suffix of a member's name beyond its column's name: the unit or the kind of its text.
 SUFFIXES = ("_lamports", "_raw", "_sol", "_sells", "_share", "_id")
 Shape = TypeVar("Shape")
 
@@ -100,9 +100,7 @@ def fill(shape: Callable[..., Shape], row: Any, **told: Any) -> Shape:
 
 @functools.cache
 def _plan(shape: Any, row: Any, *told: str) -> list[tuple[str, str | None, Any]]:
-    """List a shape's members: name, column (None: in `told`), and how it is written (None: as
-    stored).
-    """
+    """List a shape's members: name, column (None: in `told`), and format (None: as stored)."""
     plan: list[tuple[str, str | None, Any]] = []
     for name, hint in get_type_hints(shape, include_extras=True).items():
         if name in told:
@@ -137,7 +135,7 @@ def _find_mark(hint: Any) -> Written:
     if kind in (list, dict):
         return AS_STORED
     marks = [one for one in map(_find_mark, parts) if one is not AS_STORED]
-    # Of a union, one part isn't the only value.
+    # For a union, one part isn't the only value.
     if kind in (Union, UnionType):
         marks = [one for one in marks if not isinstance(one, Always)]
     return next(iter(marks), AS_STORED)

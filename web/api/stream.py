@@ -2,7 +2,7 @@
 
 One thread per process polls for arrivals while there are subscribers, and serializes each event
 once for all streams. A stream that falls behind the buffer reads from the database until it catches
-up. A waiting stream holds only a thread: no slot of web.server.worker, no database connection.
+up. A waiting stream only uses a thread: no slot of web.server.worker, no database connection.
 """
 
 import itertools
@@ -65,8 +65,8 @@ def open_stream() -> Response:
 @dataclass(frozen=True)
 class Event:
     """A serialized event and its arrival. `raw` is empty if a rebuild removed the trade, and for
-    kinds that streams don't send; `hidden`: of a hidden post; `public`: for pages, empty for
-    trades.
+    kinds that streams don't send; `hidden`: whether the post is hidden; `public`: the event for
+    pages, empty for trades.
     """
 
     arrival: int
@@ -252,8 +252,8 @@ class StreamHub:
             if subscriber.is_active:
                 shown = (one.public if subscriber.is_page else one.raw for one in events)
                 yield b"".join(shown) or COMMENT
-        # Many readers can share an address. If each browser reconnected at once, they would spend
-        # the address's requests on displacing each other.
+        # Many readers can share an address. If every browser reconnected immediately, they would
+        # spend the address's requests on displacing each other.
         if subscriber.is_displaced and subscriber.is_page:
             yield b"retry: %d\n\n" % (1000 * PAGE_RETRY_SECONDS)
 
@@ -329,7 +329,7 @@ class StreamHub:
         if not events:
             return
         with self._news:
-            # The buffer may contain the words of a post that was hidden.
+            # The buffer may contain the text of a post that was hidden.
             if any(event.hidden for event in events):
                 self._events.clear()
                 self._floor = self._reach

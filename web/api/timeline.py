@@ -76,7 +76,7 @@ ALL = Filters()
 
 
 def list_page(size: int, position: Start | None = None, filters: Filters = ALL) -> Page:
-    """Return at most `size` posts. `position`: of an earlier Page, None for the newest."""
+    """Return at most `size` posts. `position`: position in an earlier Page, None for the newest."""
     start = position or find_newest()
     wallet_posts = _list_wallet_posts(size + 1, start, filters) if filters.real else []
     paper_posts = _list_paper_posts(size + 1, start, filters) if filters.simulated else []

@@ -74,7 +74,7 @@ PAID_ELSEWHERE = "paid_elsewhere"
 
 
 class TokenChange(TypedDict):
-    """What a transaction changed of one token in the wallet's own accounts."""
+    """A transaction's change of one token in the wallet's own accounts."""
 
     mint: Address
     symbol: Untrusted | None
@@ -99,7 +99,7 @@ class Lot(TypedDict):
 
 
 class Realized(TypedDict):
-    """What a sale earned in its currency: first in, first out, after the wallet's costs."""
+    """The result of a sale in its currency: first in, first out, after the wallet's costs."""
 
     status: Annotated[
         Literal["matched", "partial", "unmatched", "not_applicable"],
@@ -125,7 +125,7 @@ class Realized(TypedDict):
 
 
 class OutsideVenue(TypedDict):
-    """What a trade's transaction moved without passing through the venue."""
+    """Changes in a trade's transaction that didn't pass through the venue."""
 
     solLamports: Whole
     tokenChanges: list[TokenChange]
@@ -276,8 +276,8 @@ def show_trade(row: Any, symbols: Mapping[str, str], state: CoverageState, scale
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Currency | None:
-    """Return a trade's currency, None without a payment. `currency`: as stored; `status`: of its
-    result.
+    """Return a trade's currency, None without a payment. `currency`: as stored; `status`: status of
+    its result.
     """
     return CURRENCIES.get(currency or "") if is_paid(kind, status) else None
 
@@ -399,15 +399,16 @@ def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
 # ---- searching -----------------------------------------------------------------------------------
 # Trades of a wallet, a token or the instance to examine for one page.
 MAX_LOOK_BACK = 2_000
-# Number of arrivals to search at once.
+# Number of arrivals to search at a time.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
 EVERY_TRADE = "trade"
 
 
 class Wanted(NamedTuple):
-    """Which trades: of the wallets' `spans` (None: all), of any of `mints` (None: all), of `kinds`
-    (empty: all) and paid in a ledger currency (None: any or none). Kinds are searched one by one.
+    """Which trades: those of the wallets' `spans` (None: all), with any of `mints` (None: all), of
+    `kinds` (empty: all) and paid in a ledger currency (None: any or none). Kinds are searched one
+    by one.
     """
 
     spans: Sequence[Any] | None
@@ -445,7 +446,7 @@ def find_trades(
 
 
 class Arrived(NamedTuple):
-    """A page of trades in order of arrival. `arrival`: of the last trade examined."""
+    """A page of trades in order of arrival. `arrival`: number of the last trade examined."""
 
     rows: Sequence[Any]
     arrival: int

@@ -13,7 +13,6 @@ from accounts.problem import Problem, invalid
 from chain.reading.currencies import map_currencies
 from chain.stored.standings import WINDOWS
 from evidence import log
-from evidence.notes import encode
 from ratelimit import list_limits, show_windows
 from web.api import bots, leaderboard, market, paging, queries, results
 from web.api.answers import Body, answer, keep_fields, read_fields
@@ -44,7 +43,7 @@ from web.server.application import JsonResponse, find_app
 
 # ---- the key of a request ------------------------------------------------------------------------
 class AllowanceWindow(TypedDict):
-    """What is left in one window of the owner's allowance."""
+    """The rest of the owner's rate limit in one window."""
 
     window: Literal["minute", "hour", "day", "posts_minute"]
     limit: int
@@ -53,7 +52,7 @@ class AllowanceWindow(TypedDict):
 
 
 class Me(TypedDict):
-    """The key that is asking."""
+    """The key of the request."""
 
     kind: Literal["read", "publish"]
     keyId: str
@@ -146,7 +145,7 @@ def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
     repeated), and `limit` as it is echoed. Raises Problem for a parameter that only other lists
     know.
 
-    So equivalent queries share one cache entry, whatever unknown parameters they have.
+    This way, equivalent queries share one cache entry, regardless of unknown parameters.
     """
     for name in args:
         if name not in names and any(name in route.names for route in ROUTES.values()):
@@ -218,8 +217,8 @@ def show_copying(args: Args, uid: str) -> Copying:
 
 
 class MintPosition(NamedTuple):
-    """A token's position in a list: a number first, or only its mint. Cursors hold whole numbers,
-    so a mint is written as the number its bytes represent.
+    """A token's position in a list: a number first, or only its mint. Cursors contain whole
+    numbers, so a mint is written as the number that its bytes represent.
     """
 
     mint: int
@@ -348,8 +347,7 @@ def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
         if logged is None:
             raise Problem("internal_error", "this post is not in the log")
         leaf, salt = logged.leaf, logged.salt
-    message = log.write_promise(log.name_origin(log_uid), leaf)
-    signature = encode(find_app().log_signer.sign(message))
+    signature = find_app().log_signer.promise(log_uid, leaf)
     return {"leaf": leaf, "salt": salt, "signature": signature}
 
 

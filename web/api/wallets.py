@@ -59,7 +59,7 @@ class Coverage(TypedDict):
 
 
 class Wallet(TypedDict):
-    """A wallet a bot is observed by."""
+    """A wallet through which a bot is observed."""
 
     address: Address
     attachedAt: Time
@@ -68,7 +68,8 @@ class Wallet(TypedDict):
 
 
 class CurrencyReconciliation(TypedDict):
-    """As Reconciliation, of the accounts in a stablecoin. Network fees are lamports: no line."""
+    """Like Reconciliation, for the accounts in a stablecoin. Network fees are in lamports, so they
+    have no line."""
 
     currency: CurrencySymbol
     mint: Address
@@ -90,8 +91,8 @@ class CurrencyReconciliation(TypedDict):
 
 
 class Reconciliation(TypedDict):
-    """What became of the wallet's money. closing - opening = realized + unmatched proceeds - open
-    cost - cost left + received - sent - overhead - failed cost + other + difference.
+    """Where the wallet's money went. closing - opening = realized + unmatched proceeds - open cost
+    - cost left + received - sent - overhead - failed cost + other + difference.
     """
 
     openingLamports: Annotated[
@@ -117,15 +118,15 @@ class Reconciliation(TypedDict):
 
 
 class AverageCost(TypedDict):
-    """What the same sales earned by average cost, for comparison; nothing ranks by it."""
+    """The result of the same sales by average cost, for comparison; not used for ranking."""
 
     realizedLamports: Whole
     matchedSells: int
 
 
 class Estimate(TypedDict):
-    """The value of a position at the scout's last price. It is in no result, and a sale may bring
-    less.
+    """The value of a position at the scout's last price. It isn't part of any result, and a sale
+    may bring in less.
     """
 
     valueLamports: Whole
@@ -137,7 +138,7 @@ class Estimate(TypedDict):
 
 
 class Position(TypedDict):
-    """What a wallet holds of a token by its observed trades."""
+    """A wallet's holdings of a token, based on its observed trades."""
 
     mint: Address
     symbol: Untrusted | None
@@ -169,7 +170,7 @@ WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
 
 
 def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
-    """Return {bot ID: the wallets it holds}, the primary wallet first."""
+    """Return {bot ID: its current wallets}, the primary wallet first."""
     found: defaultdict[int, list[Wallet]] = defaultdict(list)
     rows = read(HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
     for row in rows:

@@ -39,12 +39,12 @@ REPORTS_PER_MINUTE = 5
 EXPORTS_PER_MINUTE = 3
 # Tables per address, in pages of 1,000 trades after the first page.
 TABLE_PAGES_PER_MINUTE = 60
-# Bots that agents register from one address, in times the limit of a minute.
+# Bots that agents can register from one address per day, as a multiple of the limit per minute.
 REGISTRATION_MINUTES_A_DAY = 20
 # The API's name for an address's window.
 ADDRESS = "address"
 access_log = logging.getLogger("candor.access")
-# What each window counts, for messages.
+# The subject of each window, for messages.
 PERIODS = {
     "minute": "requests a minute",
     "hour": "requests an hour",

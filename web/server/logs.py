@@ -79,9 +79,9 @@ class Repetition(NamedTuple):
 class Repeats(logging.Filter):
     """A filter that throttles recurring errors, such as those of a full disk.
 
-    The first is written at once, the next after a minute with the number dropped (`repeated`), then
-    after two, four and so on up to sixty minutes. Records with a request id are always written,
-    because someone may look for them.
+    The first is written immediately, the next after a minute with the number dropped (`repeated`),
+    then after two, four and so on up to sixty minutes. Records with a request id are always
+    written, because someone may look for them.
     """
 
     FIRST_SECONDS, LAST_SECONDS, MAX_KINDS = 60, 3_600, 200

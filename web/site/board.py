@@ -19,7 +19,7 @@ from web.site.profile_words import WINDOW_NAMES
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
-# Of each group: proven or claimed, with or without a rank.
+# Rows per group: proven or claimed, with or without a rank.
 MAX_RANKS = 25
 # Labels of time windows.
 TIMES = {**WINDOW_NAMES, "all": "all time"}

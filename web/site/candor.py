@@ -41,8 +41,8 @@ class ClaimsRow(NamedTuple):
 
 
 # The index of claims by bot makes this equally fast for any number of posts. A hidden post still
-# counts: hiding words doesn't improve a record. Neither does repeating a claim: it keeps its place
-# and its status, and one contradicted post about a transaction contradicts the claim.
+# counts: hiding its text doesn't improve a record. Neither does repeating a claim: it keeps its
+# place and its status, and one contradicted post about a transaction contradicts the claim.
 CLAIMS = f"""
 SELECT b.uid AS bot, (
     SELECT string_agg(

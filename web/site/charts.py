@@ -132,7 +132,7 @@ def _draw_date(axis: Axis, at: int, pattern: str) -> Tick:
 
 
 def _keep_apart(ticks: Sequence[Tick]) -> list[Tick]:
-    """Drop ticks too close to the previous one. Of a day and a time, drop the time."""
+    """Drop ticks too close to the previous one, and the time from a tick with date and time."""
     kept: list[Tick] = []
     for one in ticks:
         if kept and not _are_apart(kept[-1], one):

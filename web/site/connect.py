@@ -68,8 +68,8 @@ def render_connect(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the page. `typed`: text from the form of a new bot; `errors`: by field, for any form
-    on the page.
+    """Render the page. `typed`: text from the form of a new bot; `errors`: errors by field, for any
+    form on the page.
     """
     owner = sessions.find_owner()
     page = render_template(

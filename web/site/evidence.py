@@ -10,7 +10,7 @@ from werkzeug.http import generate_etag
 from accounts.problem import Problem
 from chain.reading.programs import Programs, table
 from evidence import document
-from evidence.digests import show_logged
+from evidence.document import show_logged
 from evidence.lines import POSTS, RECEIPTS, Page, read_page
 from web.api.paging import read_whole
 from web.server.application import find_app
@@ -41,7 +41,7 @@ def show_evidence(uid: str) -> ResponseReturnValue:
     if wallet_id is None and "wallet" in request.args:
         raise Problem("not_found", "this bot never had that wallet")
     if "posts" in request.args:
-        # Not forever: the words of a hidden post must not stay in caches.
+        # Not forever: the text of a hidden post must not stay in caches.
         return show_page("posts", lambda number: read_page(POSTS, bot, number), keeps=False)
     if "page" in request.args:
         return show_page("page", lambda number: find_receipts(wallet_id, number))

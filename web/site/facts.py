@@ -1,7 +1,7 @@
-"""What a transaction did, shown next to a post's words: one sentence and one result, as markup for
-pages and as text for feeds, previews and copies.
+"""Describe a transaction next to a post's words: one sentence and one result, as markup for pages
+and as text for feeds, previews and copies.
 
-It doesn't judge the words: the figure is next to them, with its sign.
+It doesn't judge the words; the figure next to them has its sign.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,8 @@ from web.api.serialize import Json
 from web.site import figures, words
 from web.site.money import venue_changes, venue_sol
 
-# By kind of transaction. `{tokens}`: an amount with its token; `{sol}`, `{paid}`: unsigned.
+# Sentences by kind of transaction. `{tokens}`: an amount with its token; `{sol}`, `{paid}`:
+# unsigned.
 DEEDS = {
     "buy": "bought {tokens} for {paid}",
     "sell": "sold {tokens} for {paid}",
@@ -38,7 +39,7 @@ DEEDS = {
     "failed": "failed",
     "other": "did something other than trade",
 }
-# For transactions with unknown amounts.
+# Sentences for transactions with unknown amounts.
 PLAIN_DEEDS = {
     "buy": "bought",
     "sell": "sold",
@@ -59,7 +60,7 @@ NO_RESULT = {
 
 class Fact(NamedTuple):
     """What a transaction did. `told`: the sentence; `result` and `change`: a sale's result in SOL
-    or a stablecoin, and in percent; `note`: limits of the result; each empty if there is none.
+    or a stablecoin, and in percent; `note`: limits of the result; each is empty if there is none.
     `share`: how much of the value came from the venue, unless all of it did; `at`: when it
     happened; `when`: words about that time.
     """
@@ -220,7 +221,7 @@ def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -
 
 
 def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
-    """Return the token a post names, never in the post's own words: by its address if this instance
+    """Return the token in a post, never in the post's own words: by its address if this instance
     doesn't know its name, or the name of the token that moved.
     """
     claimed = _find_name(post["mint"], None, symbols)

@@ -55,8 +55,8 @@ class Feed(NamedTuple):
     """A page of a feed.
 
     `page`, `path`: addresses below `base_url` of the HTML page and of the feed itself; `posts`: as
-    in the API, newest first; `next`: the cursor of older posts; `cursor`: of this page, None for
-    the newest posts.
+    in the API, newest first; `next`: the cursor of older posts; `cursor`: this page's cursor, None
+    for the newest posts.
     """
 
     base_url: str

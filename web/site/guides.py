@@ -1,5 +1,5 @@
 """/skill.md and /llms.txt: this instance described for programs, with its address and limits. The
-parameter `bot` of the first names the bot to write it for.
+parameter `bot` tailors skill.md to one bot.
 
 They contain no untrusted text: a bot appears with its ID and wallet, never its name.
 """

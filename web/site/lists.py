@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 
 class ListPage(NamedTuple, Generic[Row]):
-    """A page of a list. `cursor`: of the older entries, None if there are none."""
+    """A page of a list. `cursor`: position of the older entries, None if there are none."""
 
     rows: Sequence[Row]
     cursor: str | None

@@ -128,7 +128,8 @@ def other_fees(results: Json) -> int:
 
 # ---- trades --------------------------------------------------------------------------------------
 def describe_source(trade: Json) -> str:
-    """Describe how much of a trade's value came from which accounts; empty if nothing is priced."""
+    """Describe which accounts a trade's value came from, and how much of it; empty if nothing is
+    priced."""
     share, accounts = trade["explainedShare"], trade["counterparties"]
     if share is None:
         return ""
@@ -192,13 +193,13 @@ def describe_paid(trade: Json) -> str:
     if realized["result"] is None:
         is_elsewhere = "paid_elsewhere" in trade["flags"]
         return (
-            f"Sold for {currency}: what was sold was paid for in another currency, so it has no"
-            " result in either."
+            f"Sold for {currency}: the tokens sold were bought in another currency, so the sale"
+            " has no result in either."
             if is_elsewhere
             else f"Sold for {currency}: no known purchase in {currency}."
         )
     result = f"{figures.write_exact(realized['result'], True)} {currency}"
-    partial = ", for the part whose cost is known" if realized["status"] == "partial" else ""
+    partial = ", for the part with a known cost" if realized["status"] == "partial" else ""
     return f"Result in {currency}: {result}{partial}."
 
 

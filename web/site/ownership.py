@@ -1,4 +1,4 @@
-"""A bot's wallets: attach, detach, and prove with the holder's signature."""
+"""A bot's wallets: attach, detach, and prove with the owner's signature."""
 
 import secrets
 
@@ -34,7 +34,7 @@ LEAD_LEAVING = " The next wallet becomes the main one; the others don’t change
 
 
 class Challenge(Stored):
-    """A text for the holder of a wallet to sign, stored as JSON in the browser's session.
+    """A text for the owner of a wallet to sign, stored as JSON in the browser's session.
 
     `bot`: the ID of its bot; `endsAt`: ms; `action`: `add` the wallet to the bot's wallets, or
     `replace` the primary one.

@@ -59,7 +59,7 @@ def show_traders() -> ResponseReturnValue:
 def sort_traders(
     traders: Sequence[Json], sort: str, least_rates: Mapping[str, float]
 ) -> list[Json]:
-    """Return traders with the highest figure first, those without one last."""
+    """Return traders sorted by a figure, highest first, traders without one last."""
     figures: Mapping[str, Any] = (
         least_rates
         if sort == WINS

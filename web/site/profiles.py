@@ -117,7 +117,7 @@ def read_trades(bot: Json) -> dict[str, Any]:
 
 
 # ---- holdings ------------------------------------------------------------------------------------
-# Those of these mints that the bot ever bought or sold.
+# The mints that the bot ever bought or sold.
 TRADED = """
 SELECT DISTINCT m.address FROM mint m JOIN trade_mint t ON t.mint_id = m.id
 JOIN attachment a ON a.wallet_id = t.wallet_id JOIN bot b ON b.id = a.bot_id

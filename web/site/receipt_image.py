@@ -1,4 +1,5 @@
-"""A receipt as a picture, 1200 x 630: words, what was done, a stamp, a QR code. Pure.
+"""A receipt as a picture, 1200 x 630: the post's words, what the trade did, a stamp, a QR code.
+Pure.
 
 Only this module imports Pillow, and only code that draws a picture imports it, so an instance that
 doesn't show pictures doesn't load Pillow.
@@ -47,9 +48,9 @@ class Line(NamedTuple):
 class Content(NamedTuple):
     """The content of a card.
 
-    `stamp`: the label, with a note below it; `trust`: its key, for the color; `words`: of the bot;
-    `told`: what happened; `result`: the large figure, with a small one next to it; `small`: lines
-    at the bottom; `link`: the QR code's target.
+    `stamp`: the label, with a note below it; `trust`: its key, for the color; `words`: the bot's
+    text; `told`: what happened; `result`: the large figure, with a small one next to it; `small`:
+    lines at the bottom; `link`: the QR code's target.
     """
 
     when: str

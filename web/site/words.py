@@ -58,7 +58,7 @@ TRUST = {
         " happened on chain.",
     ),
 }
-# By reason of the verification.
+# Sentences by reason of the verification.
 REASONS = {
     "no_wallet": "This bot has no wallet connected, so the transaction it names can't be checked.",
     "not_final_yet": "The transaction it names isn't final yet, or hasn't been found yet.",
@@ -103,7 +103,7 @@ KINDS = {
 }
 FLAGS = {
     "opening_inventory_unknown": (
-        "part of what was sold was held before observation began, so its cost is unknown"
+        "part of the tokens sold were held before observation began, so their cost is unknown"
     ),
     "incomplete_history": (
         "an earlier transaction is missing, so there is no result until it is found"
@@ -112,7 +112,7 @@ FLAGS = {
     "ambiguous": "it can be read in more than one way, so it gets no result and verifies no post",
     "not_signer": "this wallet did not sign it",
     "no_swap": "it includes no swap",
-    "basis_carried": "the cost of what was given carries over to what was received",
+    "basis_carried": "the cost of the tokens given carries over to the tokens received",
     "order_unresolved": "its order within the block is not known",
     "fee_only": "only a fee was paid",
     "sponsored_rent": "someone else paid the account’s deposit",
@@ -131,7 +131,7 @@ FLAGS = {
         "the other side signed this transaction itself, as a market maker does; it could be anyone,"
         " including the bot’s owner"
     ),
-    "paid_elsewhere": "part of what was sold was paid for in another currency",
+    "paid_elsewhere": "part of the tokens sold were bought in another currency",
     "fee_income": "only a fee or a reward from someone else’s trade was received",
     "tip_only": "only a tip to block producers was paid; it counts under other fees",
 }

@@ -31,7 +31,7 @@ def confirm(
     shown: str = "",
     switch_on: bool = False,
 ) -> ResponseReturnValue:
-    """Ask for a reason, then perform the action. `shown`: untrusted words that it is about;
+    """Ask for a reason, then perform the action. `shown`: untrusted text that the action is about;
     `switch_on`: the direction of a switch.
     """
     error, typed = None, request.form.get("reason", "")
@@ -171,7 +171,7 @@ def change_owner_ban(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/wallets/<address>/ban", methods=["GET", "POST"])
 def change_wallet_ban(address: str) -> ResponseReturnValue:
-    """Ban a wallet, whether or not a bot holds it, or lift its ban, once confirmed."""
+    """Ban a wallet, connected or not, or lift its ban, once confirmed."""
     address = check_wallet(address)
     return change_ban(
         "wallet",
@@ -203,7 +203,7 @@ def ban_source(source: str) -> ResponseReturnValue:
 def change_ban(
     kind: str, target: str, text: str, back: str, ban: Callable[[str, str, str, int], bool]
 ) -> ResponseReturnValue:
-    """Ask to ban, or to lift a ban. The form contains which one, so sending it twice doesn't undo
+    """Ask to ban, or to lift a ban. The form says which one, so sending it twice doesn't undo
     it.
     """
     who = find_session().uid

@@ -9,7 +9,7 @@ from chain.stored.attachments import LEAD
 from storage.rows import select, write_marks
 
 MAX_BODY = 240
-# Above the number of every row.
+# Higher than every row's number.
 NEWEST = 2**62
 
 
@@ -66,7 +66,7 @@ class BotRow(NamedTuple):
 class WalletRow(NamedTuple):
     """A wallet, its current or last bot, and the state of its observation.
 
-    `attached_at` is None if no bot holds it; `backfilled`: its whole past is listed.
+    `attached_at` is None if no bot has it; `backfilled`: its whole past is listed.
     """
 
     id: int

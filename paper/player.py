@@ -1,4 +1,4 @@
-"""A trader in memory, the journal of its rounds, and the faults of a pass. Pure."""
+"""Traders in memory, the journal of their rounds, and the faults of a pass. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,8 +37,7 @@ class DiaryLine:
     # Display texts by name; `what` is the subkind.
     facts: Mapping[str, Any]
     mint: str | None = None
-    # Number of the order.
-    order: int | None = None
+    order_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,8 @@ class Journal:
 
 
 @dataclass
-class Trader:
-    """A trader with its account, its phase and what it remembers."""
+class Player:
+    """A trader or a twin in memory: its account, its phase and what it remembers."""
 
     # Decides the order of traders and their claims on a pool.
     id: int
@@ -131,7 +130,7 @@ class Trader:
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
     # Random entries to compare with.
-    twins: "list[Trader]" = field(default_factory=list)
+    twins: "list[Player]" = field(default_factory=list)
     # Of a twin: purchases it may make or has open.
     tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
@@ -182,7 +181,7 @@ def topic_of(key: str) -> str:
     return key.rpartition(":")[0]
 
 
-def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
+def refuse(trader: Player, token: Token, refusal: Refusal, at: int) -> None:
     """Note a refusal in the diary, unless it or MAX_REFUSALS others were noted in the last hour."""
     key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
@@ -243,5 +242,5 @@ class Faults:
     def has(self, trader: int) -> bool:
         return any(key.trader == trader for key in self.found)
 
-    def skip_faulty(self, traders: Sequence[Trader]) -> Sequence[Trader]:
+    def skip_faulty(self, traders: Sequence[Player]) -> Sequence[Player]:
         return [trader for trader in traders if not self.has(trader.id)] if self.found else traders
