@@ -67,7 +67,7 @@ def count_seconds(at: int | None, now: int) -> int | None:
 class Written:
     """Marks a type of a shape's member with the function that writes a stored value."""
 
-    write: Callable[[Any], Any]
+    write: Callable[[Any], Any] | None
 
 
 class Always(Written):
@@ -77,7 +77,7 @@ class Always(Written):
         super().__init__(lambda _: value)
 
 
-AS_STORED = Written(lambda value: value)
+AS_STORED = Written(None)
 # The suffix of a member's name beyond its column's name: the unit or the kind of its text.
 SUFFIXES = ("_lamports", "_raw", "_sol", "_sells", "_share", "_id")
 Shape = TypeVar("Shape")
@@ -89,14 +89,18 @@ def fill(shape: Callable[..., Shape], row: Any, **told: Any) -> Shape:
     (`costLamports`: cost). An optional member without a column is left out.
     """
     return {  # type: ignore[return-value]
-        name: told[name] if column is None else write(getattr(row, column))
+        name: told[name]
+        if column is None
+        else getattr(row, column)
+        if write is None
+        else write(getattr(row, column))
         for name, column, write in _plan(shape, row.__class__, *told)
     }
 
 
 @functools.cache
 def _plan(shape: Any, row: Any, *told: str) -> list[tuple[str, str | None, Any]]:
-    """List a shape's members: name, column (None: in `told`), and format."""
+    """List a shape's members: name, column (None: in `told`), and format (None: as stored)."""
     plan: list[tuple[str, str | None, Any]] = []
     for name, hint in get_type_hints(shape, include_extras=True).items():
         if name in told:
