@@ -26,7 +26,7 @@ from peewee import OperationalError, fn
 import storage
 from config import Config
 from evidence import seasons
-from evidence.digests import DigestLog
+from evidence.document import DigestLog
 from evidence.notes import Signer
 from evidence.witness import run_tick
 from models import Job

@@ -6,10 +6,10 @@ each in its trader's current voice.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from peewee import OperationalError
@@ -22,10 +22,9 @@ from paper.engine import Market, drop_orders, name_twin
 from paper.fills import RECORDED_COSTS
 from paper.market import SKEW_MS, Token
 from paper.own import OwnFiles
+from paper.player import DiaryLine, FaultKey, Faults, OwnFault, Player, ReviewReason
 from paper.rules import DAY_MS
-from paper.tables import Period
-from paper.tables import Trader as StoredTrader
-from paper.trader import DiaryLine, FaultKey, Faults, OwnFault, ReviewReason, Trader
+from paper.tables import DiaryEntry, Period, Trader
 from storage import writing
 from voice import builtin, language_model
 
@@ -39,13 +38,9 @@ RECENT_POSTS = 20
 MAX_LINES = 1_000
 # Passes per tick, each without what failed in the previous one.
 MAX_PASSES = 20
-# Failing tokens before the whole trader is suspended.
 MAX_TROUBLED_TOKENS = 3
-# Troubles listed in health.
 MAX_NAMED_TROUBLES = 5
-# Backoff for retries.
 FIRST_PAUSE_MS, MAX_PAUSE_MS = 60_000, 3_600_000
-# Time for the optional language model per tick.
 MODEL_SECONDS = 20
 
 
@@ -64,19 +59,18 @@ class Trouble:
     noted: bool = False
 
 
-class Pass(NamedTuple):
-    """The result of processing the new snapshots once; nothing is stored yet."""
+@dataclass
+class Pass:
+    """An attempt to play the new snapshots; nothing is stored yet."""
 
-    traders: list[Trader]
+    cursor: int
+    newest: int
+    now: int
+    # None: it is rebuilt.
     market: Market | None
-    rounds: int
-
-
-class Written(NamedTuple):
-    """The number of posts written, and why the optional model wrote none (None if it did)."""
-
-    posts: int
-    model_problem: str | None
+    traders: list[Player] = field(default_factory=list)
+    rounds: int = 0
+    faults: Faults = field(default_factory=Faults)
 
 
 class PaperJob:
@@ -89,8 +83,6 @@ class PaperJob:
         self.fresh = True
         self.market: Market | None = None
         self.costs = RECORDED_COSTS
-        # By row id.
-        self.tokens: dict[int, Token] = {}
         self.troubles: dict[FaultKey, Trouble] = {}
         self.own = OwnFiles(config.data_dir, config.own_strategies)
 
@@ -104,9 +96,9 @@ class PaperJob:
         except store.Outdated:
             # A trader was reviewed or reset during this tick; the next one replays it.
             rounds = 0
-        written = self.write_posts(now)
+        posts, model_problem = self.write_posts(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
-        details = {"rounds": rounds, "posts": written.posts, "writer": written.model_problem}
+        details = {"rounds": rounds, "posts": posts, "writer": model_problem}
         return self._name_troubles(), orjson.dumps(details).decode()
 
     def play(self, now: int) -> int:
@@ -131,9 +123,9 @@ class PaperJob:
             # The clock was set back, and every new snapshot would count as out of date.
             market = None
         for _ in range(MAX_PASSES):
-            faults = Faults()
-            played = self._play_pass(market, cursor, newest, now, faults)
-            if not self._put_off(faults, now):
+            played = Pass(cursor, newest, now, market)
+            self._play_pass(played)
+            if not self._put_off(played.faults, now):
                 break
             market = None
         else:
@@ -146,33 +138,30 @@ class PaperJob:
         self.market, self.fresh = played.market, False
         return played.rounds
 
-    def _play_pass(
-        self, market: Market | None, cursor: int, newest: int, now: int, faults: Faults
-    ) -> Pass:
-        """Process the new snapshots for traders that aren't suspended. Nothing is stored."""
-        traders = store.load_traders(
-            now,
-            faults,
-            {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None},
-            self.own.read_strategy,
-        )
-        for trader in traders:
-            if not trader.row.twin:
-                with faults.isolate(trader.id):
-                    self._begin(trader, now)
-        first = store.find_first_new(cursor, now - BACKLOG_MS) if traders else None
-        rounds = 0
+    def _play_pass(self, one: Pass) -> None:
+        """Process the new snapshots for traders that aren't suspended."""
+        now, faults = one.now, one.faults
+        skipped = {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None}
+        one.traders = store.load_traders(now, faults, skipped, self.own.read_strategy)
+        own = [trader for trader in one.traders if not trader.row.twin]
+        for trader in own:
+            with faults.isolate(trader.id):
+                self._begin(trader, now)
+        first = store.find_first_new(one.cursor, now - BACKLOG_MS) if own else None
         if first is not None:
-            market = self._update_market(market, traders, first, cursor, now, faults)
-            rounds = self._play_rounds(
-                market, traders, first, range(cursor + 1, newest + 1), now, faults
-            )
-        for trader in traders:
+            tokens = store.find_tokens(faults)
+            one.market = market = self._update_market(one, tokens, first)
+            new = range(one.cursor + 1, one.newest + 1)
+            snapshots = store.list_snapshots(tokens, first, new, faults)
+            for at, group in groupby(snapshots, lambda one: one.at):
+                playing = [trader for trader in own if trader.row.created_at <= at]
+                engine.play(market, playing, list(group), now, faults)
+                one.rounds += 1
+        for trader in one.traders:
             with faults.isolate(trader.id):
                 store.check_round(trader)
-        return Pass(traders, market, rounds)
 
-    def _begin(self, trader: Trader, now: int) -> None:
+    def _begin(self, trader: Player, now: int) -> None:
         trader.put_off = frozenset(
             key.mint for key in self._list_put_off(now) if key.trader == trader.id and key.mint
         )
@@ -189,55 +178,23 @@ class PaperJob:
         engine.check_account(trader, now)
         engine.run_heartbeat(trader, now)
 
-    def _update_market(
-        self,
-        market: Market | None,
-        traders: Sequence[Trader],
-        first: int,
-        cursor: int,
-        now: int,
-        faults: Faults,
-    ) -> Market:
-        """Return the market at the cursor: the last tick's, or one rebuilt from snapshots before
-        `first`.
-        """
-        self.tokens = store.find_tokens(faults)
+    def _update_market(self, one: Pass, tokens: Mapping[int, Token], first: int) -> Market:
+        """Return the market at the cursor; without one, rebuild it from older snapshots."""
+        market, now, faults = one.market, one.now, one.faults
         if market is None:
             market = Market(self.interval_ms)
             store.load_memories(market, now)
             begin = first - market.horizon_ms
-            market.begin(begin, store.find_silences(store.find_oldest_mark(traders, begin), begin))
-            for snapshot in store.list_snapshots(self.tokens, begin, range(cursor + 1), faults):
+            oldest = store.find_oldest_mark(one.traders, begin)
+            market.begin(begin, store.find_silences(oldest, begin))
+            for snapshot in store.list_snapshots(tokens, begin, range(one.cursor + 1), faults):
                 with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
         market.eligible = measured.list_eligible(measured_store.list_errors(now))
         market.costs = self.costs
-        market.follow(self.tokens.values(), store.list_flows(now - DAY_MS))
+        market.follow(tokens.values(), store.list_flows(now - DAY_MS))
         return market
-
-    def _play_rounds(
-        self,
-        market: Market,
-        traders: Sequence[Trader],
-        first: int,
-        new: range,
-        now: int,
-        faults: Faults,
-    ) -> int:
-        rounds = 0
-        for at, group in groupby(
-            store.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
-        ):
-            engine.play(
-                market,
-                [one for one in traders if one.row.created_at <= at and not one.row.twin],
-                list(group),
-                now,
-                faults,
-            )
-            rounds += 1
-        return rounds
 
     # ---- trouble of one trader or token ----------------------------------------------------------
     def _list_put_off(self, now: int) -> list[FaultKey]:
@@ -287,13 +244,14 @@ class PaperJob:
         }
         traders = store.list_trader_rows() if unnoted else {}
         return [
-            store.show_line(
+            store.show(
                 DiaryLine(
                     "refusal",
                     now,
                     {"reason": "put_off", "detail": trouble.what, "symbol": brain.EVERY_TRADE},
                 ),
-                traders[trader].period,
+                DiaryEntry,
+                period=traders[trader].period,
             )
             for trader, trouble in unnoted.items()
             if trader in traders
@@ -306,8 +264,9 @@ class PaperJob:
         return "; ".join(named[:MAX_NAMED_TROUBLES]) + more or None
 
     # ---- posts -----------------------------------------------------------------------------------
-    def write_posts(self, now: int) -> Written:
-        """Write and store posts about news in the diaries.
+    def write_posts(self, now: int) -> tuple[int, str | None]:
+        """Write and store posts about news in the diaries. Return how many, and why the optional
+        model wrote none (None if it did).
 
         A line whose post fails stays without one and doesn't block the others.
         """
@@ -333,7 +292,7 @@ class PaperJob:
                 silent = conduct.list_silent()
                 posts = [post for post in posts if post["trader"] not in silent]
                 store.store_posts(posts, entries[-1].id)
-        return Written(len(posts), model.problem)
+        return len(posts), model.problem
 
     def _write_post(
         self,
@@ -394,7 +353,8 @@ def rebuild_trader(trader: Any, now: int) -> list[str]:
     the comparison meaningless too.
     """
     found = []
-    for period in list_periods(trader):
+    periods = Period.select().where(Period.trader == trader)
+    for period in list(periods.order_by(Period.number, Period.twin)):
         whose = f"random entries {period.twin}, " if period.twin else ""
         handle = name_twin(trader.handle, period.twin) if period.twin else trader.handle
         differences = store.find_differences(period, handle)
@@ -412,11 +372,4 @@ def _open_review(trader: Any, period: int, now: int) -> None:
     alarm = ReviewReason(f"refill_differs:{now}", "refill_differs", reason, now)
     with writing():
         store.store_review(period, [alarm])
-        StoredTrader.update(version=StoredTrader.version + 1).where(
-            StoredTrader.id == trader.id
-        ).execute()
-
-
-def list_periods(trader: Any) -> list[Period]:
-    periods = Period.select().where(Period.trader == trader)
-    return list(periods.order_by(Period.number, Period.twin))
+        Trader.update(version=Trader.version + 1).where(Trader.id == trader.id).execute()

@@ -39,7 +39,29 @@ def create_key(
     """Create a key. A `read` key has no bot; other scopes require one."""
     name = check_line("name", name, MAX_KEY_NAME, shortest=0)
     with writing():
-        return insert_key(owner, scope, name, now, bot, expires_at)
+        check_present(owner.id)
+        # Read again: the bot may have been retired since the caller loaded it.
+        if bot is not None and Bot.get_by_id(bot.id).retired_at is not None:
+            raise Problem("bot_retired", "a retired bot cannot get a new key")
+        if Key.select().where(Key.owner == owner, is_active(now)).count() >= MAX_ACTIVE_KEYS:
+            raise Problem(
+                "key_limit",
+                f"an account can have at most {MAX_ACTIVE_KEYS} active keys; revoke one first",
+            )
+        text = make_key(scope)
+        key = Key.create(
+            uid=new_uid("key"),
+            owner=owner,
+            bot=bot,
+            scope=scope,
+            name=name,
+            prefix=PREFIXES[scope],
+            last4=text[-4:],
+            hash=hash_secret(text),
+            created_at=now,
+            expires_at=expires_at,
+        )
+        return NewKey(key, text)
 
 
 def rotate_key(key: Key, now: int, overlap_ms: int = 0) -> NewKey:
@@ -55,7 +77,7 @@ def rotate_key(key: Key, now: int, overlap_ms: int = 0) -> NewKey:
         change = {"expires_at": ends} if overlap_ms else {"revoked_at": now}
         if not Key.update(**change).where(Key.id == key.id, is_active(now)).execute():
             raise Problem("key_ended", "this key was revoked or has expired; create a new one")
-        return insert_key(key.owner, key.scope, key.name, now, key.bot, expires_at)
+        return create_key(key.owner, key.scope, now, key.name, key.bot, expires_at)
 
 
 def revoke_key(uid: str, now: int) -> bool:
@@ -90,37 +112,3 @@ def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) ->
 def is_active(now: int) -> Any:
     """SQL condition for keys that are neither revoked nor expired."""
     return Key.revoked_at.is_null() & (Key.expires_at.is_null() | (Key.expires_at > now))
-
-
-def insert_key(
-    owner: Owner,
-    scope: str,
-    name: str,
-    now: int,
-    bot: Bot | None = None,
-    expires_at: int | None = None,
-) -> NewKey:
-    """Like `create_key`, inside a transaction and with a checked name."""
-    check_present(owner.id)
-    # Read again: the bot may have been retired since the caller loaded it.
-    if bot is not None and Bot.get_by_id(bot.id).retired_at is not None:
-        raise Problem("bot_retired", "a retired bot cannot get a new key")
-    if Key.select().where(Key.owner == owner, is_active(now)).count() >= MAX_ACTIVE_KEYS:
-        raise Problem(
-            "key_limit",
-            f"an account can have at most {MAX_ACTIVE_KEYS} active keys; revoke one first",
-        )
-    text = make_key(scope)
-    key = Key.create(
-        uid=new_uid("key"),
-        owner=owner,
-        bot=bot,
-        scope=scope,
-        name=name,
-        prefix=PREFIXES[scope],
-        last4=text[-4:],
-        hash=hash_secret(text),
-        created_at=now,
-        expires_at=expires_at,
-    )
-    return NewKey(key, text)

@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 
-import storage
 from accounts.influencers import read_voice
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
@@ -20,6 +19,7 @@ from chain.symbols import find_imitated, show_symbol
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet
 from storage import mark
+from storage.rows import select_value
 from voice import builtin
 from voice.facts import shorten_name
 
@@ -52,7 +52,7 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     # This many changes means a rebuild, not new trades.
     if not changed or len(changed) > MAX_AT_ONCE:
         return
-    bot = _find_poster(wallet)
+    bot = next(iter(Bot.raw(POSTER, wallet.id, True)), None)
     if bot is None:
         return
     sql = ARRIVED.format(mark(changed), mark(TRADES))
@@ -62,10 +62,6 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
         status, _ = judge(trade.kind, orjson.loads(trade.flags), (), None, trade.explained)
         if trade.mint and status == "verified":
             _post_trade(bot, wallet, trade, now)
-
-
-def _find_poster(wallet: Wallet) -> Bot | None:
-    return next(iter(Bot.raw(POSTER, wallet.id, True)), None)
 
 
 def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
@@ -78,7 +74,7 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
     told = Post.select(Post.body).where(Post.bot == bot, Post.source == "observer")
     latest: Any = told.order_by(Post.id.desc()).limit(20).tuples()
     recent = [body for (body,) in latest][::-1]
-    facts = _tell_facts(trade, _count_wallets(bot) == 1)
+    facts = _tell_facts(trade, select_value(COUNT_WALLETS, (bot.id,)) == 1)
     body = builtin.write(read_voice(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
     store_post(
         bot=bot,
@@ -96,11 +92,6 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
         event_at=trade.block_time * 1000 if trade.block_time else now,
         created_at=now,
     )
-
-
-def _count_wallets(bot: Bot) -> int:
-    rows: Any = storage.database.execute_sql(COUNT_WALLETS, (bot.id,))
-    return int(rows.fetchone()[0])
 
 
 def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:

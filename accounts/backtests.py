@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import product
 from math import prod
 from typing import IO, Any
@@ -23,19 +22,20 @@ from typing import IO, Any
 import orjson
 from filelock import lock_descriptor
 
+from accounts.fields import check_choice, parse_moment
 from accounts.owners import check_present
 from accounts.problem import Problem, invalid
 from accounts.spreadsheet import disarm, write_lines
-from accounts.traders import START_MODES, check_choice, find_strategy
+from accounts.traders import START_MODES, find_strategy
 from config import Config
 from models import Owner
 from paper import backtests, recordings
 from paper.backtests import COLUMNS, Json, show_backtest
 from paper.own import OwnFiles
+from paper.player import OwnFault
 from paper.recordings import MAX_SPAN_MS
 from paper.strategies import COPY, FAMILIES, BadSetting, Strategy
 from paper.tables import Backtest
-from paper.trader import OwnFault
 from storage import database, new_uid, writing
 from storage.children import Limits, start_python
 from storage.rows import make_shape, read_stored
@@ -45,7 +45,6 @@ MAX_CANDIDATES = 24
 # Used as the scout's interval when the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
 SETTING = re.compile(r"([A-Za-z0-9]{1,40})=(-?[0-9]{1,12}(?:,-?[0-9]{1,12}){0,23})")
-DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
 
 
@@ -113,16 +112,10 @@ def find_span(since: str, until: str) -> range:
 
 
 def parse_time(field: str, text: str, default: int) -> int:
-    """Return a time in ms. A date alone means midnight UTC."""
-    text = text.strip()
-    if not text:
-        return default
-    try:
-        whole = f"{text}T00:00:00Z" if DAY.fullmatch(text) else text
-        read = datetime.fromisoformat(whole)
-        return int(read.replace(tzinfo=read.tzinfo or UTC).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise invalid(field, f"must be a day or a time, {EXAMPLE}") from None
+    ms = parse_moment(text) if text.strip() else default
+    if ms is None:
+        raise invalid(field, f"must be a day or a time, {EXAMPLE}")
+    return ms
 
 
 def run_backtest(

@@ -334,18 +334,15 @@ def _erase_some(bot: Bot, now: int) -> bool:
             if post.hidden_at is None:
                 erase_words(post, now)
             if post.source == "bot":
-                _forget_event(post)
+                # What identifies a retry; the bot's keys are revoked, so none can arrive.
+                told = Post.update(event_id=post.uid, hidden_hash=None)
+                told.where(Post.id == post.id).execute()
     return bool(found)
 
 
 def _find_said(bots: list[Bot]) -> Any:
     is_named = (Post.source == "bot") & (Post.event_id != Post.uid)
     return Post.select().where(Post.bot.in_(bots), Post.hidden_at.is_null() | is_named)
-
-
-def _forget_event(post: Post) -> None:
-    """Erase what identifies a retry; the bot's keys are revoked, so none can arrive."""
-    Post.update(event_id=post.uid, hidden_hash=None).where(Post.id == post.id).execute()
 
 
 def _empty_bot(bot: Bot, now: int) -> None:

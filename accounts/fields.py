@@ -9,7 +9,8 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
 
 import orjson
@@ -269,6 +270,23 @@ def parse_whole(text: str) -> int | None:
     return int(text) if len(text) < len(str(BEYOND)) else BEYOND
 
 
+def parse_moment(text: Any) -> int | None:
+    """Parse a time or a day (midnight), in UTC unless it says otherwise, as ms; None for anything
+    else.
+    """
+    try:
+        read = datetime.fromisoformat(text.strip())
+        return round(read.replace(tzinfo=read.tzinfo or UTC).timestamp() * 1000)
+    except (ValueError, OverflowError, AttributeError):
+        return None
+
+
+def check_choice(field: str, value: str, allowed: Collection[str]) -> str:
+    if value not in allowed:
+        raise invalid(field, f"must be one of: {', '.join(allowed)}")
+    return value
+
+
 def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
     """Raises Problem if the text is over twice the limit, before anything else reads it.
 
@@ -365,15 +383,16 @@ def _list_readings(name: str) -> list[list[str]]:
     ]
 
 
-def find_free_handle(name: str, is_taken: Callable[[str], bool], fallback: str) -> str:
+def find_free_handle(name: str, table: Any, fallback: str) -> str:
     """Derive a lowercase handle of at most 47 characters from a name.
 
     Uses `fallback`, such as "bot", if nothing of the name is ASCII, and adds six random hex digits
-    if `is_taken`.
+    if a row of `table` has it.
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or fallback
-    return f"{handle}-{secrets.token_hex(3)}" if is_taken(handle) else handle
+    is_taken = table.select().where(table.handle == handle).exists()
+    return f"{handle}-{secrets.token_hex(3)}" if is_taken else handle
 
 
 def _has_piled_marks(text: str) -> bool:

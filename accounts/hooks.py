@@ -18,6 +18,7 @@ import orjson
 from peewee import JOIN
 
 from accounts import quotas
+from accounts.fields import check_choice
 from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Ban, Hook
@@ -107,8 +108,7 @@ def add_hook(
 
 
 def check_url(config: Config, url: str, kind: str) -> None:
-    if kind not in HOSTS:
-        raise invalid("kind", f"must be one of: {', '.join(HOSTS)}")
+    check_choice("kind", kind, HOSTS)
     parts = _split_url(url)
     private = config.hooks_private == "on"
     if parts.scheme != "https" and not (private and parts.scheme == "http"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from accounts.api_keys import NewKey, insert_key
+from accounts.api_keys import NewKey, create_key
 from accounts.fields import (
     HOLDS_SECRET,
     check_line,
@@ -22,7 +22,7 @@ from accounts.fields import (
 )
 from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
-from accounts.wallets import attach, detach
+from accounts.wallets import attach_wallet, detach_wallet
 from chain.symbols import find_skeleton
 from config import Config
 from models import Bot, Key, Owner
@@ -82,7 +82,7 @@ def create_bot(
         bot = Bot.create(
             uid=uid if uid and not _is_taken(uid) else new_uid("bot"),
             owner=owner,
-            handle=find_free_handle(name, _has_handle, "bot"),
+            handle=find_free_handle(name, Bot, "bot"),
             name=name,
             likeness=find_free_likeness(name),
             bio=bio,
@@ -91,8 +91,8 @@ def create_bot(
         )
         log_profile(bot, now)
         if address:
-            attach(config, bot, address, now, "claimed")
-        return NewBot(bot, owner, insert_key(owner, "publish", "", now, bot=bot), code)
+            attach_wallet(config, bot, address, now)
+        return NewBot(bot, owner, create_key(owner, "publish", now, bot=bot), code)
 
 
 def retire_bot(bot: Bot, now: int) -> bool:
@@ -107,7 +107,7 @@ def retire_bot(bot: Bot, now: int) -> bool:
         if is_new:
             append_leaf("retirement", now, bot=bot.uid)
         Key.update(revoked_at=now).where(Key.bot == bot, Key.revoked_at.is_null()).execute()
-        detach(bot, now)
+        detach_wallet(bot, now)
         return is_new
 
 
@@ -142,12 +142,7 @@ def set_profile(
         # Read again: another form may have changed the bot.
         bot = Bot.get_by_id(bot.id)
         check_present(bot.owner_id)
-        if name is not None:
-            rename(bot, name)
-        if bio is not None:
-            bot.bio = check_bio(bio)
-        if voice is not None:
-            bot.voice = check_voice({**read_voice(bot.voice), **voice})
+        change_texts(bot, name, bio, voice)
         if auto_post is not None and auto_post != bot.auto_post:
             bot.auto_post, bot.auto_post_since = auto_post, now if auto_post else None
         if bot.dirty_fields:
@@ -173,11 +168,17 @@ def log_profile(bot: Bot, now: int) -> None:
     append_leaf("profile", now, bot=bot.uid, owner=owner, words=words)
 
 
-def rename(bot: Bot | Trader, name: str) -> None:
-    """Rename a bot or trader. Its current name stays valid even if it breaks a newer rule."""
-    if name.strip() != bot.name:
-        bot.name = check_name(name)
-        bot.likeness = find_free_likeness(bot.name, bot)
+def change_texts(
+    one: Bot | Trader, name: str | None, bio: str | None, voice: Mapping[str, Any] | None
+) -> None:
+    """Set the given texts. A current name stays valid even if it breaks a newer rule."""
+    if name is not None and name.strip() != one.name:
+        one.name = check_name(name)
+        one.likeness = find_free_likeness(one.name, one)
+    if bio is not None:
+        one.bio = check_bio(bio)
+    if voice is not None:
+        one.voice = check_voice({**read_voice(one.voice), **voice})
 
 
 def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:
@@ -238,7 +239,3 @@ def _check_words(name: str, value: Any, default: Any) -> str | list[str]:
 
 def _is_taken(uid: str) -> bool:
     return bool(Bot.select().where(Bot.uid == uid).exists())
-
-
-def _has_handle(handle: str) -> bool:
-    return bool(Bot.select().where(Bot.handle == handle).exists())

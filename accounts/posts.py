@@ -14,18 +14,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError
 
 from accounts import quotas
-from accounts.delays import time_posts
 from accounts.fields import HOLDS_SECRET, has_control, holds_secret, parse_body
-from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
-from accounts.verification import CitedTrade, belongs, judge_stored
+from accounts.problem import Problem, invalid, refuse_full
+from accounts.verification import CitedTrade, judge_trades, time_posts
 from chain.base58 import is_base58
 from chain.stored.attachments import LEAD
 from chain.stored.trades import LISTED_TRADE
-from chain.stored.verify import OTHER_WALLET, choose
+from chain.stored.verify import OTHER_WALLET
 from chain.symbols import clean_text
 from config import Config
 from models import Bot, Post
-from storage import database, erasing, new_uid, store_row, writing
+from storage import database, new_uid, store_row, writing
 from storage.arrivals import Appended, append_leaf, hash_words, new_salt, store_arrival
 from storage.rows import select
 
@@ -198,10 +197,18 @@ def publish(
         return Published(_find_same(bot_id, body).uid, replayed=True)
 
 
+POSTS_KEPT = "SELECT posts_bytes FROM owner WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
+KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?"
+
+
 def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
-    kept = quotas.find_posts_kept(config, bot_id)
-    if kept.is_full and not quotas.is_known(bot_id, body.eventId):
-        refuse_full(kept)
+    """Raise Problem unless there is room, or this is a retry. The post that reaches the limit is
+    still accepted.
+    """
+    ((kept,),) = database.execute_sql(POSTS_KEPT, (bot_id,)).fetchall()
+    used, limit = kept // quotas.MB, config.max_posts_kept_mb
+    if used >= limit and not database.execute_sql(KNOWN, (bot_id, body.eventId)).fetchone():
+        refuse_full(quotas.Use("posts_kept_mb", limit, used))
 
 
 WALLET_OF = f"""SELECT b.retired_at, a.wallet_id FROM bot b
@@ -245,12 +252,8 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
     trades = select(CitedTrade, TRADE_OF, (body.signature, bot_id))
     if not trades:
         return {"status": "pending", "event_at": now}
-    judged = [
-        (*judge_stored(trade, body.mint), trade)
-        for trade in trades
-        if belongs(bot_id, trade.wallet_id, now, trade.block_time)
-    ]
-    status, reason, trade = choose(judged) or (*OTHER_WALLET, None)
+    judged = judge_trades(trades, bot_id, now, body.mint)
+    status, reason, trade = judged or (*OTHER_WALLET, None)
     block_time = trade.block_time if trade and status == "verified" else None
     return {
         "status": status,
@@ -336,19 +339,10 @@ def count_posts_bytes(bot: Bot | int, change: int) -> None:
 
 
 # ---- hiding --------------------------------------------------------------------------------------
-def hide(uid: str, now: int) -> None:
-    """Erase a post's text and the salt of its hash; its record and log leaf stay. Idempotent.
-
-    A retry can still be distinguished from a different payload.
-    """
-    with erasing():
-        post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
-        if post.hidden_at is None:
-            erase_words(post, now)
-
-
 def erase_words(post: Post, now: int) -> None:
-    """Like `hide`, inside an erasing transaction."""
+    """Erase a post's text and the salt of its hash, inside an erasing transaction. Its record and
+    log leaf stay, and a retry can still be told from a different payload.
+    """
     said = {"body": post.body, "symbol": post.symbol, "reason": post.reason}
     count_posts_bytes(post.bot_id, -measure_words(said))
     Post.update(

@@ -22,8 +22,6 @@ SETTINGS = {
     "wallets": "max_wallets_per_owner",
     "hooks": "max_hooks_per_owner",
 }
-POSTS = "SELECT posts_bytes FROM owner WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
-KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?"
 # The rows that count toward a quota, by owner_id. A wallet that was disconnected by detaching,
 # replacing or retiring is a change; connecting a first wallet is free.
 COUNTED = {
@@ -74,17 +72,6 @@ def find_limit(config: Config, quota: str) -> int:
 
 
 # ---- what one owner uses -------------------------------------------------------------------------
-def find_posts_kept(config: Config, bot_id: int) -> Use:
-    """MB of posts of a bot's owner. The post that reaches the limit is still accepted."""
-    kept = database.execute_sql(POSTS, (bot_id,)).fetchone()[0]
-    return Use("posts_kept_mb", config.max_posts_kept_mb, kept // MB)
-
-
-def is_known(bot_id: int, event_id: str | None) -> bool:
-    """Whether this event already has a post: retries don't count toward the quota."""
-    return database.execute_sql(KNOWN, (bot_id, event_id)).fetchone() is not None
-
-
 def find_use(config: Config, quota: str, owner_id: int, now: int = 0) -> Use:
     """Return an owner's use of a quota other than posts. `now`: for the changes of the last day."""
     sql = f"SELECT COUNT(*) FROM {_write_counted(quota, now)} AND owner_id = ?"

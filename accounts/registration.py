@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from accounts import conduct, influencers, quotas, wallets
-from accounts.api_keys import MAX_ACTIVE_KEYS, NewKey, insert_key, is_active
+from accounts.api_keys import MAX_ACTIVE_KEYS, NewKey, create_key, is_active
 from accounts.fields import check_wallet, is_provable
 from accounts.keys import hash_secret, is_well_formed, make_key
 from accounts.owners import check_present, hash_recovery_code, make_recovery_code
@@ -135,13 +135,13 @@ def register(
         if row:
             _check_again(row, given_at)
             Key.update(revoked_at=now).where(Key.bot == row.bot, Key.revoked_at.is_null()).execute()
-            bot, key = row.bot, insert_key(row.bot.owner, "publish", "", now, row.bot)
+            bot, key = row.bot, create_key(row.bot.owner, "publish", now, bot=row.bot)
         else:
             made = influencers.create_bot(config, body.name, now, voice=body.voice, bio=body.bio)
             bot, key = made.bot, made.publish_key
             row = Registration(bot=bot, account=made.owner, wallet=address, created_at=now)
         # If the bot lost its wallet to a ban that was since lifted, it gets the wallet back.
-        wallets.attach(config, bot, address, now, "proven")
+        wallets.attach_wallet(config, bot, address, now, "proven")
         code = make_key("claim")
         row.source, row.nonce_at = source, max(now, given_at)
         row.claim_hash, row.claim_ends_at = hash_secret(code), now + CLAIM_MS

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import storage
 from accounts.acts import store_act
-from accounts.fields import check_line
+from accounts.fields import check_choice, check_line, parse_moment
 from accounts.problem import Problem, invalid, refuse_unknown
 from accounts.tables import Season, SeasonEntry
 from chain.ledger.inventory import SOL
@@ -177,15 +177,15 @@ def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) ->
         if not texts.get(name, "").strip():
             raise invalid(name, "is required")
     currencies = map_currencies()
-    money = currencies[_choose("currency", texts["currency"], currencies)]
+    money = currencies[check_choice("currency", texts["currency"], currencies)]
     currency = CURRENCIES[money]
     return Terms(
         check_line("name", texts["name"], MAX_NAME),
-        _choose("rule", texts["rule"], RULES),
+        check_choice("rule", texts["rule"], RULES),
         money,
         currency.symbol,
         currency.decimals,
-        _choose("wallets", texts["wallets"], WALLETS),
+        check_choice("wallets", texts["wallets"], WALLETS),
         _read_count(texts["min_trades"]),
         *_read_times(texts["starts_at"], texts["ends_at"], now),
     )
@@ -200,12 +200,6 @@ def list_texts(old: Season) -> dict[str, str]:
 def show_hour(ms: int) -> str:
     """Write a full hour as `2026-12-01T00:00Z`."""
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%MZ")
-
-
-def _choose(field: str, text: str, allowed: Any) -> str:
-    if text not in allowed:
-        raise invalid(field, f"must be one of: {', '.join(allowed)}")
-    return text
 
 
 def _read_count(text: str) -> int:
@@ -226,16 +220,9 @@ def _read_times(starts: str, ends: str, now: int) -> tuple[int, int]:
 
 
 def _read_hour(field: str, text: str) -> int:
-    """Read a time as RFC 3339 or without a zone (UTC), in ms."""
-    told = invalid(field, "must be a full hour in UTC, such as 2026-12-01T00:00Z")
-    try:
-        read = datetime.fromisoformat(text.strip())
-        at = read if read.tzinfo else read.replace(tzinfo=UTC)
-        ms = round(at.timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise told from None
-    if ms % HOUR_MS:
-        raise told
+    ms = parse_moment(text)
+    if ms is None or ms % HOUR_MS:
+        raise invalid(field, "must be a full hour in UTC, such as 2026-12-01T00:00Z")
     return ms
 
 

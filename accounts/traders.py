@@ -5,25 +5,25 @@ UTC milliseconds. Every change of the account or phase increments the trader's v
 tick in progress notices and starts over.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from accounts import influencers, owners, quotas
-from accounts.fields import check_line, check_name, find_free_handle
+from accounts.fields import check_choice, check_line, check_name, find_free_handle
 from accounts.problem import Problem, invalid, refuse_full
 from config import Config
 from models import Bot, Owner
 from paper.account import STARTING_CASH
 from paper.engine import TWINS
 from paper.own import NAME, OwnFiles
+from paper.player import OwnFault
 from paper.rules import Phase
 from paper.store import show_phase
 from paper.strategies import ALL_FAMILIES, COPY, BadSetting, Strategy, parse_settings
-from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader
-from paper.trader import OwnFault
+from paper.tables import DiaryEntry, PaperOrder, PaperPosition, Period, Review, Trader
 from storage import new_uid, writing
 from voice import builtin as speech
 
@@ -61,7 +61,7 @@ def create_trader(
     family. `config` has the owner's quotas; None if the operator creates it. `own`: strategy files
     it may use, as `own:NAME`; only the operator can choose one.
     """
-    columns = {
+    columns: dict[str, Any] = {
         "name": check_name(name),
         "bio": influencers.check_bio(bio),
         "start_mode": check_choice("start", start, START_MODES),
@@ -74,29 +74,21 @@ def create_trader(
     with writing():
         if config and owner:
             refuse_full(quotas.find_use(config, "traders", owner.id))
-        return _insert_trader(columns, owner, voice or {}, now)
-
-
-def _insert_trader(
-    columns: dict[str, Any], owner: Owner | None, voice: Mapping[str, Any], now: int
-) -> NewTrader:
-    name = columns["name"]
-    handle = find_free_handle(name, _has_handle, "trader")
-    persona = influencers.check_voice({**speech.default_persona(handle), **voice})
-    code = None
-    if owner is None:
-        owner, code = owners.create_owner(now)
-    owners.check_present(owner.id)
-    trader = Trader.create(
-        uid=new_uid("trader"),
-        owner=owner,
-        handle=handle,
-        likeness=influencers.find_free_likeness(name),
-        voice=persona,
-        **columns,
-    )
-    _open_periods(trader, 1, now)
-    return NewTrader(trader, owner, code)
+        handle, code = find_free_handle(columns["name"], Trader, "trader"), None
+        persona = influencers.check_voice({**speech.default_persona(handle), **(voice or {})})
+        if owner is None:
+            owner, code = owners.create_owner(now)
+        owners.check_present(owner.id)
+        trader = Trader.create(
+            uid=new_uid("trader"),
+            owner=owner,
+            handle=handle,
+            likeness=influencers.find_free_likeness(columns["name"]),
+            voice=persona,
+            **columns,
+        )
+        _open_periods(trader, 1, now)
+        return NewTrader(trader, owner, code)
 
 
 def check_settings(family: str, given: Settings, own: OwnFiles | None = None) -> str:
@@ -127,12 +119,6 @@ def find_strategy(family: str, given: Settings, own: OwnFiles | None) -> Strateg
         raise invalid("family", str(error)) from None
 
 
-def check_choice(field: str, value: str, allowed: Sequence[str]) -> str:
-    if value not in allowed:
-        raise invalid(field, f"must be one of: {', '.join(allowed)}")
-    return value
-
-
 def find_trader(uid: str) -> Trader:
     found = Trader.get_or_none(Trader.uid == uid)
     if found is None:
@@ -149,23 +135,13 @@ def set_profile(
     name: str | None = None,
     bio: str | None = None,
     voice: Mapping[str, Any] | None = None,
-    adaptive: str | None = None,
 ) -> None:
     """Change the given fields. Existing posts stay as they are."""
     with writing():
         # Read again: another request may have changed the trader.
         trader = Trader.get_by_id(trader.id)
         owners.check_present(trader.owner_id)
-        if name is not None:
-            influencers.rename(trader, name)
-        if bio is not None:
-            trader.bio = influencers.check_bio(bio)
-        if voice is not None:
-            trader.voice = influencers.check_voice(
-                {**influencers.read_voice(trader.voice), **voice}
-            )
-        if adaptive is not None:
-            trader.adaptive = check_choice("adaptive", adaptive, ADAPTIVE)
+        influencers.change_texts(trader, name, bio, voice)
         if trader.dirty_fields:
             trader.save(only=trader.dirty_fields)
 
@@ -192,7 +168,11 @@ def reset_trader(trader: Trader, reason: str, now: int) -> Period:
 
 
 def _cancel_orders(period: Period) -> None:
-    if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
+    if (
+        PaperPosition.select()
+        .where(PaperPosition.period == period, PaperPosition.closed_at.is_null())
+        .exists()
+    ):
         raise Problem(
             "positions_open",
             "positions are still open; close them first so that their outcome is recorded",
@@ -297,10 +277,6 @@ def _change_phase(trader: Trader, phase: Phase | None = None) -> None:
 
 def _note(period: Period, kind: str, now: int, **facts: str | None) -> None:
     DiaryEntry.create(period=period, at=now, kind=kind, facts=orjson.dumps(facts).decode())
-
-
-def _has_handle(handle: str) -> bool:
-    return bool(Trader.select().where(Trader.handle == handle).exists())
 
 
 def list_own(config: Config) -> OwnFiles:

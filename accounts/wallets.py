@@ -2,7 +2,7 @@
 (Ed25519); no secret leaves the wallet. Every start and end of an Attachment is logged.
 
 Each public function is one short transaction that raises Problem and rolls back if it refuses.
-`attach`, `detach` and `give_up` run inside the caller's. `now` is UTC milliseconds.
+`give_up` runs inside the caller's. `now` is UTC milliseconds.
 """
 
 import base64
@@ -174,26 +174,58 @@ UNPROVABLE = (
     "can connect it as a claimed wallet"
 )
 CLAIMED_FIRST = "this bot's current wallet is only claimed; prove it first, then add others"
-SEVERAL = "all of this bot's wallets are proven: prove this one too, or disconnect the others first"
+SEVERAL = (
+    "this bot has several wallets, all of them proven: prove this one too, or disconnect the others"
+    " first"
+)
 
 
 def attach_wallet(
-    config: Config, bot: Bot, address: str, now: int, ownership: str = "claimed"
+    config: Config,
+    bot: Bot,
+    address: str,
+    now: int,
+    ownership: str = "claimed",
+    is_added: bool = False,
 ) -> None:
-    """Replace the bot's primary wallet. Its other wallets stay, and the first of them becomes the
-    primary.
+    """Replace the bot's primary wallet, or add another one (`is_added`). The bot's other wallets
+    stay, and the first of them becomes the primary.
 
     `ownership`: `claimed`, or `proven`, which takes the wallet from a bot that only claimed it.
     """
     address = check_wallet(address)
     with writing():
-        attach(config, bot, address, now, ownership)
+        # Read again: the bot may have been retired since the caller loaded it.
+        if not Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null()).exists():
+            raise Problem("bot_retired", "a retired bot can't connect a wallet")
+        check_address(config, address, ownership)
+        held = find_holder(address)
+        if held and held.bot_id == bot.id:
+            _prove(held, ownership, now)
+            return
+        if held and not (ownership == "proven" and held.ownership == "claimed"):
+            raise Problem(
+                "wallet_taken",
+                "this wallet is already connected to another bot",
+                errors=[{"field": "wallet", "message": "belongs to another bot"}],
+            )
+        lead = find_attachment(bot)
+        _check_company(bot, lead, ownership, is_added)
+        replaced = None if is_added else lead
+        # Also counts a wallet that moves from another bot of the same owner.
+        given_up = [one for one in (replaced, held) if one and one.bot.owner_id == bot.owner_id]
+        used = quotas.find_use(config, "wallets", bot.owner_id).add(-len(given_up))
+        refuse_full(used, "wallet_limit")
+        refuse_full(quotas.find_use(config, "wallet_changes_per_day", bot.owner_id, now))
+        forget_standings([bot.id])
+        for one in (replaced, held):
+            if one:
+                give_up(one, now)
+        begin(bot, address, ownership, now)
 
 
 def add_wallet(config: Config, bot: Bot, address: str, now: int) -> None:
-    address = check_wallet(address)
-    with writing():
-        attach(config, bot, address, now, "proven", is_added=True)
+    attach_wallet(config, bot, address, now, "proven", is_added=True)
 
 
 def remove_wallet(bot: Bot, address: str, now: int) -> None:
@@ -208,48 +240,9 @@ def remove_wallet(bot: Bot, address: str, now: int) -> None:
 def detach_wallet(bot: Bot, now: int) -> None:
     """Detach all of a bot's wallets. Their trades stay with it until another bot attaches them."""
     with writing():
-        detach(bot, now)
-
-
-def attach(
-    config: Config, bot: Bot, address: str, now: int, ownership: str, is_added: bool = False
-) -> None:
-    """Like `attach_wallet`, inside a transaction and with a checked address. `is_added`: like
-    `add_wallet`.
-    """
-    # Read again: the bot may have been retired since the caller loaded it.
-    if not Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null()).exists():
-        raise Problem("bot_retired", "a retired bot can't connect a wallet")
-    check_address(config, address, ownership)
-    held = find_holder(address)
-    if held and held.bot_id == bot.id:
-        _prove(held, ownership, now)
-        return
-    if held and not (ownership == "proven" and held.ownership == "claimed"):
-        raise Problem(
-            "wallet_taken",
-            "this wallet is already connected to another bot",
-            errors=[{"field": "wallet", "message": "belongs to another bot"}],
-        )
-    lead = find_attachment(bot)
-    _check_company(bot, lead, ownership, is_added)
-    replaced = None if is_added else lead
-    # Also counts a wallet that moves from another bot of the same owner.
-    given_up = [one for one in (replaced, held) if one and one.bot.owner_id == bot.owner_id]
-    used = quotas.find_use(config, "wallets", bot.owner_id).add(-len(given_up))
-    refuse_full(used, "wallet_limit")
-    refuse_full(quotas.find_use(config, "wallet_changes_per_day", bot.owner_id, now))
-    forget_standings([bot.id])
-    for one in (replaced, held):
-        if one:
-            give_up(one, now)
-    begin(bot, address, ownership, now)
-
-
-def detach(bot: Bot, now: int) -> None:
-    forget_standings([bot.id])
-    for held in list_holdings(bot):
-        end(held, now)
+        forget_standings([bot.id])
+        for held in list_holdings(bot):
+            end(held, now)
 
 
 def give_up(held: Attachment, now: int) -> None:

@@ -212,14 +212,7 @@ EQUIVALENTS = {
             "no text to sign has 32,768 letters"
         ),
     },
-    "paper/backtests.py": {
-        (
-            "pairs = zip(_fill(had, width), _fill(player.lines, width), strict=True)",
-            f"pairs = zip(_fill(had, width), _fill(player.lines, width), {strict})",
-        ): "both are filled up to one length"
-        for strict in ("", "strict=False")
-    },
-    "paper/trader.py": {
+    "paper/player.py": {
         ("self.mint: str | None = None", 'self.mint: str | None = ""'): (
             "whoever isolates says so first"
         ),

@@ -18,9 +18,9 @@ from paper import brain, rules
 from paper.account import Account, Close
 from paper.engine import Market, name_twin, play, run_heartbeat
 from paper.market import Check, SnapshotRow, Token, parse_snapshot
+from paper.player import Player
 from paper.rules import DAY_MS, HOUR_MS, Phase, is_first_within
 from paper.strategies import Momentum
-from paper.trader import Trader
 
 DAYS, TOKENS, TWINS, BOUND = 30, 8, 3, 0.05
 # For the simulated prices: minutes between snapshots, and the size of a move.
@@ -95,9 +95,9 @@ def play_account(number):
     """
     chance = random.Random(f"martingale {number}")
     strategy = Momentum(rise_bps=300, time_stop=8, cooldown_seconds=0, mean_over=6)
-    one = Trader(1, f"bench {number}", strategy, Account(), "observe", Phase("standard"))
+    one = Player(1, f"bench {number}", strategy, Account(), "observe", Phase("standard"))
     one.twins = [
-        Trader(1, name_twin(one.handle, n), strategy, Account(), reviewable=False)
+        Player(1, name_twin(one.handle, n), strategy, Account(), reviewable=False)
         for n in range(1, TWINS + 1)
     ]
     checks = (Check("supply", "pass"),)

@@ -11,13 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import orjson
 
-from accounts.delays import TimedPost, judge_delays, sum_delays
+from accounts.fields import parse_moment
+from accounts.verification import TimedPost, judge_delays, sum_delays
 from chain.ledger.coverage import (
     ACCOUNTS_CAPPED,
     CAPPED,
@@ -50,11 +50,12 @@ from chain.stored.trades import make_trade_row, trade_uid
 from chain.stored.verify import OTHER_WALLET, judge, list_moved_mints
 from config import VERSION
 from evidence import claimed
-from evidence.books import Books
+from evidence.claimed import Books
 from evidence.claims import (
     MAX_READINGS,
     MAX_WALLETS,
     Changed,
+    ClaimedSpan,
     ClaimedWallet,
     Claims,
     Instance,
@@ -81,8 +82,9 @@ from evidence.leaves import (
     list_held,
 )
 from evidence.lines import ClaimedPost, Line, make_line
-from evidence.log_audit import LogAudit, Moment
+from evidence.log_audit import LogAudit
 from evidence.memory import KeptEntry, Memory
+from evidence.notes import Checkpoint
 from evidence.seasons import compare_seasons, name_reading, recompute_season
 from evidence.view import Node, View
 from models import Attachment, Bot, Wallet
@@ -113,16 +115,10 @@ UNTOLD = {
 }
 
 
-class LineFinding(NamedTuple):
-    differences: list[Difference]
-    is_timeless: bool
-    is_unresolved: bool
-
-
 @dataclass
 class Findings:
-    """Findings about a wallet. `timeless`: only one side knows some block time; `unresolved`: one
-    side or both don't know some order inside a slot.
+    """Findings about a wallet or a line. `timeless`: only one side knows some block time;
+    `unresolved`: one side or both don't know some order inside a slot.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -132,10 +128,10 @@ class Findings:
     def clear(self) -> None:
         self.differences, self.timeless, self.unresolved = [], False, False
 
-    def add(self, found: LineFinding) -> None:
+    def add(self, found: "Findings") -> None:
         self.differences += found.differences
-        self.timeless = self.timeless or found.is_timeless
-        self.unresolved = self.unresolved or found.is_unresolved
+        self.timeless = self.timeless or found.timeless
+        self.unresolved = self.unresolved or found.unresolved
 
 
 # ---- lines ---------------------------------------------------------------------------------------
@@ -149,7 +145,7 @@ def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
 
 def compare_line(
     theirs: Mapping[str, Any], ours: Line, fields: Collection[str] | None = None
-) -> LineFinding:
+) -> Findings:
     found, timeless = [], False
     for name, value in ours.items():
         if name == "seenAtMs" or (fields is not None and name not in fields):
@@ -160,7 +156,7 @@ def compare_line(
         elif not is_same(claimed, value):
             found.append(Difference(ours["signature"], name, cut(claimed), cut(value)))
     said = [flags for flags in (theirs.get("flags"), ours["flags"]) if isinstance(flags, list)]
-    return LineFinding(found, timeless, any(UNRESOLVED in flags for flags in said))
+    return Findings(found, timeless, any(UNRESOLVED in flags for flags in said))
 
 
 # ---- coverage ------------------------------------------------------------------------------------
@@ -389,7 +385,7 @@ class WalletAudit:
         for signature in suspects:
             self.view.fetch_again(signature)
 
-    def _compare_line(self, kept: KeptEntry) -> LineFinding:
+    def _compare_line(self, kept: KeptEntry) -> Findings:
         ours = make_own_line(self.view.wallet, kept.entry, kept.digest)
         return compare_line(kept.line or {}, ours, OWN_FIELDS)
 
@@ -484,7 +480,7 @@ class WalletAudit:
                 if not self._is_doubtful(kept, found):
                     self.findings.add(found)
 
-    def _is_doubtful(self, kept: KeptEntry, found: LineFinding) -> bool:
+    def _is_doubtful(self, kept: KeptEntry, found: Findings) -> bool:
         """Whether the node may be wrong: it lacks inner calls, or the receipts differ."""
         names = {one.field for one in found.differences}
         if not names:
@@ -526,9 +522,7 @@ class WalletAudit:
         if spans:
             # The open one began last, regardless of the clock.
             order = sorted(spans, key=lambda one: one.detachedAtMs is None)
-            holders = [
-                Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in order
-            ]
+            holders = list_holders(order)
             past = find_past(holders, holders[-1].bot)
             values["bot_id"] = find_bot(str(holders[-1].bot))
             if past:
@@ -568,12 +562,12 @@ class WalletAudit:
         instance that checked the wallet since they began has published them.
         """
         numbers = sorted(ledger.find_holdings())
-        checked_at = parse_time((self._coverage or {}).get("checkedAt"))
+        checked_at = parse_moment((self._coverage or {}).get("checkedAt"))
         return {
             number
             for number, span in zip(numbers, self.wallet.spans, strict=True)
             if span.openPositions is None
-            and (checked_at is None or checked_at * 1000 <= span.attachedAtMs + MAX_WAITING_MS)
+            and (checked_at is None or checked_at <= span.attachedAtMs + MAX_WAITING_MS)
         }
 
     def _list_claimed(self) -> Iterator[Entry]:
@@ -682,9 +676,8 @@ class WalletAudit:
 
     def _is_own(self, entry: Entry, second: int) -> bool:
         """Whether the wallet's action was the bot's own when it posted in this Unix second."""
-        spans = self.wallet.spans
-        holders = [Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in spans]
         at = second * 1000 + 999
+        holders = list_holders(self.wallet.spans)
         return is_own_trade(holders, self.report.bot, at, entry.block_time)
 
     def is_proven_at(self, second: int) -> bool:
@@ -698,6 +691,10 @@ class WalletAudit:
         )
 
 
+def list_holders(spans: Iterable[ClaimedSpan]) -> list[Holder]:
+    return [Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in spans]
+
+
 def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> Iterator[Sibling]:
     for one in wallet.spans:
         for two in other.spans:
@@ -706,13 +703,6 @@ def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> 
             ends = min(known, default=None)
             if one.botId == two.botId == bot and (ends is None or begins < ends):
                 yield Sibling(0, begins, ends)
-
-
-def parse_time(text: Any) -> int | None:
-    try:
-        return int(datetime.fromisoformat(text).timestamp())
-    except (TypeError, ValueError):
-        return None
 
 
 def _book_all(pending: PendingLedger, booked: Iterable[BookedEntry]) -> Ledger:
@@ -922,7 +912,7 @@ class Auditor:
     def _check_log(
         self,
         log: LogAudit,
-        before: Moment,
+        before: Checkpoint,
         claims: Claims,
         audits: list[WalletAudit],
         report: Report,

@@ -10,7 +10,7 @@ from accounts.influencers import SAID
 from evidence.claims import ClaimedLeaf, ClaimedProfile, ClaimedWallet
 from evidence.differences import Difference, compare
 from evidence.lines import ClaimedPost
-from evidence.log_memory import Said
+from evidence.memory import Said
 from storage.arrivals import hash_words
 
 # Members that a post's leaf and line share.

@@ -7,7 +7,7 @@ the operator's request. The first leaf of each names the log before it.
 from typing import Any, NamedTuple
 
 from config import BadSetting, Config
-from evidence.notes import COSIGNATURE, Checkpoint, Signer, encode
+from evidence.notes import COSIGNATURE, Checkpoint, Signer, encode, name_origin
 from evidence.tables import Witnessed
 from storage import database, tree, writing
 from storage.arrivals import open_log
@@ -30,11 +30,6 @@ SELECT l.uid, p.leaf_id - l.first_leaf AS place, f.data, p.salt, p.event_id, p.b
 FROM post p JOIN log_leaf f ON f.id = p.leaf_id
 JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
 WHERE p.uid = ?"""
-
-
-def name_origin(uid: str) -> str:
-    """Return the origin line of a log's checkpoints, regardless of where it is served."""
-    return f"candor/{uid}"
 
 
 class LogRow(NamedTuple):
@@ -142,10 +137,6 @@ def prove(log: LogRow, index: int, signer: Signer) -> Proof:
     path = tree.prove_inclusion(read, index, log.size)
     note = signer.sign_note(log.origin, checkpoint.write())
     return Proof(index, log.size, note, [encode(one) for one in path])
-
-
-def write_promise(origin: str, leaf: str) -> bytes:
-    return f"candor-log-promise/v1\n{origin}\n{leaf}\n".encode()
 
 
 # ---- opening -------------------------------------------------------------------------------------

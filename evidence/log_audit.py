@@ -6,15 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 from evidence import witness
 from evidence.claims import Changed, Instance, Nonsense
 from evidence.differences import Difference
 from evidence.lines import ClaimedPost
-from evidence.log import name_origin
-from evidence.log_memory import LogMemory, Part
-from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
+from evidence.memory import LogMemory, Part
+from evidence.notes import BadNote, Checkpoint, name_origin, parse_checkpoint, parse_note
 from market.failures import FetchError
 from storage import tree
 
@@ -23,13 +21,6 @@ MAX_LEAVES, MAX_SECONDS = 4_000_000, 900.0
 # Earlier logs, and other logs that posts name.
 MAX_LOGS = 50
 TELL_EVERY = 100
-
-
-class Moment(NamedTuple):
-    """How many leaves a log had; 0 if unknown."""
-
-    origin: str
-    size: int
 
 
 @dataclass
@@ -48,17 +39,18 @@ class LogAudit:
     parts: list[Part] = field(default_factory=list)
     _before: int = 0
 
-    def measure(self) -> Moment:
+    def measure(self) -> Checkpoint:
+        """Return the log's last checkpoint, shown or seen; of size 0 if unknown."""
         seen = self.memory.find_seen()
         try:
             shown = parse_checkpoint(parse_note(self._get("checkpoint")).text)
         except (BadNote, FetchError):
-            return Moment("", 0)
+            return Checkpoint("", 0, b"")
         if seen and seen.checkpoint.origin == shown.origin:
-            return Moment(shown.origin, max(shown.size, seen.checkpoint.size))
-        return Moment(shown.origin, shown.size)
+            return max(shown, seen.checkpoint, key=lambda one: one.size)
+        return shown
 
-    def read(self, before: Moment, named: Iterable[str]) -> bool:
+    def read(self, before: Checkpoint, named: Iterable[str]) -> bool:
         """Read all logs; return whether claims can be compared with them. `before`: result of
         `measure`; `named`: ids of logs that claims name.
 

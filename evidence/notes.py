@@ -39,11 +39,12 @@ def decode(text: str) -> bytes:
     return raw
 
 
+def name_origin(uid: str) -> str:
+    """Return the origin line of a log's checkpoints, regardless of where it is served."""
+    return f"candor/{uid}"
+
+
 # ---- keys ----------------------------------------------------------------------------------------
-def find_id(name: str, kind: int, public: bytes) -> bytes:
-    return hashlib.sha256(name.encode() + b"\n" + bytes([kind]) + public).digest()[:4]
-
-
 @dataclass(frozen=True)
 class Verifier:
     """A public key under a name: `kind` SIGNATURE of a log, COSIGNATURE of a witness."""
@@ -67,7 +68,8 @@ class Verifier:
 
     @property
     def id(self) -> bytes:
-        return find_id(self.name, self.kind, self.public)
+        told = self.name.encode() + b"\n" + bytes([self.kind]) + self.public
+        return hashlib.sha256(told).digest()[:4]
 
     def __str__(self) -> str:
         return f"{self.name}+{self.id.hex()}+{encode(bytes([self.kind]) + self.public)}"
@@ -103,19 +105,21 @@ class Signer:
     def sign(self, message: bytes) -> bytes:
         return self._keys[SIGNATURE].sign(message).signature
 
+    def promise(self, uid: str, leaf: str) -> str:
+        """Sign, in base64, that this leaf is in the log `uid`."""
+        text = f"candor-log-promise/v1\n{name_origin(uid)}\n{leaf}\n"
+        return encode(self.sign(text.encode()))
+
     def sign_note(self, name: str, text: str) -> str:
         signature = self.verifier(name).id + self.sign(text.encode())
         return f"{text}\n{BEGIN}{name} {encode(signature)}\n"
 
     def cosign(self, name: str, text: str, seconds: int) -> str:
         """Return the witness's line for a checkpoint that was consistent at a time."""
-        signature = self._keys[COSIGNATURE].sign(write_cosigned(text, seconds)).signature
+        cosigned = f"cosignature/v1\ntime {seconds}\n{text}".encode()
+        signature = self._keys[COSIGNATURE].sign(cosigned).signature
         told = self.verifier(name, COSIGNATURE).id + seconds.to_bytes(8, "big") + signature
         return f"{BEGIN}{name} {encode(told)}\n"
-
-
-def write_cosigned(text: str, seconds: int) -> bytes:
-    return f"cosignature/v1\ntime {seconds}\n{text}".encode()
 
 
 # ---- notes ---------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from evidence.claims import ClaimedSeason, ClaimedTerms
 from evidence.differences import Difference, compare
 from evidence.leaves import Held, HeldWallets
 from evidence.lines import Json, name_member
-from evidence.log_memory import Said
+from evidence.memory import Said
 from models import Bot
 from storage import Rows, read_rows, write_rows, writing
 from storage.arrivals import append_leaf

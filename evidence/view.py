@@ -45,13 +45,13 @@ class Node:
         self.rpc, self._sleep = rpc, sleep
 
     def ask(self, method: str, params: list[Any], check: Callable[[Any], Any]) -> Any:
-        """Return the checked answer. Raises NodeTrouble without one, BadAnswer or Refused if it is
-        unusable.
-        """
+        """Return the checked answer, or None if it is unusable. Raises NodeTrouble without one."""
         failures = 0
         while True:
             try:
                 return self.rpc.call(method, params, check)[0]
+            except (BadAnswer, Refused):
+                return None
             except Resting as error:
                 if error.retry_in > MAX_REST_SECONDS:
                     told = f"allows no more requests for {error.retry_in:.0f} s"
@@ -112,12 +112,9 @@ class View:
         for program in TOKEN_PROGRAMS:
             options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
             params = [self.wallet, {"programId": program}, options]
-            try:
-                found = self.node.ask("getTokenAccountsByOwner", params, check_accounts)
-            except (BadAnswer, Refused):
-                # It finds every address that a transaction named.
-                continue
-            self.addresses |= set(found[:MAX_ADDRESSES])
+            found = self.node.ask("getTokenAccountsByOwner", params, check_accounts)
+            # Without an answer, it finds every address that a transaction named.
+            self.addresses |= set((found or [])[:MAX_ADDRESSES])
 
     def _tell(self, text: str) -> None:
         now = time.monotonic()
@@ -132,11 +129,10 @@ class View:
         seen: set[str] = set()
         while self.memory.listed <= limit:
             options = {**FINALIZED, "limit": PAGE, **({"before": before} if before else {})}
-            try:
-                page: list[ListedSignature] = self.node.ask(
-                    "getSignaturesForAddress", [address, options], check_page
-                )
-            except (BadAnswer, Refused):
+            page: list[ListedSignature] | None = self.node.ask(
+                "getSignaturesForAddress", [address, options], check_page
+            )
+            if page is None:
                 self.unlisted.add(address)
                 return
             fresh = [row for row in page if row.signature not in seen]
@@ -174,15 +170,16 @@ class View:
         check = functools.partial(check_receipt, signature=signature)
         while self._asked.get(signature, 0) < MAX_ASKED:
             self._asked[signature] = self._asked.get(signature, 0) + 1
-            try:
-                raw, receipt = self.node.ask("getTransaction", [signature, options], check)
-            except (BadAnswer, Refused):
+            answer: tuple[Any, Receipt | None] | None = self.node.ask(
+                "getTransaction", [signature, options], check
+            )
+            if answer is None:
                 # Already retried; the next round tries again.
                 return None
+            raw, receipt = answer
             if receipt is not None:
                 self.memory.keep_receipt(signature, raw)
-                found: Receipt = receipt
-                return found
+                return receipt
         return None
 
     def fetch_again(self, signature: str) -> None:
@@ -225,11 +222,8 @@ class View:
                 "rewards": False,
                 "maxSupportedTransactionVersion": 1,
             }
-            try:
-                places = self.node.ask("getBlock", [slot, options], check_block)
-            except (BadAnswer, Refused):
-                # The chain of balances must show the order.
-                continue
+            # Without an answer, the chain of balances must show the order.
+            places = self.node.ask("getBlock", [slot, options], check_block) or {}
             self.memory.store_places({s: places[s] for s in signatures if s in places})
 
     # ---- balances --------------------------------------------------------------------------------
@@ -240,9 +234,8 @@ class View:
         for start in range(0, len(addresses), ACCOUNTS_A_CALL):
             part = addresses[start : start + ACCOUNTS_A_CALL]
             check = functools.partial(check_holdings, owned=[(self.wallet, a) for a in part])
-            try:
-                _, holdings = self.node.ask("getMultipleAccounts", [part, options], check)
-            except (BadAnswer, Refused):
+            answer = self.node.ask("getMultipleAccounts", [part, options], check)
+            if answer is None:
                 return None
-            found |= dict(zip(part, holdings, strict=True))
+            found |= dict(zip(part, answer[1], strict=True))
         return found

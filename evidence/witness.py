@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from evidence import log
-from evidence.log import name_origin
 from evidence.notes import (
     MAX_SIZE,
     BadNote,
@@ -23,6 +22,7 @@ from evidence.notes import (
     Verifier,
     check_note,
     decode,
+    name_origin,
     parse_checkpoint,
     parse_note,
 )

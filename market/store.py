@@ -32,7 +32,7 @@ from market.rules import (
     keep_until,
     mark_absurd,
 )
-from market.tables import Snapshot, Token
+from market.tables import QuoteColumns, Snapshot, Token
 from models import Base, Post, Trade
 
 MAX_TRACKED = 1000
@@ -333,20 +333,8 @@ def _renew(
 
 
 def _columns(quote: Quote, before: Token) -> dict[str, str | None]:
-    return {
-        "source": quote.source,
-        "price_sol": quote.price_sol,
-        "price_usd": quote.price_usd,
-        "liquidity_usd": quote.liquidity_usd,
-        "pool_sol": quote.pool_sol,
-        "volume24h_usd": quote.volume24h_usd,
-        "absurd": mark_absurd(quote, before),
-        "venue": quote.venue,
-        "pair": quote.pair,
-        "market_cap_usd": quote.market_cap_usd,
-        "volume5m_usd": quote.volume5m_usd,
-        "volume1h_usd": quote.volume1h_usd,
-    }
+    shared = (name for name in QuoteColumns._meta.fields if hasattr(quote, name))
+    return {**{name: getattr(quote, name) for name in shared}, "absurd": mark_absurd(quote, before)}
 
 
 def store_checks(

@@ -13,7 +13,7 @@ from peewee import (
 from models import Base
 
 
-class Quote(Base):
+class QuoteColumns(Base):
     """Columns of a provider's quote of a token. Amounts are exact decimal text, null if unknown.
 
     `source`: dexscreener | geckoterminal; `price_sol`: from DexScreener only for pairs quoted in
@@ -36,7 +36,7 @@ class Quote(Base):
     volume1h_usd = TextField(null=True)
 
 
-class Token(Quote):
+class Token(QuoteColumns):
     """A mint that was discovered or that an observed wallet moved, with its latest quote from
     `quoted_at`. Symbol and name are untrusted text.
 
@@ -84,7 +84,7 @@ Token.add_index(
 Token.add_index(Token.index(Token.mint, where=SQL("scale IS NOT NULL"), name="token_scaled"))
 
 
-class Snapshot(Quote):
+class Snapshot(QuoteColumns):
     """A quote kept for paper mode until `expires_at` (market.rules.keep_until). Null means forever:
     a decision or a fill refers to it. Ids rise with `taken_at`.
 

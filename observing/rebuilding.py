@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import storage
-from accounts.delays import count_delays
+from accounts.verification import count_delays
 from chain.stored.attachments import read_siblings
 from chain.stored.summary import UNREADABLE, read_coverage
 from chain.stored.trades import mark_differing_trades, renew_traders

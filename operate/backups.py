@@ -6,8 +6,10 @@ and no writer waits for it. It gets its name only after a complete check.
 
 import contextlib
 import os
+import shutil
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +26,7 @@ from evidence.notes import Signer
 from operate import foreign_schema, instance
 from operate.instance import SIDE_FILES, Refused
 from storage import key_files, trouble
-from storage.files import is_locked, sync
+from storage.files import is_locked, make_folder, sync
 from storage.sqlite import SQLite
 
 BUSY_MS = 5000
@@ -461,3 +463,77 @@ def _open_database(path: Path) -> Iterator[SQLite]:
             yield database
     finally:
         database.close_all()
+
+
+# ---- requested on the page /admin ----------------------------------------------------------------
+# Made in DATA_DIR/backups by the running server, one at a time.
+# Bytes to keep free, in addition to the copies being made.
+LEAST_FREE = 200_000_000
+FOLDER, LOCK = "backups", ".lock"
+MAX_LISTED = 20
+
+
+class StoredBackup(NamedTuple):
+    name: str
+    bytes: int
+    made_at: int
+
+
+def list_backups(config: Config) -> list[StoredBackup]:
+    paths = sorted(find_folder(config).glob("candor-*.db"), reverse=True)[:MAX_LISTED]
+    found = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            known = path.stat()
+            found.append(StoredBackup(path.name, known.st_size, known.st_mtime_ns // 1_000_000))
+    return found
+
+
+def find_folder(config: Config) -> Path:
+    return config.data_dir / FOLDER
+
+
+def is_at_work(config: Config) -> bool:
+    return is_locked(find_folder(config) / LOCK)
+
+
+def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], None]) -> str:
+    """Start a backup and return its future name.
+
+    Another thread calls `tell(name, problem)` when it is done (None) or failed. Raises Refused if a
+    backup is running, there is no room, or the data is on PostgreSQL.
+    """
+    need_file(config, PG_DUMP)
+    _check_room(config)
+    folder = find_folder(config)
+    make_folder(folder)
+    held = os.open(folder / LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
+    if not lock_descriptor(held, blocking=False):
+        os.close(held)
+        raise Refused("a backup is already running")
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
+    name = f"candor-{moment}.{now % 1000:03}Z.db"
+    # An exiting process need not wait: the next one removes the leftovers.
+    arguments = (config, name, held, tell)
+    threading.Thread(target=_make, args=arguments, name="backup", daemon=True).start()
+    return name
+
+
+def _check_room(config: Config) -> None:
+    size = sum(path.stat().st_size for path in config.data_dir.glob("app.db*"))
+    free = shutil.disk_usage(config.data_dir).free
+    if free < LEAST_FREE + size:
+        raise Refused(f"{free / 1e9:.1f} GB free, too little for a backup of {size / 1e9:.1f} GB")
+
+
+def _make(config: Config, name: str, held: int, tell: Callable[[str, str | None], None]) -> None:
+    problem: str | None = "it was interrupted"
+    try:
+        remove_partials(find_folder(config))
+        store_backup(config, find_folder(config) / name)
+        problem = None
+    except Refused as refusal:
+        problem = str(refusal)
+    finally:
+        os.close(held)
+        tell(name, problem)

@@ -35,8 +35,8 @@ from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
 from operate import backups, foreign_schema, inspection, instance
+from operate.backups import LEAST_FREE
 from operate.instance import SIDE_FILES
-from operate.stored_backups import LEAST_FREE
 from storage import counters, files, key_files
 from storage.rows import read_stored
 
@@ -404,7 +404,8 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
     paths = [folder / name for name in sorted(written | READ_ALONE) if (folder / name).is_file()]
     closed = [path for path in paths if not _can_use(path, path.name in written, user)]
     for path in (path for path in closed if path.stat().st_uid == user):
-        what = "is read-only, so nothing can be stored" if _is_readable(path) else "cannot be read"
+        is_readable = path.stat().st_mode & stat.S_IRUSR
+        what = "is read-only, so nothing can be stored" if is_readable else "cannot be read"
         yield wrong(
             f"{path} {what}",
             f"chmod 600 {path}; check that its disk is mounted for writing. Nothing is damaged",
@@ -418,10 +419,6 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
             f"{name_user(user)} can't use them",
             advise_owner(folder, folder.stat().st_uid),
         )
-
-
-def _is_readable(path: Path) -> bool:
-    return bool(path.stat().st_mode & stat.S_IRUSR)
 
 
 def _can_use(path: Path, is_written: bool, user: int) -> bool:
@@ -538,7 +535,7 @@ NOT_DAMAGED = (
     "there is no sign of damage: check its disk and the permissions of the file and its folder;"
     " then run `app.py doctor` again"
 )
-REBUILD = "run `app.py rebuild` to recompute it from the stored receipts; check the disk"
+REBUILD = "`app.py rebuild` recomputes it from the stored receipts; check the disk"
 TAMPERED = (
     "someone changed the database, or its disk is failing: find out which. An older backup has"
     " the original"

@@ -27,9 +27,8 @@ from peewee import BigIntegerField, BooleanField, IntegerField, TextField
 import storage
 from accounts.acts import ACTS
 from accounts.conduct import ABOUT
-from accounts.delays import TimedPost, judge_delays, sum_delays
 from accounts.seasons import Terms, show_terms
-from accounts.verification import CitedTrade, judge_stored
+from accounts.verification import CitedTrade, TimedPost, judge_delays, judge_stored, sum_delays
 from chain.ledger.sums import round_down
 from chain.ledger.views import Holdings
 from chain.reading.currencies import list_added
@@ -54,13 +53,12 @@ from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS
 from chain.stored.trades import DIGESTED
 from chain.stored.verify import OTHER_WALLET, choose
 from config import Config
-from evidence.books import Books
-from evidence.claimed import PACE, SUMS, show_seasons
+from evidence.claimed import PACE, SUMS, Books, show_seasons
 from evidence.claims import ClaimedProfile, ClaimedSeason, Nonsense, check_shape
 from evidence.document import show_profile
 from evidence.leaves import Held, HeldWallets, compare_bot, compare_held, compare_post
 from evidence.lines import POST_LINES, ClaimedPost, show_post
-from evidence.log_memory import LogMemory, Part, Said
+from evidence.memory import LogMemory, Part, Said
 from evidence.seasons import compare_seasons
 from models import Attachment, Post, Wallet
 from operate import backups, schema

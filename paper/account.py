@@ -58,7 +58,6 @@ class Position:
     marked_at: int
     # ... and the id of its snapshot.
     marked_on: int
-    # The highest mark.
     high: int
     # Scout intervals since the entry.
     held: int = 0
@@ -95,9 +94,7 @@ class Position:
 
     @property
     def value(self) -> int:
-        """Lamports that the pool would pay at the mark, or the value at the mark's price if
-        unknown.
-        """
+        """Lamports that the pool would pay at the mark; if unknown, the value at its price."""
         if self.worth is not None:
             return self.worth
         return min(ALL_SOL, value_of(self.raw, self.price, self.decimals))
@@ -261,9 +258,7 @@ class Account:
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
     def _worst_case(self, order: Order) -> int:
-        """Return the lamports that an open order may still cost: its attempts, and the price and
-        rent of a purchase.
-        """
+        """Return the lamports that an open order may still cost: attempts, price and rent."""
         fees = MAX_NETWORK_FEE * max(0, MAX_ATTEMPTS - order.attempts)
         if order.side == "sell":
             return fees

@@ -20,9 +20,9 @@ from paper.engine import TWINS, Market, name_twin, run_heartbeat
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.market import Flow, Snapshot, Token, percent
 from paper.measured import RECORDED_RECEIPTS, CostsFrom, VenueError, list_eligible
+from paper.player import DiaryLine, Player
 from paper.rules import Phase
 from paper.strategies import Strategy, show_settings
-from paper.trader import DiaryLine, Trader
 
 # Parts of a recording, each evaluated with settings chosen on the earlier parts.
 FOLDS = 4
@@ -66,11 +66,11 @@ class Point(NamedTuple):
 
 
 @dataclass
-class Player:
+class Trial:
     """A trader that runs on a recording alone, until `until` (ms)."""
 
     market: Market
-    trader: Trader
+    trader: Player
     until: int
     find_costs: Callable[[int], NetworkCosts]
     curve: list[Point] = field(default_factory=list)
@@ -78,24 +78,23 @@ class Player:
     # The largest drop below a peak, in basis points.
     drawdown_bps: int = 0
     spacing_ms: int = 0
-    # The first SOL price in USD cents.
     sol_cents_first: int | None = None
 
     @classmethod
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
-    ) -> "Player":
-        """Create a player with its own account and twins that knows nothing from `until` on. Nobody
-        reviews it, so a doubtful price excludes the position.
+    ) -> "Trial":
+        """Create a trial with its own account and twins that knows nothing from `until` on. It
+        can't be reviewed, so a doubtful price excludes the position.
         """
         flows = {
             mint: tuple(flow for flow in all_flows if flow.at < until)
             for mint, all_flows in recording.flows.items()
         }
         phase = Phase(start_mode, since=recording.start)
-        trader = Trader(1, HANDLE, strategy, Account(), phase=phase, reviewable=False)
+        trader = Player(1, HANDLE, strategy, Account(), phase=phase, reviewable=False)
         trader.twins = [
-            Trader(1, name_twin(HANDLE, number), strategy, Account(), reviewable=False)
+            Player(1, name_twin(HANDLE, number), strategy, Account(), reviewable=False)
             for number in range(1, TWINS + 1)
         ]
         market = Market(recording.interval_ms, recording.tokens.values(), flows)
@@ -129,7 +128,7 @@ class Player:
         return sorted(closes, key=lambda close: close.closed_at)
 
 
-def _list_closes(trader: Trader) -> list[Close]:
+def _list_closes(trader: Player) -> list[Close]:
     closed = [one for one in trader.journal.positions.values() if one.closed_at]
     closes = [
         read_close(str(one.number), one, one.marks, reviewed=trader.reviewed) for one in closed
@@ -159,19 +158,19 @@ class Difference(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """The result of a recording: a player per candidate, the folds, and the look-ahead check."""
+    """The result of a recording: a trial per candidate, the folds, and the look-ahead check."""
 
     recording: Recording
-    players: list[Player]
+    trials: list[Trial]
     folds: list[Fold]
     cuts: list[int]
     difference: Difference | None
     snapshots: int
 
     @property
-    def shown(self) -> Player:
+    def shown(self) -> Trial:
         """The candidate of the last part, which didn't influence the choice."""
-        return self.players[self.folds[-1].chosen]
+        return self.trials[self.folds[-1].chosen]
 
 
 def run_backtest(
@@ -183,57 +182,53 @@ def run_backtest(
     """Run a recording with each candidate (at least one) and evaluate the results."""
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
-    players = [Player.prepare(recording, one, start_mode, recording.end) for one in candidates]
+    trials = [Trial.prepare(recording, one, start_mode, recording.end) for one in candidates]
     # With the first candidate: whether a strategy looks ahead doesn't depend on its settings.
-    ended = [Player.prepare(recording, candidates[0], start_mode, cut) for cut in cuts]
+    ended = [Trial.prepare(recording, candidates[0], start_mode, cut) for cut in cuts]
     count, lengths = 0, dict[int, int]()
     for at, group in groupby(recording.snapshots, lambda one: one.at):
         snapshots = list(group)
         for cut in cuts:
             if at >= cut:
-                lengths.setdefault(cut, len(players[0].lines))
-        for player in (*players, *ended):
-            player.play(at, snapshots)
+                lengths.setdefault(cut, len(trials[0].lines))
+        for trial in (*trials, *ended):
+            trial.play(at, snapshots)
         count += len(snapshots)
         note((at - recording.start) * 100 // span)
-    folds = [find_fold(number, recording, players) for number in range(FOLDS)]
-    difference = find_difference(players[0].lines, ended, lengths)
-    return Backtest(recording, players, folds, cuts, difference, count)
+    folds = [find_fold(number, recording, trials) for number in range(FOLDS)]
+    difference = find_difference(trials[0].lines, ended, lengths)
+    return Backtest(recording, trials, folds, cuts, difference, count)
 
 
 def find_difference(
-    whole: Sequence[DiaryLine], ended: Sequence[Player], lengths: Mapping[int, int]
+    whole: Sequence[DiaryLine], ended: Sequence[Trial], lengths: Mapping[int, int]
 ) -> Difference | None:
-    """Return the first difference between a diary and those of runs that ended early, or None.
-    `lengths`: the diary's number of lines at each end.
-    """
-    for player in ended:
-        had = whole[: lengths.get(player.until, len(whole))]
-        for first, second in zip_longest(had, player.lines):
+    """Return the first difference between the diary and those of trials that ended early."""
+    for trial in ended:
+        had = whole[: lengths.get(trial.until, len(whole))]
+        for first, second in zip_longest(had, trial.lines):
             if first != second:
-                return Difference(player.until, first, second)
+                return Difference(trial.until, first, second)
     return None
 
 
 # ---- walk-forward --------------------------------------------------------------------------------
-def find_fold(number: int, recording: Recording, players: Sequence[Player]) -> Fold:
+def find_fold(number: int, recording: Recording, trials: Sequence[Trial]) -> Fold:
     """Return a part of the recording with the candidate that did best before it."""
     span = recording.end - recording.start
     start = recording.start + span * number // FOLDS
     end = recording.start + span * (number + 1) // FOLDS
-    before = [[one for one in player.list_closes() if one.closed_at < start] for player in players]
+    before = [[one for one in trial.list_closes() if one.closed_at < start] for trial in trials]
     chosen = choose(before)
     within, random = (
         [one for one in closes if start <= one.opened_at < end]
-        for closes in (players[chosen].list_closes(), players[chosen].list_random())
+        for closes in (trials[chosen].list_closes(), trials[chosen].list_random())
     )
     return Fold(start, end, chosen, before[chosen], within, random)
 
 
 def choose(before: Sequence[Sequence[Close]]) -> int:
-    """Return the index of the candidate with the highest mean return: the first on a tie, or if
-    none has enough closes.
-    """
+    """Return the index of the candidate with the highest mean return, or the first one."""
     means = [find_mean(closes) for closes in before]
     known = [mean for mean in means if mean is not None]
     return means.index(max(known)) if known else 0
@@ -285,15 +280,15 @@ def show_backtest(tested: Backtest, family: str, start_mode: str) -> Json:
         "intervalSeconds": recording.interval_ms // 1000,
         "snapshots": tested.snapshots,
         "tokens": len(recording.tokens),
-        **_show_player(shown),
+        **_show_trial(shown),
         "equity": [{"at": _show_time(at), "sol": sol(equity)} for at, equity in shown.curve],
         "closes": [show_close(close) for close in shown.list_closes()[-MAX_CLOSES:]],
         "randomCloses": [show_close(close, RANDOM) for close in shown.list_random()[-MAX_CLOSES:]],
         "networkCosts": _show_costs(recording),
         "venues": _show_venues(recording),
         "candidates": [
-            {"settings": show_settings(one.trader.strategy), **_show_player(one)}
-            for one in tested.players
+            {"settings": show_settings(one.trader.strategy), **_show_trial(one)}
+            for one in tested.trials
         ],
         "walkForward": [_show_fold(fold, tested) for fold in tested.folds],
         "lookAhead": _show_check(tested),
@@ -301,23 +296,23 @@ def show_backtest(tested: Backtest, family: str, start_mode: str) -> Json:
     }
 
 
-def _show_player(player: Player) -> Json:
-    account, closes = player.trader.account, player.list_closes()
+def _show_trial(trial: Trial) -> Json:
+    account, closes = trial.trader.account, trial.list_closes()
     return {
         "returnPct": float(percent(account.equity - STARTING_CASH, STARTING_CASH)),
-        "maxDrawdownPct": float(percent(player.drawdown_bps, 10_000)),
+        "maxDrawdownPct": float(percent(trial.drawdown_bps, 10_000)),
         "equitySol": sol(account.equity),
         "closeCount": len(closes),
         "openPositions": len(account.positions),
-        "reviewed": player.trader.reviewed,
+        "reviewed": trial.trader.reviewed,
         "comparison": results.compare(closes, STARTING_CASH),
-        "controls": _show_controls(player),
+        "controls": _show_controls(trial),
     }
 
 
-def _show_controls(player: Player) -> Json:
-    closes, first, last = player.list_random(), player.sol_cents_first, player.market.sol_cents
-    equity = sum(twin.account.equity for twin in player.trader.twins) // TWINS
+def _show_controls(trial: Trial) -> Json:
+    closes, first, last = trial.list_random(), trial.sol_cents_first, trial.market.sol_cents
+    equity = sum(twin.account.equity for twin in trial.trader.twins) // TWINS
     moved = float(percent(last - first, first)) if first and last else None
     return {
         "holdingSol": {"returnPct": 0.0, "usdChangePct": moved},
@@ -383,7 +378,7 @@ def _show_fold(fold: Fold, tested: Backtest) -> Json:
     return {
         "from": _show_time(fold.start),
         "to": _show_time(fold.end),
-        "settings": show_settings(tested.players[fold.chosen].trader.strategy),
+        "settings": show_settings(tested.trials[fold.chosen].trader.strategy),
         "before": _sum_up(fold.before),
         "within": _sum_up(fold.within),
         "random": _sum_up(fold.random),
@@ -398,18 +393,16 @@ def _sum_up(closes: Sequence[Close]) -> Json:
 
 
 def _show_check(tested: Backtest) -> Json:
+    found = tested.difference
     return {
         "cuts": [_show_time(cut) for cut in tested.cuts],
-        "same": tested.difference is None,
-        "difference": tested.difference and _show_difference(tested.difference),
-    }
-
-
-def _show_difference(difference: Difference) -> Json:
-    return {
-        "cut": _show_time(difference.cut),
-        "whole": _show_line(difference.whole),
-        "ended": _show_line(difference.ended),
+        "same": found is None,
+        "difference": found
+        and {
+            "cut": _show_time(found.cut),
+            "whole": _show_line(found.whole),
+            "ended": _show_line(found.ended),
+        },
     }
 
 

@@ -170,9 +170,7 @@ class Lesson:
 
 
 def list_keys(close: Close) -> tuple[str, ...]:
-    """Return the groups that a close belongs to: all, its token, and the part of the UTC day it was
-    entered in.
-    """
+    """Return a close's groups: all, its token, and the part of the UTC day it was entered in."""
     part = close.opened_at % DAY_MS // PART_MS
     return ALL, f"token {close.mint}", f"hours {part}"
 
@@ -180,9 +178,7 @@ def list_keys(close: Close) -> tuple[str, ...]:
 def find_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return what eligible closes of the look-back have in common, sorted by key. control: closes
-    of the trader's twins, or None.
-    """
+    """Return what eligible closes have in common, sorted by key. control: those of twins."""
     groups, random = _group(closes, now), _group(control or (), now)
     tested = {
         key: chance

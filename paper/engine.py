@@ -56,9 +56,9 @@ from paper.market import (
     find_flaw,
     percent,
 )
+from paper.player import Faults, JournalFill, Leg, Player, Ticket, refuse
 from paper.rules import DAY_MS, Pause
 from paper.strategies import STOPS, Copy, Decision, Enter, Exit, Refusal, Strategy, decide
-from paper.trader import Faults, JournalFill, Leg, Ticket, Trader, refuse
 
 # ---- the market ----------------------------------------------------------------------------------
 # A pool forgets simulated trades after this long without one.
@@ -96,7 +96,6 @@ class Market:
         self.memories: dict[str, Memory] = {}
         # ... and, by handle, each twin's trades in its own.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
-        # The SOL price in USD cents.
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
         # Venues whose closes may be compared; None: all that the model supports.
@@ -196,9 +195,7 @@ class Market:
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
     def list_observed(self, at: int) -> dict[str, CheckedSnapshot]:
-        """Return the snapshots from observed transactions that no newer price replaced, by mint, as
-        of `at` (ms).
-        """
+        """List snapshots from observed transactions that no newer price replaced, by mint."""
         return {
             mint: CheckedSnapshot(replace(one, at=at), None)
             for mint, one in self.before.items()
@@ -232,7 +229,7 @@ class Round(NamedTuple):
 
 
 # ---- after closes and days -----------------------------------------------------------------------
-def record_close(trader: Trader, position: Position) -> None:
+def record_close(trader: Player, position: Position) -> None:
     ident = public_id(trader.handle, "close", position.number)
     close = read_close(ident, position, position.marks, reviewed=trader.reviewed)
     at = close.closed_at
@@ -259,7 +256,7 @@ def record_close(trader: Trader, position: Position) -> None:
         )
 
 
-def add_pauses(trader: Trader, at: int) -> None:
+def add_pauses(trader: Player, at: int) -> None:
     number = len(trader.journal.entries)
     found = rules.find_pauses(
         trader.closes,
@@ -285,10 +282,8 @@ def add_pauses(trader: Trader, at: int) -> None:
         )
 
 
-def run_heartbeat(trader: Trader, now: int) -> None:
-    """Record a new day's first equity, count the phase's days, and end expired pauses and Guarded
-    Start.
-    """
+def run_heartbeat(trader: Player, now: int) -> None:
+    """Begin a day if it is a new one, and end expired pauses and Guarded Start."""
     if rules.is_another_day(trader.day, now):
         trader.day, trader.day_equity = now // DAY_MS, trader.account.equity
     trader.phase = trader.phase.on_day(now)
@@ -304,7 +299,7 @@ def run_heartbeat(trader: Trader, now: int) -> None:
         )
 
 
-def end_pause(trader: Trader, pause: Pause, now: int) -> None:
+def end_pause(trader: Player, pause: Pause, now: int) -> None:
     trader.pauses.remove(pause)
     covered = rules.list_covered(pause, trader.closes)
     trader.add_line(
@@ -321,7 +316,7 @@ def end_pause(trader: Trader, pause: Pause, now: int) -> None:
     )
 
 
-def check_drawdown(trader: Trader, at: int) -> None:
+def check_drawdown(trader: Player, at: int) -> None:
     equity = trader.account.equity
     trader.peak = max(trader.peak, equity)
     if rules.is_locked(equity, trader.peak, trader.phase):
@@ -333,13 +328,13 @@ def check_drawdown(trader: Trader, at: int) -> None:
         )
 
 
-def change_phase(trader: Trader, name: str, at: int, why: str) -> None:
+def change_phase(trader: Player, name: str, at: int, why: str) -> None:
     trader.phase = rules.Phase(name, since=at, last_day=trader.phase.last_day)
     trader.peak = trader.account.equity
     trader.add_line("phase", at, what=name, why=why)
 
 
-def check_account(trader: Trader, at: int) -> None:
+def check_account(trader: Player, at: int) -> None:
     """Open a review if the starting cash changed, or if a position was valued by a clock ahead of
     this one.
     """
@@ -363,13 +358,13 @@ def check_account(trader: Trader, at: int) -> None:
 NO_FEES = "no_cash_for_fees"
 
 
-def expire_orders(trader: Trader, at: int) -> None:
+def expire_orders(trader: Player, at: int) -> None:
     for order in list(trader.account.orders.values()):
         if at > order.expires_at:
             end_order(trader, order, "part_filled" if order.done else "expired", at)
 
 
-def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
+def end_order(trader: Player, order: Order, state: str, at: int) -> None:
     """End an order, and record it in the diary if nothing of it was filled."""
     trader.journal.orders[order.number] = trader.account.settle(order, state)
     if not order.done:
@@ -385,7 +380,7 @@ def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
         )
 
 
-def drop_orders(trader: Trader, at: int, *, all_of_them: bool = True) -> None:
+def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
     """End all open orders after a restart. With all_of_them=False, only end orders decided by a
     clock ahead of this one.
     """
@@ -396,7 +391,7 @@ def drop_orders(trader: Trader, at: int, *, all_of_them: bool = True) -> None:
             end_order(trader, order, "cancelled", at)
 
 
-def settle_orders(traders: Sequence[Trader], moment: Round) -> None:
+def settle_orders(traders: Sequence[Player], moment: Round) -> None:
     """Fill the orders that are due. The oldest decision is filled first.
 
     A token with prices only from observed transactions has no next quote: its orders fill on the
@@ -423,7 +418,7 @@ WAITING = ("missing_price", "price_fall")
 
 
 def settle_due(
-    trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None, market: Market, at: int
+    trader: Player, order: Order, snapshot: Snapshot, flaw: str | None, market: Market, at: int
 ) -> None:
     """Fill or refuse a due order on a snapshot of its token.
 
@@ -440,7 +435,7 @@ def settle_due(
         settle(trader, order, snapshot, market)
 
 
-def refuse_fill(trader: Trader, order: Order, reason: str, at: int) -> None:
+def refuse_fill(trader: Player, order: Order, reason: str, at: int) -> None:
     trader.add_line(
         "refusal",
         at,
@@ -453,7 +448,7 @@ def refuse_fill(trader: Trader, order: Order, reason: str, at: int) -> None:
     end_order(trader, order, "refused", at)
 
 
-def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None) -> str | None:
+def find_refusal(trader: Player, order: Order, snapshot: Snapshot, flaw: str | None) -> str | None:
     if order.side == "sell" and order.mint not in trader.account.positions:
         trader.open_review(
             "double_exit",
@@ -466,7 +461,7 @@ def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | N
     return "liquidity_gone" if order.side == "buy" and is_gone(snapshot, None) else flaw
 
 
-def settle(trader: Trader, order: Order, snapshot: Snapshot, market: Market) -> None:
+def settle(trader: Player, order: Order, snapshot: Snapshot, market: Market) -> None:
     """Try to fill an order. If the pool has nothing left, it waits; past its slippage limit it
     ends, and the strategy decides again.
     """
@@ -494,7 +489,7 @@ def settle(trader: Trader, order: Order, snapshot: Snapshot, market: Market) -> 
 
 
 def book_fill(
-    trader: Trader, order: Order, done: Fill, snapshot: Snapshot, market: Market
+    trader: Player, order: Order, done: Fill, snapshot: Snapshot, market: Market
 ) -> Order:
     """Book a fill in the account, the pool's memory and the journal; return the order after it."""
     order, position = trader.account.apply(order, done, snapshot)
@@ -518,7 +513,7 @@ def book_fill(
     return order
 
 
-def describe_plan(trader: Trader, order: Order, done: Fill) -> dict[str, str]:
+def describe_plan(trader: Player, order: Order, done: Fill) -> dict[str, str]:
     return {
         "detail": order.detail,
         "stopPct": exact(trader.strategy.stop_bps, 2),
@@ -564,7 +559,7 @@ REVIEWED_FLAWS = {
 }
 
 
-def update_positions(trader: Trader, moment: Round) -> None:
+def update_positions(trader: Player, moment: Round) -> None:
     """Write off positions that lost liquidity or price, value the others, and open reviews."""
     faults, seen = moment.faults, moment.seen
     for position in trader.held:
@@ -581,7 +576,7 @@ def update_positions(trader: Trader, moment: Round) -> None:
             raise_flaw(trader, *seen[order.mint], order.symbol, about, order.number)
 
 
-def update_position(trader: Trader, position: Position, moment: Round) -> None:
+def update_position(trader: Player, position: Position, moment: Round) -> None:
     snapshot, flaw = moment.seen.get(position.mint, UNSEEN)
     if snapshot is not None and flaw != "clock_skew":
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
@@ -594,7 +589,9 @@ def update_position(trader: Trader, position: Position, moment: Round) -> None:
             write_off_position(trader, position, snapshot, moment.market)
             return
     if snapshot is not None and flaw is None:
-        mark_position(trader, position, snapshot, moment.market)
+        market, worth = moment.market, moment.market.find_worth(position, snapshot)
+        marked = position.marked(snapshot, market.horizon_ms, market.interval_ms, worth)
+        put_position(trader, marked)
         return
     if snapshot is not None:
         # The reversal of a jump is a separate reason, because the first may have been cleared.
@@ -606,19 +603,13 @@ def update_position(trader: Trader, position: Position, moment: Round) -> None:
     handle_missing_price(trader, position, moment)
 
 
-def put_position(trader: Trader, position: Position) -> None:
+def put_position(trader: Player, position: Position) -> None:
     trader.account.positions[position.mint] = position
     trader.journal.positions[position.number] = position
 
 
-def mark_position(trader: Trader, position: Position, snapshot: Snapshot, market: Market) -> None:
-    worth = market.find_worth(position, snapshot)
-    marked = position.marked(snapshot, market.horizon_ms, market.interval_ms, worth)
-    put_position(trader, marked)
-
-
 def raise_flaw(
-    trader: Trader,
+    trader: Player,
     snapshot: Snapshot,
     flaw: str | None,
     symbol: str,
@@ -636,14 +627,14 @@ def raise_flaw(
         doubt(trader, snapshot.mint, flaw)
 
 
-def doubt(trader: Trader, mint: str, mark: str) -> None:
+def doubt(trader: Player, mint: str, mark: str) -> None:
     """Exclude the close of an open position from comparisons, and nothing else in its account."""
     position = trader.account.positions[mint]
     if mark not in position.marks:
         put_position(trader, replace(position, marks=tuple(sorted({*position.marks, mark}))))
 
 
-def handle_missing_price(trader: Trader, position: Position, moment: Round) -> None:
+def handle_missing_price(trader: Player, position: Position, moment: Round) -> None:
     """Doubt a position without a usable price for three intervals; after a day, close it at zero.
 
     Time without a snapshot of any token doesn't count: the scout was silent, not the token.
@@ -659,7 +650,7 @@ def handle_missing_price(trader: Trader, position: Position, moment: Round) -> N
 
 
 def write_off_position(
-    trader: Trader,
+    trader: Player,
     position: Position,
     snapshot: Snapshot,
     market: Market,
@@ -702,7 +693,7 @@ MIN_ENTRY = 10_000_000
 MAX_POOL_SHARE_BPS = 200
 
 
-def leave(trader: Trader, moment: Round) -> None:
+def leave(trader: Player, moment: Round) -> None:
     for position in trader.held:
         moment.faults.mint = position.mint
         snapshot, flaw = moment.seen.get(position.mint, UNSEEN)
@@ -711,7 +702,7 @@ def leave(trader: Trader, moment: Round) -> None:
 
 
 def leave_position(
-    trader: Trader, market: Market, position: Position, snapshot: Snapshot, now: int
+    trader: Player, market: Market, position: Position, snapshot: Snapshot, now: int
 ) -> None:
     """Place the sale that the strategy wants for a position. It replaces an open purchase; a stop
     also replaces a sale with a limit.
@@ -736,7 +727,7 @@ def gives_way(order: Order, found: Exit) -> bool:
 
 
 def place(
-    trader: Trader,
+    trader: Player,
     market: Market,
     snapshot: Snapshot,
     side: str,
@@ -794,7 +785,7 @@ def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit
     return found.brings(side) * amount * (ONE - limit_bps) // (max(1, taken) * ONE)
 
 
-def enter(traders: Sequence[Trader], moment: Round) -> None:
+def enter(traders: Sequence[Player], moment: Round) -> None:
     """Evaluate each distinct strategy once, then place each trader's entries.
 
     Each trader considers tokens in its own order, so that all compete for pools fairly.
@@ -823,7 +814,7 @@ def list_views(moment: Round) -> list[View]:
 
 
 def refuse_uncached(
-    trader: Trader, strategy: Copy, market: Market, last: Snapshot, at: int
+    trader: Player, strategy: Copy, market: Market, last: Snapshot, at: int
 ) -> None:
     """Note that the bot bought a token without a price. `last`: this round's snapshots."""
     for mint, flows in market.flows.items():
@@ -855,13 +846,13 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
     return signals
 
 
-def rank(trader: Trader, mint: str) -> bytes:
+def rank(trader: Player, mint: str) -> bytes:
     """Return a sort key for the token that differs by trader but not between replays."""
     return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
 
 
 def consider(
-    trader: Trader, market: Market, view: View, found: Decision | Exception, at: int
+    trader: Player, market: Market, view: View, found: Decision | Exception, at: int
 ) -> None:
     mint = view.token.mint
     if isinstance(found, Exception):
@@ -881,7 +872,7 @@ def consider(
     place(trader, market, view.last, "buy", lamports, found.reason, found.detail, sol(lamports))
 
 
-def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
+def find_limit(trader: Player, token: Token, at: int) -> Refusal | None:
     account = trader.account
     base_ms = trader.strategy.cooldown_seconds * 1000
     cooldown = rules.cooldown_for(base_ms, trader.pauses, token.mint, at)
@@ -906,13 +897,13 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
     return None
 
 
-def size_entry(trader: Trader, view: View, at: int) -> int:
+def size_entry(trader: Player, view: View, at: int) -> int:
     mint = view.token.mint
     share = rules.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
     return cap_entry(trader, view, trader.account.equity * share // ONE)
 
 
-def cap_entry(trader: Trader, view: View, wanted: int) -> int:
+def cap_entry(trader: Player, view: View, wanted: int) -> int:
     """Limit the size of an entry to the free cash and a share of the pool."""
     token = view.token
     pool = find_pool(view.last, token.decimals) if token.decimals is not None else None
@@ -929,7 +920,7 @@ def name_twin(handle: str, number: int) -> str:
     return f"{handle}|random{number}"
 
 
-def play_twins(trader: Trader, moment: Round) -> None:
+def play_twins(trader: Player, moment: Round) -> None:
     journal = trader.journal
     news, journal.followed = journal.fills[journal.followed :], len(journal.fills)
     # The same for all twins, and needed only if a ticket is due.
@@ -947,13 +938,13 @@ def play_twins(trader: Trader, moment: Round) -> None:
         twin.journal.entries = [one for one in twin.journal.entries if one.kind == "pause"]
 
 
-def update_account(trader: Trader, moment: Round) -> None:
+def update_account(trader: Player, moment: Round) -> None:
     expire_orders(trader, moment.at)
     if trader.account.positions or trader.account.orders:
         update_positions(trader, moment)
 
 
-def follow(twin: Trader, trader: Trader, done: JournalFill, interval_ms: int) -> None:
+def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) -> None:
     """Give a twin a ticket for a position that its trader opened, or record the trader's sale."""
     fill, number = done
     if fill.failed or number is None or not fill.raw:
@@ -984,17 +975,17 @@ def _draw(handle: str, number: int, about: str) -> bytes:
     return hashlib.sha256(f"{handle}|ticket|{number}|{about}".encode()).digest()
 
 
-def is_over(twin: Trader, ticket: Ticket, at: int) -> bool:
+def is_over(twin: Player, ticket: Ticket, at: int) -> bool:
     if ticket.mint is None or has_missed(twin, ticket):
         return at > ticket.expires_at
     return is_closed(twin, ticket)
 
 
-def is_closed(twin: Trader, ticket: Ticket) -> bool:
+def is_closed(twin: Player, ticket: Ticket) -> bool:
     return any(one.mint == ticket.mint and one.opened_at > ticket.ordered_at for one in twin.closes)
 
 
-def has_missed(twin: Trader, ticket: Ticket) -> bool:
+def has_missed(twin: Player, ticket: Ticket) -> bool:
     """Return whether a ticket's order ended without a fill, so that it may order again."""
     return not (
         ticket.mint is None
@@ -1004,7 +995,7 @@ def has_missed(twin: Trader, ticket: Ticket) -> bool:
     )
 
 
-def sell(twin: Trader, moment: Round, ticket: Ticket) -> Ticket:
+def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
     """Order a ticket's due sale and return the remaining ticket.
 
     Decide an interval early, since an order fills on the next quote.
@@ -1027,11 +1018,9 @@ def sell(twin: Trader, moment: Round, ticket: Ticket) -> Ticket:
 
 
 def buy(
-    twin: Trader, moment: Round, find_views: Callable[[], list[View]], ticket: Ticket
+    twin: Player, moment: Round, find_views: Callable[[], list[View]], ticket: Ticket
 ) -> Ticket:
-    """Order a random token for a due ticket, at the ticket's size if a pool allows it; return the
-    ticket.
-    """
+    """Order a random token for a due ticket, if a pool allows its size; return the ticket."""
     at = moment.at
     if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
         return ticket
@@ -1050,7 +1039,7 @@ def buy(
     return replace(ticket, mint=mint, ordered_at=at)
 
 
-def may_enter(twin: Trader, view: View, at: int, now: int) -> bool:
+def may_enter(twin: Player, view: View, at: int, now: int) -> bool:
     mint, cooldown = view.token.mint, twin.strategy.cooldown_seconds * 1000
     return not (
         view.token.decimals is None
@@ -1065,7 +1054,7 @@ def may_enter(twin: Trader, view: View, at: int, now: int) -> bool:
 # ---- a round -------------------------------------------------------------------------------------
 def play(
     market: Market,
-    traders: Sequence[Trader],
+    traders: Sequence[Player],
     snapshots: Sequence[Snapshot],
     now: int,
     faults: Faults | None = None,
@@ -1097,9 +1086,7 @@ def play(
 def check_snapshots(
     market: Market, snapshots: Sequence[Snapshot], now: int, faults: Faults
 ) -> dict[str, CheckedSnapshot]:
-    """Push snapshots into the market and return its tokens' snapshots by mint, except for tokens
-    that raised.
-    """
+    """Push snapshots into the market; return those of its tokens by mint."""
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:
         with faults.isolate():

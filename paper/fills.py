@@ -21,7 +21,6 @@ from chain.reading.pools import PoolReading, State, find_fee
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
 
 # ---- venues --------------------------------------------------------------------------------------
-# Of venues with unknown fees.
 UNKNOWN_FEE_BPS = 100
 
 
@@ -120,7 +119,7 @@ def is_exact(snapshot: Snapshot) -> bool:
 
 
 def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | None:
-    """Return a priced snapshot's pool for a purchase or sale; None if its reserves are unknown."""
+    """Return a pool as a purchase or sale; None if its reserves are unknown."""
     if snapshot.pool:
         return snapshot.pool.after
     venue = find_venue(snapshot.venue)
@@ -229,7 +228,6 @@ def find_side_cents(snapshot: Snapshot) -> int | None:
 
 # ---- fills ---------------------------------------------------------------------------------------
 MODEL = "amm-cp/3"
-# Basis points in a whole.
 ONE = 10_000
 # Lamports in a token account, returned when it is closed.
 RENT = 2_039_280
@@ -262,7 +260,6 @@ class NetworkCosts(NamedTuple):
 
 # Of 102 recorded transactions, 2026-11.
 RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
-# The highest possible draw.
 MAX_NETWORK_FEE = 5_000_000
 # Closing reasons that book a whole position at once.
 WRITE_OFFS = ("liquidity_gone", "price_gone")
@@ -295,12 +292,10 @@ class Order:
     # Id of a snapshot.
     decided_on: int
     decided_at: int
-    # Its earliest fill.
     due_at: int
     expires_at: int
     # Minimum result of all of `amount`: raw units of a purchase, lamports of a sale.
     least: int = 0
-    # The token's transfer fee.
     transfer_bps: int = 0
     # Why it was decided, in words.
     detail: str = ""
@@ -639,9 +634,7 @@ def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
-    """Return whether the pool's known liquidity is close to zero, or a small fraction of the
-    liquidity at entry.
-    """
+    """Return whether liquidity is close to nothing, or close to nothing of that at entry."""
     liquidity = snapshot.liquidity
     return snapshot.reserve == 0 or (
         liquidity is not None

@@ -57,7 +57,6 @@ class Token:
     pair_created_at: int | None = None
     discovered_at: int = 0
     checks: tuple[Check, ...] = ()
-    # The token's transfer fee.
     transfer_fee_bps: int = 0
 
     def age_ms(self, now: int) -> int:
@@ -90,7 +89,6 @@ class Snapshot:
     pair: str | None = None
     # Market cap: all tokens at this price, in lamports.
     market_cap: int | None = None
-    # The SOL price in USD cents.
     sol_cents: int | None = None
     # If the price of a held token fell sharply: the provider's previous price, and a second
     # provider's current price, if any.
@@ -210,9 +208,7 @@ def parse_snapshot(row: SnapshotRow) -> Snapshot:
 
 
 def _divide(cents: int | None, price_sol: str | None) -> int | None:
-    """Return the SOL price in USD cents from a token's price in USD cents (times SCALE) and in SOL;
-    None without either.
-    """
+    """Return the SOL price in USD cents from a token's prices in cents (times SCALE) and SOL."""
     price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
     return cents // price if cents is not None and price else None
 

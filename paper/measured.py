@@ -27,7 +27,6 @@ MAX_ERROR_BPS = 300
 MAX_AGE_MS = 90_000
 # Larger errors are capped at this.
 WORST_BPS = 1_000_000
-# Minimum number of swaps for computing network costs.
 MIN_PAID = 30
 
 
@@ -35,9 +34,7 @@ class RealSwap(NamedTuple):
     """A purchase or sale on the chain. `raw` and `lamports`: through the venue."""
 
     uid: str
-    # UTC ms.
     at: int
-    # The provider's id.
     venue: str
     side: str
     mint: str
@@ -129,9 +126,7 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
 
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
-    """Return the model's result for a swap on a snapshot; 0 if the venue differs or the pool can't
-    fill it.
-    """
+    """Return the model's result on a snapshot; 0 at another venue, or if it can't fill it."""
     if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
         return 0
     terms = Terms(swap.decimals, swap.transfer_bps)
@@ -140,9 +135,7 @@ def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
 
 
 def find_error(predicted: int, real: int) -> int | None:
-    """Return the shortfall of a swap against the prediction in basis points; None without a
-    prediction.
-    """
+    """Return the shortfall of a swap in basis points; None without a prediction."""
     if predicted <= 0:
         return None
     missed = predicted - real
@@ -168,9 +161,7 @@ def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueEr
 
 
 def choose(own: Sequence[VenueError]) -> list[VenueError]:
-    """Return the error that counts for each venue: from its own receipts if there are MIN_RECEIPTS,
-    else as recorded.
-    """
+    """Return the error that counts for each venue: its own if there are MIN_RECEIPTS."""
     enough = {one.venue: one for one in own if one.receipts >= MIN_RECEIPTS}
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}

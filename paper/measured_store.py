@@ -18,7 +18,6 @@ from storage.rows import select, select_value
 # A swap's snapshot is deleted after this time.
 LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
-# Measurements count for this long.
 KEPT_MS = 30 * DAY_MS
 # The last snapshot in a period.
 SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}

@@ -19,6 +19,7 @@ from market.providers import parse_text
 from paper.account import Position
 from paper.fills import ONE
 from paper.market import Flow, Snapshot, View
+from paper.player import OwnFault
 from paper.strategies import (
     BadSetting,
     Enter,
@@ -28,7 +29,6 @@ from paper.strategies import (
     parse_settings,
     public_name,
 )
-from paper.trader import OwnFault
 from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"

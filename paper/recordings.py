@@ -6,9 +6,9 @@ import storage
 from paper import measured_store, store
 from paper.backtests import Recording
 from paper.market import Snapshot, SnapshotRow, Token, parse_snapshot
+from paper.player import Faults
 from paper.rules import DAY_MS, HOUR_MS
 from paper.store import find_tokens
-from paper.trader import Faults
 from storage.rows import select
 
 MINUTE_MS = 60_000
@@ -16,9 +16,12 @@ MINUTE_MS = 60_000
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
-ENDS = "SELECT MIN(id) AS first, MAX(id) AS last FROM snapshot"
-FIRST_AFTER = "SELECT taken_at FROM snapshot WHERE id >= ? ORDER BY id LIMIT 1"
-PAGE_OF_SNAPSHOTS = f"{store.NAMED_SNAPSHOT} WHERE s.id >= ? ORDER BY s.id LIMIT {PAGE}"
+# Ids rise with time.
+ENDS = """
+SELECT (SELECT taken_at FROM snapshot ORDER BY id LIMIT 1),
+       (SELECT taken_at FROM snapshot ORDER BY id DESC LIMIT 1)"""
+PAGE_OF_SNAPSHOTS = f"""{store.NAMED_SNAPSHOT}
+WHERE s.id > ? AND s.taken_at >= ? ORDER BY s.id LIMIT {PAGE}"""
 
 
 def read_recording(span: range, interval_ms: int, now: int) -> Recording:
@@ -50,9 +53,7 @@ def find_grain(start: int, interval_ms: int, now: int) -> int:
 
 def find_recorded() -> range | None:
     ((first, last),) = storage.read_rows(ENDS)
-    if first is None:
-        return None
-    return range(_taken_at(first) or 0, (_taken_at(last) or 0) + 1)
+    return None if first is None else range(first, last + 1)
 
 
 def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
@@ -64,32 +65,11 @@ def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
 
 
 def _list_snapshots(span: range, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
-    ident = _find_first_id(span.start)
-    while True:
-        page = select(SnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
+    last = 0
+    while page := select(SnapshotRow, PAGE_OF_SNAPSHOTS, (last, span.start)):
         for row in page:
             if row.taken_at >= span.stop:
                 return
             if row.mint in tokens:
                 yield parse_snapshot(row)
-        if len(page) < PAGE:
-            return
-        ident = page[-1].id + 1
-
-
-def _find_first_id(at: int) -> int:
-    ((first, last),) = storage.read_rows(ENDS)
-    low, high = first or 1, (last or 0) + 1
-    while low < high:
-        middle = (low + high) // 2
-        taken_at = _taken_at(middle)
-        if taken_at is None or taken_at >= at:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _taken_at(ident: int) -> int | None:
-    found = storage.read_rows(FIRST_AFTER, (ident,))
-    return found[0][0] if found else None
+        last = page[-1].id

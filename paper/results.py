@@ -26,21 +26,12 @@ MIN_DAYS, MIN_CLUSTERS = 5, 10
 LEVEL = 0.95
 # Names of sample sizes, each up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
-# Multiples of the costs for which results are shown.
 COST_FACTORS = (1, 2, 3)
 
 
-class Share(NamedTuple):
-    """The contribution of a cluster or day to a ratio."""
-
-    part: float
-    whole: float
-
-    def plus(self, other: "Share") -> "Share":
-        return Share(self.part + other.part, self.whole + other.whole)
-
-
-PSEUDO = (Share(0.0, 1.0), Share(1.0, 1.0))
+# The contribution of a cluster or day to a ratio: (part, whole).
+Share = tuple[float, float]
+PSEUDO = ((0.0, 1.0), (1.0, 1.0))
 
 
 class Ratio(NamedTuple):
@@ -56,9 +47,7 @@ class Ratio(NamedTuple):
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of eligible closes. start: lamports of their accounts, the base of the
-    drawdown.
-    """
+    """Return the figures of eligible closes. start: lamports of their accounts."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         **describe_rates(eligible),
@@ -119,12 +108,12 @@ def find_ratio(
     days = count_days(groups)
     if explain_missing(len(groups), days):
         return None
-    clusters, by_day = list[Share](), dict[int, Share]()
-    for group in groups:
-        share = Share(sum(map(measure, group)), len(group))
+    clusters = [(sum(map(measure, group)), float(len(group))) for group in groups]
+    by_day: dict[int, Share] = {}
+    for group, (part, whole) in zip(groups, clusters, strict=True):
         day = group[0].opened_at // DAY_MS
-        clusters.append(share)
-        by_day[day] = by_day.get(day, Share(0.0, 0.0)).plus(share)
+        parts, wholes = by_day.get(day, (0.0, 0.0))
+        by_day[day] = parts + part, wholes + whole
     found = [
         sum_up([*shares, *(PSEUDO if pseudo else ())]) for shares in (clusters, by_day.values())
     ]
@@ -136,10 +125,10 @@ def find_ratio(
 
 def sum_up(shares: Sequence[Share]) -> tuple[float, float]:
     """Return the ratio of sums of shares, and its variance by linearization."""
-    whole = sum(share.whole for share in shares)
-    value = sum(share.part for share in shares) / whole
-    squares = sum((share.part - value * share.whole) ** 2 for share in shares)
-    return value, squares * len(shares) / (len(shares) - 1) / whole**2
+    total = sum(whole for _, whole in shares)
+    value = sum(part for part, _ in shares) / total
+    squares = sum((part - value * whole) ** 2 for part, whole in shares)
+    return value, squares * len(shares) / (len(shares) - 1) / total**2
 
 
 @lru_cache(maxsize=256)
@@ -199,9 +188,7 @@ def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
 
 
 def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return a family's figures from its closes of the last COMPARED_DAYS. start: lamports of all
-    its accounts.
-    """
+    """Return a family's figures. start: lamports of all its accounts."""
     eligible = [close for close in closes if close.excluded is None]
     returns = list_returns(eligible)
     return {

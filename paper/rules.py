@@ -26,7 +26,6 @@ DRAWDOWN_LOCK_BPS = 2_000
 # How far back rules look, and the longest pause.
 LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
-# Eligible closes that a rule requires.
 MIN_CLOSES = 8
 # A fair coin may trigger each rule in one of ACCOUNTS accounts within thirty days. Rules check at
 # most once in six hours, so each check may be wrong once in ACCOUNTS * LOOKS times.
@@ -100,7 +99,6 @@ class Rule:
     name: str
     effect: str
     look_back: int
-    minimum: int
     duration: int
     # Returns what was counted, in words, if it justifies a pause.
     count: Callable[[Sequence[Close]], str | None]
@@ -163,10 +161,10 @@ def _poor_mint(closes: Sequence[Close]) -> str | None:
 
 
 RULES = (
-    Rule("cool_down", "long_cooldown", DAY_MS, MIN_CLOSES, 12 * HOUR_MS, _count_losses),
-    Rule("stop_cluster", "pause_family", DAY_MS, MIN_CLOSES, 6 * HOUR_MS, _stop_cluster),
-    Rule("drawdown", "half_size", LOOK_BACK_MS, MIN_CLOSES, DAY_MS, _drawdown),
-    Rule("poor_mint", "pause_mint", LOOK_BACK_MS, MIN_CLOSES, 3 * DAY_MS, _poor_mint, by_mint=True),
+    Rule("cool_down", "long_cooldown", DAY_MS, 12 * HOUR_MS, _count_losses),
+    Rule("stop_cluster", "pause_family", DAY_MS, 6 * HOUR_MS, _stop_cluster),
+    Rule("drawdown", "half_size", LOOK_BACK_MS, DAY_MS, _drawdown),
+    Rule("poor_mint", "pause_mint", LOOK_BACK_MS, 3 * DAY_MS, _poor_mint, by_mint=True),
 )
 COOLDOWN_FACTOR = 4
 
@@ -196,7 +194,7 @@ def find_pauses(
     for rule in RULES:
         bucket = _list_counted(rule, closes, at)
         running = any(pause.rule == rule.name and pause.covers(newest.mint, at) for pause in pauses)
-        numbers = rule.count(bucket) if len(bucket) >= rule.minimum and not running else None
+        numbers = rule.count(bucket) if len(bucket) >= MIN_CLOSES and not running else None
         if numbers:
             mint, ends = newest.mint if rule.by_mint else None, at + rule.duration
             counted = (len(bucket), rule.look_back, numbers)

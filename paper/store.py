@@ -49,6 +49,16 @@ from paper.market import (
     price_of,
 )
 from paper.measured import VENUE_IDS
+from paper.player import (
+    REFUSAL_MS,
+    Faults,
+    Leg,
+    Player,
+    ReviewReason,
+    Ticket,
+    refusal_key,
+    topic_of,
+)
 from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, Pause, Phase
 from paper.strategies import COPY, Strategy, parse_settings
 from paper.tables import (
@@ -57,23 +67,12 @@ from paper.tables import (
     EquityMark,
     PaperFill,
     PaperOrder,
+    PaperPosition,
     PaperPost,
     Period,
     Review,
     SeenFlow,
-)
-from paper.tables import Position as StoredPosition
-from paper.tables import Trader as StoredTrader
-from paper.trader import (
-    REFUSAL_MS,
-    DiaryLine,
-    Faults,
-    Leg,
-    ReviewReason,
-    Ticket,
     Trader,
-    refusal_key,
-    topic_of,
 )
 from storage.rows import select, select_value, write_marks
 
@@ -322,11 +321,8 @@ def _encode(name: str, value: Any) -> Any:
 def read(kind: Callable[..., Kind], row: Mapping[str, Any], **more: Any) -> Kind:
     """Return the value whose fields, except `more`, are columns of a row."""
     names = (one.name for one in fields(cast(Any, kind)) if one.name not in more)
-    return kind(**{name: READERS.get(name, _same)(row[name]) for name in names}, **more)
-
-
-def _same(value: Any) -> Any:
-    return value
+    found = {name: READERS[name](row[name]) if name in READERS else row[name] for name in names}
+    return kind(**found, **more)
 
 
 def _read_costs(stored: str | None) -> NetworkCosts | None:
@@ -348,10 +344,6 @@ def list_fills(sql: str, *values: int) -> list[StoredFill]:
         )
         for trader, twin, position, model, *columns in storage.read_rows(sql, values)
     ]
-
-
-def show_line(line: DiaryLine, period: int) -> Columns:
-    return show(line, DiaryEntry, period=period, order_number=line.order)
 
 
 # ---- observed wallets ----------------------------------------------------------------------------
@@ -475,9 +467,7 @@ def _read_entry(row: TradedRow) -> Entry | None:
 
 
 def find_sold_bps(row: TradedRow) -> int:
-    """Return the share of its holdings that a wallet sold, in basis points, rounded up; all of it
-    if unknown.
-    """
+    """Return the sold share of a wallet's holdings, rounded up; all of it if unknown."""
     entry = _read_entry(row) if row.side == "sell" else None
     if entry is None:
         return ONE
@@ -525,9 +515,7 @@ def find_first_new(after_id: int, since: int) -> int | None:
 def list_snapshots(
     tokens: Mapping[int, Token], since: int, ids: range, faults: Faults
 ) -> list[Snapshot]:
-    """Read the snapshots of `tokens` taken since a time, with an id in the range `ids`, in order of
-    arrival. Unreadable ones are left out.
-    """
+    """Read new snapshots of tokens in order of arrival. Unreadable ones are left out."""
     found, mints = [], {one.mint for one in tokens.values()}
     for row in sorted(select(SnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
         if row.mint in mints:
@@ -537,7 +525,7 @@ def list_snapshots(
     return found
 
 
-def find_oldest_mark(traders: Iterable[Trader], until: int) -> int:
+def find_oldest_mark(traders: Iterable[Player], until: int) -> int:
     held = (position for one in traders for position in one.account.positions.values())
     return min([until, *(position.marked_at for position in held)])
 
@@ -568,9 +556,7 @@ def load_memories(market: Market, now: int) -> None:
 
 
 def find_tokens(faults: Faults, statement: str = TOKENS) -> dict[int, Token]:
-    """Read tracked and held tokens (or those of another statement) by row id. Unreadable ones are
-    left out.
-    """
+    """Read tokens by row id. Unreadable ones are left out."""
     tokens = {}
     for ident, mint, symbol, decimals, paired_at, found_at, checks, fee in storage.read_rows(
         statement
@@ -596,18 +582,18 @@ def load_traders(
     faults: Faults,
     skipped: Collection[int] = frozenset(),
     read_strategy: Callable[[str, Mapping[str, Any]], Strategy] = parse_settings,
-) -> list[Trader]:
+) -> list[Player]:
     """Read active traders and their twins, with their open accounts and memory.
 
     Traders in `skipped` are left out. Traders whose rows or strategies can't be read are left out
     and get a fault.
     """
-    positions = _group(StoredPosition, StoredPosition.closed_at.is_null())
+    positions = _group(PaperPosition, PaperPosition.closed_at.is_null())
     orders = _group(PaperOrder, PaperOrder.state == "open")
     reviews = select(ReviewRow, REVIEWS)
     # State of the last review of each period.
     states = {review.period: review.state for review in reviews}
-    loaded: dict[AccountKey, Trader] = {}
+    loaded: dict[AccountKey, Player] = {}
     for row in select(TraderRow, TRADERS):
         if row.id not in skipped:
             with faults.isolate(row.id):
@@ -645,8 +631,8 @@ def _group(model: Any, condition: Any) -> Mapping[int, Sequence[Columns]]:
 
 def _read_trader(
     row: TraderRow, handle: str, strategy: Strategy, account: Account, reviewed: bool
-) -> Trader:
-    return Trader(
+) -> Player:
+    return Player(
         row.id,
         handle,
         strategy,
@@ -672,10 +658,10 @@ def read_tickets(stored: str) -> list[Ticket]:
 
 
 def _remember(
-    loaded: Mapping[AccountKey, Trader],
+    loaded: Mapping[AccountKey, Player],
     faults: Faults,
     rows: Iterable[Any],
-    remember: Callable[[Trader, Any], None],
+    remember: Callable[[Player, Any], None],
 ) -> None:
     for row in rows:
         trader = loaded.get((row.trader, row.twin))
@@ -684,7 +670,7 @@ def _remember(
                 remember(trader, row)
 
 
-def remember_review(trader: Trader, review: ReviewRow) -> None:
+def remember_review(trader: Player, review: ReviewRow) -> None:
     """Note the keys of a review; the open period's last one has the topics that are open."""
     keys = {reason["key"] for reason in orjson.loads(review.reasons)}
     trader.review_keys |= keys
@@ -692,25 +678,20 @@ def remember_review(trader: Trader, review: ReviewRow) -> None:
         trader.review_topics = {topic_of(key) for key in keys}
 
 
-def remember_close(states: Mapping[int, str], trader: Trader, row: CloseRow) -> None:
+def remember_close(states: Mapping[int, str], trader: Player, row: CloseRow) -> None:
     ident = public_id(trader.handle, "close", row.number)
     marks, reviewed = orjson.loads(row.marks), states.get(row.period) in SUSPECT
     trader.closes.append(read_close(ident, row, marks, reviewed=reviewed))
 
 
-def remember_line(trader: Trader, row: RememberedRow) -> None:
+def remember_line(trader: Player, row: RememberedRow) -> None:
     facts = orjson.loads(row.facts)
-    if row.kind == "pause":
-        _remember_pause(trader, row.at, row.mint, facts)
-    else:
+    if row.kind == "refusal":
         trader.refused[refusal_key(facts["reason"], row.mint)] = row.at
-
-
-def _remember_pause(trader: Trader, at: int, mint: str | None, facts: Mapping[str, Any]) -> None:
-    if "ends" in facts:
+    elif "ends" in facts:
         trader.pauses = [pause for pause in trader.pauses if pause.id != facts["ends"]]
     else:
-        trader.pauses.append(read_pause(at, mint, facts))
+        trader.pauses.append(read_pause(row.at, row.mint, facts))
 
 
 def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
@@ -743,7 +724,7 @@ class Outdated(Exception):
     """
 
 
-def list_changes(trader: Trader) -> dict[Any, list[Columns]]:
+def list_changes(trader: Player) -> dict[Any, list[Columns]]:
     """Return the rows that a trader's rounds made or changed, by table. Fills name their order's
     number instead of its id.
     """
@@ -754,10 +735,10 @@ def list_changes(trader: Trader) -> dict[Any, list[Columns]]:
             show(fill, PaperFill, position=position, model=MODEL)
             for fill, position in journal.fills
         ],
-        StoredPosition: [
-            show(one, StoredPosition, period=period) for one in journal.positions.values()
+        PaperPosition: [
+            show(one, PaperPosition, period=period) for one in journal.positions.values()
         ],
-        DiaryEntry: [show_line(line, period) for line in journal.entries],
+        DiaryEntry: [show(line, DiaryEntry, period=period) for line in journal.entries],
         Period: [
             {
                 "cash": trader.account.cash,
@@ -773,7 +754,7 @@ def list_changes(trader: Trader) -> dict[Any, list[Columns]]:
     }
 
 
-def check_round(trader: Trader) -> None:
+def check_round(trader: Player) -> None:
     """Raise OverflowError if a value doesn't fit its column."""
     for rows in list_changes(trader).values():
         for name, value in (item for row in rows for item in row.items()):
@@ -782,7 +763,7 @@ def check_round(trader: Trader) -> None:
 
 
 def store_round(
-    traders: Sequence[Trader],
+    traders: Sequence[Player],
     cursor: int,
     now: int,
     notes: Iterable[Columns] = (),
@@ -795,7 +776,7 @@ def store_round(
     changes = [list_changes(trader) for trader in traders]
     orders, positions, lines = (
         [row for one in changes for row in one[table]]
-        for table in (PaperOrder, StoredPosition, DiaryEntry)
+        for table in (PaperOrder, PaperPosition, DiaryEntry)
     )
     key = ("period", "number")
     with storage.writing():
@@ -809,7 +790,7 @@ def store_round(
             for fill in made[PaperFill]
         ]
         storage.write_rows(PaperFill, fills)
-        storage.write_rows(StoredPosition, positions, key)
+        storage.write_rows(PaperPosition, positions, key)
         storage.write_rows(DiaryEntry, [*lines, *notes])
         storage.write_rows(EquityMark, list_marks(traders, now, sol_cents), ("period", "at"))
         thin_out(now)
@@ -819,7 +800,7 @@ def store_round(
         ).execute()
 
 
-def _store_trader(trader: Trader, account: Columns) -> None:
+def _store_trader(trader: Player, account: Columns) -> None:
     before, journal = trader.row, trader.journal
     phase = show_phase(trader.phase)
     changed = any(getattr(before, name) != value for name, value in account.items())
@@ -837,8 +818,8 @@ def show_phase(phase: Phase) -> str:
 
 def _check_version(ident: int, version: int, phase: str) -> None:
     if (
-        not StoredTrader.update(version=version + 1, phase=phase)
-        .where(StoredTrader.id == ident, StoredTrader.version == version)
+        not Trader.update(version=version + 1, phase=phase)
+        .where(Trader.id == ident, Trader.version == version)
         .execute()
     ):
         raise Outdated(f"trader {ident}")
@@ -861,10 +842,8 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
         )
 
 
-def _pin_snapshots(traders: Sequence[Trader]) -> None:
-    """Keep snapshots referenced by a decision or fill, and keep tracking tokens that are held or on
-    order.
-    """
+def _pin_snapshots(traders: Sequence[Player]) -> None:
+    """Keep the snapshots that are named, and keep tracking tokens held or on order."""
     named = {order.decided_on for one in traders for order in one.journal.orders.values()}
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
@@ -905,7 +884,7 @@ AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_i
             AND e.at >= equity_mark.at / {HOUR_MS} * {HOUR_MS} AND e.at < equity_mark.at)"""
 
 
-def list_marks(traders: Iterable[Trader], now: int, sol_cents: int | None) -> list[Columns]:
+def list_marks(traders: Iterable[Player], now: int, sol_cents: int | None) -> list[Columns]:
     return [
         {
             "period": one.row.period,
@@ -943,7 +922,7 @@ def find_differences(period: Any, handle: str) -> list[str]:
     }
     stored = {
         row["number"]: read(Position, row)
-        for row in list_columns(StoredPosition, StoredPosition.period == period)
+        for row in list_columns(PaperPosition, PaperPosition.period == period)
     }
     account, found = Account(period.starting_cash, next_position=min(stored, default=1)), []
     again: dict[int, Position] = {}

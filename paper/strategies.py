@@ -20,7 +20,6 @@ from paper.market import Check, Flow, Snapshot, Token, View
 STOPS = ("stop", "trailing_stop")
 # Its authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
-# A bot's public id.
 BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
 # Apart from rounding, a smaller share of a position isn't sold.
 LEAST_SHARE_BPS = 100

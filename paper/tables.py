@@ -72,7 +72,7 @@ class Period(Base):
     # Numbers continue across a trader's periods.
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    # For a twin: JSON list of paper.trader.Ticket.
+    # For a twin: JSON list of paper.player.Ticket.
     tickets = TextField(default="[]")
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
@@ -150,7 +150,7 @@ class PaperFill(Base):
     costs = TextField(null=True)
 
 
-class Position(Base):
+class PaperPosition(Base):
     """A paper.account.Position. Once closed it never changes again."""
 
     id = AutoField()
@@ -185,16 +185,17 @@ class Position(Base):
     reason = TextField(null=True)
 
     class Meta:
+        table_name = "position"
         indexes = ((("period", "number"), True),)
 
 
-Position.add_index(
-    Position.index(Position.period, where=SQL("closed_at IS NULL"), name="position_open")
+PaperPosition.add_index(
+    PaperPosition.index(PaperPosition.period, where=SQL("closed_at IS NULL"), name="position_open")
 )
 
 
 class DiaryEntry(Base):
-    """A paper.trader.DiaryLine. Append-only."""
+    """A paper.player.DiaryLine. Append-only."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="diary", index=False)
@@ -406,7 +407,7 @@ TABLES = (
     Period,
     PaperOrder,
     PaperFill,
-    Position,
+    PaperPosition,
     DiaryEntry,
     PaperPost,
     Review,

@@ -8,7 +8,6 @@ in order. Readers don't wait.
 import contextlib
 import re
 import select
-import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -153,7 +152,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         "TEXT": 'TEXT COLLATE "C"',
     }
     psycopg3_adapter = Driver
-    watchful = sys.flags.dev_mode
 
     def __init__(self, url: str, busy_seconds: float = 5) -> None:
         self.busy_ms, self._mine = int(busy_seconds * 1000), threading.local()
@@ -284,11 +282,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             yield
         finally:
             self._mine.checks = before
-
-    def check_idle(self, what: str) -> None:
-        """Like SQLite.check_idle, but only for transactions: psycopg always fetches all rows."""
-        if self.watchful and self.in_transaction():
-            raise RuntimeError(f"{what} inside a transaction")
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
         return hold_snapshot(self.execute_sql, BEGIN_POSTGRESQL)

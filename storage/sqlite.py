@@ -327,12 +327,6 @@ class SQLite(PooledDatabase, APSWDatabase):
                 cursor.get_description()
                 raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
 
-    def check_idle(self, what: str) -> None:
-        """In debug mode, raise OpenQuery if this thread has a query or transaction open."""
-        self.check_queries(what)
-        if self.watchful and self.in_transaction():
-            raise OpenQuery(f"{what} inside a transaction")
-
     def _list_cursors(self) -> weakref.WeakSet[Any]:
         if not hasattr(self._mine, "cursors"):
             self._mine.cursors = weakref.WeakSet()

@@ -108,10 +108,10 @@ storage.SQLite._add_conn_hooks = _hurry
 
 # Files that take 15 seconds or more, longest first, so that no worker starts one last.
 LONG = (
-    "browser simulation ledger_store faults survival observer bell keeping canaries gaps worst mcp"
-    " caddy make stream nginx redis standings observer_trouble demo lies cuts connections cli"
-    " openapi own_strategies hostile inspection audit rows audit_log studio scout matrix papertrade"
-    " worker mcp_http hook_kills"
+    "browser demo worst canaries openapi observer_trouble mcp stream audit inspection"
+    " nginx survival observer standings lies cli connections hostile caddy own_strategies"
+    " gaps redis cuts keeping ledger_store audit_lies faults simulation rows audit_log"
+    " studio scout matrix papertrade worker mcp_http hook_kills make"
 ).split()
 
 
@@ -165,7 +165,7 @@ def _refusing(ask):
     @functools.wraps(ask)
     def checked(self, *args, **more):
         if storage.database.obj is not None:
-            storage.database.check_idle("a request")
+            ground.check_idle(storage.database.obj, "a request")
         return ask(self, *args, **more)
 
     return checked
@@ -273,6 +273,28 @@ def service(tmp_path):
     made = Service(tmp_path / "data")
     yield made
     made.close()
+
+
+@pytest.fixture
+def bot(service):
+    """A NewBot of the application, with a wallet."""
+    from service import address
+
+    return service.make_bot("Ada", address("w"))
+
+
+@pytest.fixture
+def key(bot):
+    """The bot's publishing key."""
+    return bot.publish_key.text
+
+
+@pytest.fixture
+def browser(service):
+    """A browser of the application, with cookies of its own."""
+    from test_studio import Browser
+
+    return Browser(service)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ import lookout
 import orjson
 import story
 from node import FakeNode
-from service import Service
+from service import Service, hide_post
 
 import config
 import storage
@@ -33,7 +33,7 @@ from evidence import log
 from evidence.notes import Signer
 from models import Attachment, Bot, Key, Post
 from notify import client, outbox
-from operate import backups, copy, doctor, schema, stored_backups
+from operate import backups, copy, doctor, schema
 from storage import files, key_files, tree
 from web.site import notices
 
@@ -205,7 +205,7 @@ class Hiding(Scenario):
         with opened(settings_of(folder)):
             bot = influencers.find_bot(self.bot)
             for word, uid in self.posts.items():
-                posts.hide(uid, NOW)
+                hide_post(uid, NOW)
                 tell(("hidden", word, uid))
                 publish(bot, f"e-{uid}")
                 tell_seen(tell)
@@ -467,8 +467,8 @@ class BackingUp(Scenario):
                 backups.store_backup(settings, folder / "backup.db")
                 tell(("stored", "backup.db", least))
                 tell_seen(tell)
-            name = stored_backups.begin_backup(settings, time.time_ns() // 10**6, mock.Mock())
-            while stored_backups.is_at_work(settings):
+            name = backups.begin_backup(settings, time.time_ns() // 10**6, mock.Mock())
+            while backups.is_at_work(settings):
                 time.sleep(0.002)
             tell(("stored", f"data/backups/{name}", least))
 

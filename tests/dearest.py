@@ -18,8 +18,9 @@ from chain.reading.currencies import STABLECOINS
 from evidence import document
 from models import Bot, Session
 from storage import database
-from web.api import leaderboard, legacy, paging, quotes, timeline
+from web.api import leaderboard, legacy, paging, timeline
 from web.api.leaderboard import RECORDS
+from web.site import tokens
 from web.site.admin import queries as lists
 
 # Words that most posts have in common, and two words that never occur in the same post
@@ -317,7 +318,7 @@ def list_token(reader):
 
 
 def list_market(reader):
-    return plain(reader.combine(sort=quotes.SORTS, show=quotes.FILTERS, page=["1", "2", "25"]))
+    return plain(reader.combine(sort=tokens.SORTS, show=tokens.FILTERS, page=["1", "2", "25"]))
 
 
 def list_admin(name):

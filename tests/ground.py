@@ -21,6 +21,7 @@ import sampling
 import config
 import storage
 from operate import schema
+from storage.sqlite import OpenQuery
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
 REDIS = os.environ.get("TEST_REDIS_URL", "")
@@ -50,6 +51,14 @@ def examples(count):
     """Number of examples hypothesis draws: a fifth on PostgreSQL, where the code above the engine
     is the same."""
     return max(2, count // 5) if SERVER else sampling.examples(count)
+
+
+def check_idle(database, what):
+    """Raise OpenQuery if this thread has a query or a transaction open."""
+    if storage.SQLite.watchful and database.engine == "sqlite":
+        database.check_queries(what)
+        if database.in_transaction():
+            raise OpenQuery(f"{what} inside a transaction")
 
 
 def environ(folder, migrated=True):

@@ -8,9 +8,9 @@ from paper import engine
 from paper.account import Account
 from paper.engine import Market, run_heartbeat
 from paper.market import Check, SnapshotRow, Token, parse_snapshot
+from paper.player import Player
 from paper.rules import Phase
 from paper.strategies import Enter, Exit, Strategy, setting
-from paper.trader import Trader
 
 MINUTE, DAY = 60_000, 86_400_000
 # A round moment.
@@ -82,7 +82,7 @@ def quote(
 
 
 def trader(ident=1, strategy=None, phase="standard", **more):
-    return Trader(
+    return Player(
         ident,
         f"trader-{ident}",
         strategy or Told(),

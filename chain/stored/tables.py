@@ -226,8 +226,8 @@ class TokenTotal(Base):
 
 
 class DelayTotal(Base):
-    """How long after its trades a bot posted (accounts.delays): trades, those within a minute, the
-    median in seconds. Derived.
+    """How long after its trades a bot posted: trades, those within a minute, the median in seconds.
+    Derived (accounts.verification).
 
     `delays`: JSON [[seconds, trades]...], rounded to two significant digits.
     """

@@ -8,9 +8,9 @@ import re
 import ground
 import pytest
 from nacl.signing import SigningKey
-from service import NOW, Service, address, signature
+from service import NOW, Service, address, hide_post, signature
 
-from accounts import acts, api_keys, influencers, owners, posts, traders, wallets
+from accounts import acts, api_keys, influencers, owners, traders, wallets
 from accounts.fields import NOBODYS, check_wallet
 from accounts.problem import Problem
 from chain import base58
@@ -307,7 +307,7 @@ def test_an_owner_is_found_by_its_id_alone(service):
     [
         ("owner", owners.find_owner),
         ("key", api_keys.find_key),
-        ("post", lambda uid: posts.hide(uid, NOW)),
+        ("post", lambda uid: hide_post(uid, NOW)),
         ("post", lambda uid: acts.hide_post(uid, "operator", "spam", NOW)),
     ],
 )

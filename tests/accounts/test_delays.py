@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from service import NOW, address, signature
 
 from accounts import posts
-from accounts.delays import count_delays, find_delay, sum_delays
-from accounts.verification import verify_posts
+from accounts.verification import count_delays, find_delay, sum_delays, verify_posts
 from chain.stored.tables import DelayTotal
 from models import Bot, Post, Trade, Wallet
 from operate import inspection
@@ -16,11 +15,6 @@ from operate import inspection
 W = address("w")
 # Block time of what Service.observe_trade makes, Unix seconds.
 TRADED = NOW // 1000 - 3600
-
-
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
 
 
 def say(bot, trade, seconds, event=None):

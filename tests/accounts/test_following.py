@@ -4,7 +4,7 @@ import json
 
 import orjson
 import pytest
-from service import NOW, address, signature
+from service import NOW, address, hide_post, signature
 from test_hooks import add, delivering, private, receivers, say, until
 from test_studio import Browser, errors_of
 
@@ -190,7 +190,7 @@ def test_words_that_were_taken_down_do_not_arrive(private, delivering, receivers
     trade(private, "bought", explained=100)
     said = publish(ada, "sure", "bought", body="A terrible thing.")
     with storage.database.connection_context():
-        posts.hide(said.uid, NOW)
+        hide_post(said.uid, NOW)
     trade(private, "after", explained=100, slot=2)
     delivering()
     until(lambda: len(told(receiver)) >= 2)

@@ -8,7 +8,7 @@ import zipfile
 
 import orjson
 import pytest
-from service import NOW, address, signature
+from service import NOW, address, hide_post, signature
 from test_studio import Browser
 
 import storage
@@ -37,7 +37,7 @@ def life(service):
     say(made, {**about, "signature": signature("t1")})
     say(made, {"eventId": "e2", "body": "=HYPERLINK(1)"})
     say(made, {"eventId": "e3", "body": "soon gone"})
-    posts.hide(Post.get(Post.event_id == "e3").uid, NOW)
+    hide_post(Post.get(Post.event_id == "e3").uid, NOW)
     hooks.add_hook(service.config, made.owner, HOOK, NOW, kind="slack")
     traders.create_trader("Momo", "momentum", NOW, owner=made.owner, bio="paper words")
     return made

@@ -13,11 +13,6 @@ DISCORD = "https://discord.com/api/webhooks/1/canary-of-the-token"
 
 
 @pytest.fixture
-def browser(service):
-    return Browser(service)
-
-
-@pytest.fixture
 def nell(browser):
     return browser.create(wallet=address("nell"))[1]
 

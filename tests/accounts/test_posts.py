@@ -8,7 +8,7 @@ import ground
 import orjson
 import pytest
 from nacl.signing import SigningKey
-from service import NOW, address, signature
+from service import NOW, address, hide_post, signature
 
 from accounts import influencers, posts, wallets
 from accounts.fields import HOLDS_SECRET, parse_json
@@ -226,7 +226,7 @@ def test_an_event_id_is_asked_for_where_it_may_stand():
 
 
 def test_followers_hear_of_a_post_and_of_its_hiding(service, bot):
-    posts.hide(service.post(FIRST, bot.publish_key.text).json["id"], NOW)
+    hide_post(service.post(FIRST, bot.publish_key.text).json["id"], NOW)
     heard = [(arrival.kind, arrival.post) for arrival in Arrival.select().order_by(Arrival.id)]
     assert heard == [("post", Post.get()), ("verification", Post.get())]
 
@@ -438,7 +438,7 @@ def test_a_conflicting_retry_cannot_move_verification(service, bot):
 
 def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
     uid = service.post(FIRST, bot.publish_key.text).json["id"]
-    posts.hide(uid, NOW)
+    hide_post(uid, NOW)
     shown = service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json
     assert (shown["body"], shown["reason"], shown["symbol"], shown["eventId"]) == (
         None,
@@ -446,13 +446,13 @@ def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
         None,
         "e-1",
     ) and shown["hiddenAt"].endswith("Z")
-    posts.hide(uid, NOW + 1000)
+    hide_post(uid, NOW + 1000)
     assert (
         service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json["hiddenAt"]
         == shown["hiddenAt"]
     )
     with pytest.raises(Problem):
-        posts.hide("post_nobody", NOW)
+        hide_post("post_nobody", NOW)
 
 
 @ground.sqlite_only
@@ -466,7 +466,7 @@ def test_the_words_of_a_hidden_post_are_on_no_page_and_in_no_file(service, bot):
     uid = service.post({"eventId": "e-1", **words}, bot.publish_key.text).json["id"]
     files = [service.config.database_path, service.config.database_path.with_name("app.db-wal")]
     assert b"canary-body" in b"".join(file.read_bytes() for file in files)
-    posts.hide(uid, NOW)
+    hide_post(uid, NOW)
     assert not [
         canary
         for file in files
@@ -491,7 +491,7 @@ def test_the_words_of_a_hidden_post_are_on_no_page_and_in_no_file(service, bot):
 
 def test_a_retry_of_a_hidden_post_is_told_from_another_payload(service, bot):
     uid = service.post(FIRST, bot.publish_key.text).json["id"]
-    posts.hide(uid, NOW)
+    hide_post(uid, NOW)
     again = service.post(FIRST, bot.publish_key.text)
     assert (again.status_code, again.json["id"], again.json["body"]) == (
         200,

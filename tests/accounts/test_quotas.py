@@ -4,7 +4,7 @@ import threading
 
 import ground
 import pytest
-from service import NOW, Service, address
+from service import NOW, Service, address, hide_post
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
@@ -93,7 +93,7 @@ def test_hiding_a_post_frees_its_words(tight):
     assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5)
     hidden = Post.get().uid
     for _ in range(2):
-        posts.hide(hidden, NOW)
+        hide_post(hidden, NOW)
     assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5) - 4_000
     assert (
         tight.post({"eventId": "again", "body": "short"}, bot.publish_key.text).status_code == 201
@@ -104,7 +104,7 @@ def test_hiding_frees_each_of_a_posts_words(tight):
     body = {"eventId": "e", "body": "words", "symbol": "PINE", "reason": "why"}
     uid = tight.post(body, tight.make_bot().publish_key.text).json["id"]
     assert Owner.get().posts_bytes == 300 + 1 + 5 + 4 + 3
-    posts.hide(uid, NOW)
+    hide_post(uid, NOW)
     assert Owner.get().posts_bytes == 300 + 1
 
 
@@ -280,11 +280,11 @@ def test_use_is_told_in_whole_megabytes_with_its_limit(tight):
     """1.9 MB are one; of the hooks none is used of five."""
     bot = tight.make_bot("Ada", address("a")).bot
     Owner.update(posts_bytes=1_900_000).execute()
-    assert quotas.find_posts_kept(tight.config, bot.id) == quotas.Use("posts_kept_mb", 1, 1)
     assert quotas.find_use(tight.config, "hooks", bot.owner_id) == quotas.Use("hooks", 5, 0)
     listed = {
         one.quota: one for one in quotas.list_use(storage.database.execute_sql, tight.config, NOW)
     }
+    assert listed["posts_kept_mb"] == quotas.Use("posts_kept_mb", 1, 1, 1)
     assert listed["wallets"] == quotas.Use("wallets", 5, 1, 0)
     assert listed["hooks"] == quotas.Use("hooks", 5, 0, 0)
 

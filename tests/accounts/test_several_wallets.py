@@ -13,7 +13,7 @@ from story import FEE, Story
 from test_attachments import KEYS, A, B, C, held
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_ledger_store import DONE
-from test_studio import Browser, challenge, prove
+from test_studio import challenge, prove
 
 import config
 from accounts import wallets
@@ -26,11 +26,6 @@ from web.api.wallets import list_held
 from web.site.words import short
 
 ADDRESSES = {"ada": A, "eve": B, "pam": C}
-
-
-@pytest.fixture
-def browser(service):
-    return Browser(service)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from service import NOW, address
 from chain.amounts import UNKNOWN, Scale
 from market.tables import Token
 from models import Wallet
-from web.api.estimates import parse_price
+from web.api.bots import parse_price
 
 W, M = address("w"), address("m")
 # The year 5138.

@@ -633,31 +633,6 @@ def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empt
     assert verification_of(post) == ("verified", None, True)
 
 
-@pytest.mark.parametrize(
-    "seconds, status", [(-1, "pending"), (599, "pending"), (600, "not_found"), (601, "not_found")]
-)
-def test_a_signature_is_not_found_ten_minutes_of_the_chain_later(empty, seconds, status):
-    """Once the chain's time is ten minutes past the post's creation, and nothing was listed by
-    then (docs/verified.md).
-    """
-    wallet = empty()
-    post = post_of(wallet, "5" * 88)
-    wallet.observed_to = BEGIN // 1000 + seconds
-    rebuild(wallet, [])
-    assert verification_of(post) == (status, None, False)
-
-
-def test_what_is_listed_and_not_given_yet_is_waited_for_however_long(empty):
-    wallet = empty()
-    post = post_of(wallet, "5" * 88)
-    wallet.observed_to = BEGIN // 1000 + 10**6
-    rebuild(wallet, [])
-    assert verification_of(post) == ("not_found", None, False)
-    WalletSignature.create(wallet=wallet, signature="5" * 88, slot=7, seen_at=BEGIN)
-    rebuild(wallet, [])
-    assert verification_of(post) == ("pending", None, False)
-
-
 # ---- windows of time -----------------------------------------------------------------------------
 SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind IN ('buy', 'sell') THEN
     ABS(sol_change) END), 0), SUM(CASE WHEN kind IN ('buy', 'sell', 'swap', 'round_trip')

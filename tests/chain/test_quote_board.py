@@ -9,7 +9,7 @@ import ground
 import pytest
 from quoted import NAMES, observe_quote
 from service import NOW, address
-from test_standings import DAY, attach, find_provable
+from test_standings import DAY, attach
 
 from accounts import influencers
 from chain.ledger.inventory import SOL
@@ -125,41 +125,6 @@ def read_choices(path):
     return {**CHOICES, **dict(parse_qsl(urlsplit(path).query))}
 
 
-def test_a_window_is_the_difference_of_two_totals(service, ada):
-    """1 USDC ten days ago, 3 USDC more two days ago: 3 in seven days, nothing in one."""
-    now = NOW // 1000
-    observe_quote(W, at=now - 10 * DAY, realized=1_000_000, **SOLD)
-    more = {name: 2 * count for name, count in SOLD.items()}
-    observe_quote(W, at=now - 2 * DAY, realized=4_000_000, **more)
-    for window, realized, reason in (
-        ("all", 4_000_000, None),
-        ("30d", 4_000_000, None),
-        ("7d", 3_000_000, None),
-        ("24h", 0, "too_few_sells"),
-    ):
-        for record in leaderboard.RECORDS:
-            board = leaderboard.Board(record, "pnl", window, None, "USDC")
-            (one,) = leaderboard.list_entries(board, NOW, 5)
-            assert (one.totals.realized, one.reason) == (realized, reason)
-
-
-def test_a_retired_prover_keeps_what_its_wallet_did_until_then(service, ada):
-    """5 USDC when it retired, 12 by now; who claims the wallet later has none of either."""
-    wallet = find_provable("proven")
-    made = service.make_bot("Zoe")
-    attach(service, made, wallet, NOW - 9 * DAY * 1000, "proven")
-    service.observe_results(wallet, 1)
-    observe_quote(wallet, at=NOW // 1000 - 3 * DAY, realized=5_000_000, **SOLD)
-    influencers.retire_bot(Bot.get_by_id(made.bot.id), NOW - 2 * DAY * 1000)
-    observe_quote(wallet, at=NOW // 1000 - DAY, realized=12_000_000, **SOLD)
-    attach(service, service.make_bot("Finder"), wallet, NOW)
-    rows = ask(service, ada, "currency=USDC&record=all").json["data"]
-    assert [(row["name"], row["realized"]) for row in rows if row["wallet"] == wallet] == [
-        ("Zoe", "5"),
-        ("Finder", None),
-    ]
-
-
 # ---- stored or worked out ------------------------------------------------------------------------
 def make_crowd(service, dice, now):
     """Bots with ledgers in one or two stablecoins that changed in the last forty days; some are
@@ -237,7 +202,7 @@ ASKED = {
     "ledgers": attachments.TOTALS.format(
         moneys=CURRENCIES, last=LAST, which=OF_RESULTS.which, bots="1, 2"
     ),
-    "days": results.HOURS,
+    "days": results.HOURS_OF_BOT,
     "samples": results.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
     "posts": queries.POST,
 }

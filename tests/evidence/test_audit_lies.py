@@ -20,7 +20,7 @@ from story import ADA, address, market
 from accounts import posts, seasons
 from evidence import log
 from evidence import seasons as frozen
-from evidence.digests import DigestLog
+from evidence.document import DigestLog
 from models import Attachment, Bot, Post, Trade, Wallet
 from operate import schema
 from storage import database, writing

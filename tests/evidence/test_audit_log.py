@@ -9,13 +9,12 @@ import pytest
 from auditing import ask_service, audit_log, edit, make_auditor, show_early
 from lookout import Lookout
 from node import FakeNode
-from service import Service
+from service import Service, hide_post
 from story import ADA
 
 from accounts import departures, influencers, posts
 from evidence import log, log_audit
-from evidence.log_memory import Part
-from evidence.memory import Memory
+from evidence.memory import Memory, Part
 from evidence.notes import Checkpoint
 from market.failures import FetchError
 from models import Bot, Post, Trade
@@ -33,7 +32,7 @@ def tell(folder):
     for n in range(COUNT):
         body = posts.PostBody(eventId=f"e{n}", body=f"word {n}", symbol="BONK", reason="thin")
         posts.publish(made.bot.id, body, NOW, "api")
-    posts.hide(Post.get(Post.event_id == "e7").uid, NOW + 2)
+    hide_post(Post.get(Post.event_id == "e7").uid, NOW + 2)
     return service
 
 
@@ -204,7 +203,7 @@ def test_who_moves_all_the_time_is_judged_by_what_was_known_before(told):
         if "evidence.json" not in path:
             return ask(path)
         answer = ask(path)
-        posts.hide(waiting.pop(), NOW + 3)
+        hide_post(waiting.pop(), NOW + 3)
         late.append(path)
         return answer
 

@@ -11,7 +11,7 @@ from node import FakeNode
 from story import address, market
 
 from chain.stored.summary import NOT_POLLED, UNREADABLE
-from evidence.digests import DigestLog
+from evidence.document import DigestLog
 from models import Attachment, Bot, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import doctor

@@ -8,8 +8,7 @@ from node import FakeNode
 from story import address, market
 
 from evidence import log
-from evidence.digests import DigestLog
-from evidence.document import digest_wallet
+from evidence.document import DigestLog, digest_wallet
 
 ADA, EVE = address("ada"), address("eve")
 

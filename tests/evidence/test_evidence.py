@@ -9,15 +9,15 @@ import pytest
 from auditing import digest_as_documented
 from lookout import Lookout
 from node import FakeNode
-from service import NOW, Service, address, signature
+from service import NOW, Service, address, hide_post, signature
 from story import ADA
 from test_worker import ROOT
 
 import storage
-from accounts import posts, wallets
+from accounts import wallets
 from chain.reading.programs import table
 from evidence import claims, document, lines, log
-from evidence.digests import append_digest
+from evidence.document import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
 from storage import writing
 from storage.arrivals import append_leaf
@@ -210,7 +210,7 @@ def test_no_cache_keeps_the_words_of_a_post_and_a_hidden_one_shows_none(service,
     digest = hashlib.sha256(page.data).hexdigest()
     named = service.get(f"{path}?posts=1&digest={digest}")
     assert (page.headers["Cache-Control"], named.headers["Cache-Control"]) == ("no-cache",) * 2
-    posts.hide(posted["id"], 1_800_000_000_000)
+    hide_post(posted["id"], 1_800_000_000_000)
     assert service.get(f"{path}?posts=1&digest={digest}").status_code == 404
     (line,) = service.get(f"{path}?posts=1").json["posts"]
     assert (line["hiddenAtMs"], line["words"]) == (1_800_000_000_000, None)

@@ -9,6 +9,7 @@ import threading
 
 import ground
 import pytest
+from service import hide_post
 
 from accounts import influencers, posts, wallets
 from evidence import log, notes
@@ -116,8 +117,8 @@ def test_hiding_erases_words_and_salt_and_leaves_the_leaf(bot, settings):
     uid = publish(bot, body="a word that nobody may keep")
     before, words = log.find_log().size, leaves()[-1]["words"]
     salt = Post.get().salt
-    posts.hide(uid, NOW + 1)
-    posts.hide(uid, NOW + 2)
+    hide_post(uid, NOW + 1)
+    hide_post(uid, NOW + 2)
     assert leaves()[before - 1]["words"] == words
     assert leaves()[before:] == [{"v": 1, "kind": "hiding", "at": NOW + 1, "post": uid}]
     assert Post.get().salt is None and log.find_post(uid).salt is None
@@ -365,7 +366,7 @@ def test_a_posts_page_shows_its_proof(grown):
 def test_a_hidden_posts_page_shows_its_leaf_and_no_words(grown):
     service, made = grown
     answer = service.post({"eventId": "e9", "body": "gone"}, made.publish_key.text)
-    posts.hide(answer.json["id"], NOW)
+    hide_post(answer.json["id"], NOW)
     page = service.get(f"/posts/{answer.json['id']}").text
     assert 'data-proof="leaf"' in page and 'data-proof="words"' not in page
     assert answer.json["logPromise"]["salt"] not in page

@@ -4,10 +4,11 @@ import json
 
 import pytest
 from auditing import edit
+from service import hide_post
 
 from accounts import influencers, posts, wallets
 from evidence import log
-from evidence.digests import append_digest
+from evidence.document import append_digest
 from models import Post, Wallet
 from operate import inspection
 from storage import arrivals, database, writing
@@ -26,7 +27,7 @@ def grown(settings, db):
     for n in range(260):
         body = posts.PostBody(eventId=f"e{n}", body=f"word {n}", symbol="BONK", reason="thin")
         posts.publish(made.bot.id, body, NOW, "api")
-    posts.hide(Post.get(Post.event_id == "e7").uid, NOW + 2)
+    hide_post(Post.get(Post.event_id == "e7").uid, NOW + 2)
     return settings
 
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 POSTING = """
 import itertools, os, sys
 import config, storage
-from accounts import posts
+from accounts import conduct, posts
 from peewee import OperationalError
 storage.connect(config.load(dotenv=None))
 with storage.database.connection_context():
@@ -34,7 +34,8 @@ with storage.database.connection_context():
             uid = posts.publish(int(sys.argv[1]), body, 1_800_000_000_000, "api").uid
             print(uid, flush=True)
             if n % 7 == 0:
-                posts.hide(uid, 1_800_000_000_001)
+                with storage.erasing():
+                    conduct.hide_post(uid, 1_800_000_000_001)
         except OperationalError as error:
             # The other one wrote for too long, on a busy machine; nothing was stored.
             assert storage.is_busy(error)

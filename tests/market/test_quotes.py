@@ -9,9 +9,9 @@ import pytest
 from service import Service, address
 
 from market.tables import Snapshot, Token
-from web.api import quotes
+from web.site import tokens
 
-MINUTE_MS = quotes.MINUTE_MS
+MINUTE_MS = tokens.MINUTE_MS
 
 
 def checks(**statuses):
@@ -49,7 +49,7 @@ def now(service):
 
 
 def table(now, sort="age", filter="all"):
-    return quotes.list_table(quotes.Query(sort, filter), now, 0, 40)
+    return tokens.list_table(tokens.Query(sort, filter), now, 0, 40)
 
 
 def symbols(now, *query):

@@ -13,7 +13,7 @@ import orjson
 import pytest
 import receiver
 from receiver import Receiver
-from service import NOW, address, signature
+from service import NOW, address, hide_post, signature
 
 import storage
 from accounts import acts, hooks, posts
@@ -497,7 +497,7 @@ def test_words_that_were_taken_down_are_not_sent(private, delivering, receivers)
     say(private, bot, "one")
     uid = private.get("/api/v1/feed", bot.publish_key.text).json["data"][0]["id"]
     with storage.database.connection_context():
-        posts.hide(uid, NOW)
+        hide_post(uid, NOW)
     delivering()
     until(lambda: late.got)
     assert json.loads(late.got[0][1])["data"]["body"] is None

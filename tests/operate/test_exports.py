@@ -16,11 +16,6 @@ from web.site import exports
 W, M = address("w"), address("m")
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
 def read(service, bot, name):
     answer = service.get(f"/bots/{bot.bot.uid}/{name}.csv")
     assert (answer.status_code, answer.mimetype) == (200, "text/csv")

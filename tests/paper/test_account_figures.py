@@ -17,7 +17,7 @@ from paper.results import Mark
 from paper.rules import DAY_MS, HOUR_MS
 from paper.store import MARK_MS
 from paper.tables import EquityMark, Period
-from web.api.paper_equity import EquityPoint, TradeRow
+from web.api.paper_closes import EquityPoint, TradeRow
 from web.site import pictures
 
 MINUS = "\N{MINUS SIGN}"

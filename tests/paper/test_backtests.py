@@ -22,10 +22,10 @@ from paper.engine import Market
 from paper.fills import RECORDED_COSTS, NetworkCosts
 from paper.market import Flow, View
 from paper.measured import CostsFrom, VenueError
+from paper.player import DiaryLine
 from paper.rules import Phase
 from paper.strategies import Enter, Momentum, show_settings
-from paper.tables import NetworkCost, PaperFill, PaperOrder, Position, SeenFlow
-from paper.trader import DiaryLine
+from paper.tables import NetworkCost, PaperFill, PaperOrder, PaperPosition, SeenFlow
 
 SOL = 10**9
 
@@ -65,7 +65,7 @@ def test_a_backtest_does_what_the_job_did(db, settings, monkeypatch):
         (fill.snapshot, str(fill.raw), fill.mid, fill.pool_fee) for fill, _ in trader.journal.fills
     ][:1]
     assert stored == played
-    (stored,) = Position.select()
+    (stored,) = PaperPosition.select()
     (played,) = trader.journal.positions.values()
     assert (stored.closed_at, stored.reason) == (played.closed_at, played.reason)
 
@@ -78,7 +78,7 @@ def test_a_backtest_stores_nothing(db, settings):
     request = asked.check_request("momentum", [])
     report = asked.run_backtest(settings, request, stage.now)
     assert report["closeCount"] == 1 and report["simulated"] is True
-    assert not PaperOrder.select().exists() and not Position.select().exists()
+    assert not PaperOrder.select().exists() and not PaperPosition.select().exists()
 
 
 def test_snapshots_of_a_day_are_played_as_far_apart_as_all_are_kept(db, settings):
@@ -287,8 +287,8 @@ def test_settings_are_chosen_on_what_came_before():
     # Nothing is known before the first; in the second two closes are too few to choose by.
     assert [fold.chosen for fold in found.folds] == [0, 0, 1, 1]
     assert [len(fold.within) for fold in found.folds] == [2, 2, 2, 2]
-    assert found.shown is found.players[1]
-    means = [backtests.find_mean(player.list_closes()) for player in found.players]
+    assert found.shown is found.trials[1]
+    means = [backtests.find_mean(player.list_closes()) for player in found.trials]
     assert means[0] < 0 < means[1]
     report = show_backtest(found, "told", "standard")
     assert (
@@ -319,7 +319,7 @@ def test_settings_are_chosen_by_the_mean_return_of_three_closes_that_count():
 def test_a_player_begins_with_nothing_and_knows_nothing_of_later():
     flows = {"A": tuple(Flow(1, "w", "buy", START + at) for at in (8, 9, 10))}
     told = recording_of(["0.001"] * 5, flows=flows)
-    player = backtests.Player.prepare(told, closes_at(2), "guarded", START + 9)
+    player = backtests.Trial.prepare(told, closes_at(2), "guarded", START + 9)
     assert player.market.flows == {"A": flows["A"][:1]}
     assert player.market.tokens == {"A": token()} and player.market.interval_ms == MINUTE
     assert player.market.eligible is None and player.until == START + 9
@@ -412,7 +412,7 @@ def finished(told, strategy, cash, closes, random):
     """A player that ended with so much cash beside a position worth a SOL, with a close of each of
     these (net, spent), and twins that ended with half of its cash, the first with `random`.
     """
-    player = backtests.Player.prepare(told, strategy, "standard", told.end)
+    player = backtests.Trial.prepare(told, strategy, "standard", told.end)
     for who, had, brought in (
         (player.trader, cash, closes),
         (player.trader.twins[0], cash // 2, random),
@@ -553,7 +553,7 @@ def test_a_curve_has_points_no_nearer_than_its_spacing():
     """Of a recording of 2 x MAX_POINTS minutes each second minute is a point."""
     end = START + 2 * backtests.MAX_POINTS * MINUTE
     recording = replace(recording_of(["0.001"] * 5), end=end)
-    player = backtests.Player.prepare(recording, closes_at(50, 60), "standard", end)
+    player = backtests.Trial.prepare(recording, closes_at(50, 60), "standard", end)
     for one in recording.snapshots:
         player.play(one.at, [one])
     assert [(point.at - START) // MINUTE for point in player.curve] == [0, 2, 4]

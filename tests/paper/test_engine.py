@@ -33,9 +33,9 @@ from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
 from paper.engine import Market
 from paper.fills import RENT, Order
 from paper.market import Flow, View, percent
+from paper.player import DiaryLine, FaultKey, Faults, ReviewReason, refuse
 from paper.rules import Phase
 from paper.strategies import FAMILIES, Exit, Momentum, Refusal
-from paper.trader import DiaryLine, FaultKey, Faults, ReviewReason, refuse
 
 SOL, HOUR = 10**9, 3_600_000
 
@@ -100,7 +100,7 @@ def test_an_order_without_a_snapshot_within_three_intervals_is_not_filled_and_th
         {"what": "not_filled", "side": "buy", "symbol": "AA", "why": "expired"}
     ]
     line = one.journal.entries[-1]
-    assert (line.mint, line.order) == ("A", 1)
+    assert (line.mint, line.order_number) == ("A", 1)
     last = told(0, mints=("A",))
     # The third interval still counts.
     Tape([last], mints="AB").play().play(2, A=None).play()

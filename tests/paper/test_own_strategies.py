@@ -27,9 +27,9 @@ from paper import own, own_child
 from paper.account import Position as Held
 from paper.market import Check, Flow, View
 from paper.own import OwnFiles
+from paper.player import OwnFault
 from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, public_name
 from paper.tables import Period, Trader
-from paper.trader import OwnFault
 
 ROOT = Path(__file__).resolve().parents[2]
 FALL = ["0.001"] * 6 + ["0.0008"] * 3

@@ -29,20 +29,19 @@ from paper.account import STARTING_CASH, Account
 from paper.engine import Market
 from paper.market import Check, SnapshotRow, percent
 from paper.market import Token as Seen
+from paper.player import Faults, Player
 from paper.strategies import Enter, FlowFollower, Momentum, decide
 from paper.tables import (
     DiaryEntry,
     EngineState,
     PaperFill,
     PaperOrder,
+    PaperPosition,
     PaperPost,
     Period,
-    Position,
     Review,
     Trader,
 )
-from paper.trader import Faults
-from paper.trader import Trader as Player
 from storage.rows import select
 from web.api import paper
 
@@ -147,7 +146,7 @@ def adds_up(period):
     return (
         period.cash
         == period.starting_cash
-        + sum(row.cash for row in Position.select().where(Position.period == period))
+        + sum(row.cash for row in PaperPosition.select().where(PaperPosition.period == period))
         - period.lost_fees
     )
 
@@ -156,7 +155,7 @@ def adds_up(period):
 def test_a_trader_enters_leaves_and_posts(stage):
     trader = stage.trader()
     stage.play(RISE)
-    (position,) = Position.select()
+    (position,) = PaperPosition.select()
     buy, sell = PaperFill.select().order_by(PaperFill.id)
     assert (position.reason, position.raw, position.closed_at) == ("trailing_stop", "0", sell.at)
     assert (
@@ -296,7 +295,7 @@ def test_twins_are_accounts_in_the_same_tables_that_nobody_sees(stage, with_twin
     accounts = {one.twin: one for one in Period.select()}
     assert sorted(accounts) == [0, 1, 2, 3]
     orders = {one.period.twin: one for one in PaperOrder.select().where(PaperOrder.side == "buy")}
-    closes = {one.period.twin: one for one in Position.select()}
+    closes = {one.period.twin: one for one in PaperPosition.select()}
     assert len(orders) == len(closes) == 4
     assert {one.amount for one in orders.values()} == {orders[0].amount}
     held = {twin: one.closed_at - one.opened_at for twin, one in closes.items()}
@@ -321,7 +320,7 @@ def test_twins_are_accounts_in_the_same_tables_that_nobody_sees(stage, with_twin
     # What a tick plays again after a restart is stored once.
     stage.job = papertrade.PaperJob(stage.config)
     stage.play(["0.0011"] * 3)
-    assert Position.select().count() == 4
+    assert PaperPosition.select().count() == 4
 
 
 def test_twins_of_a_trader_under_review_count_no_more_than_it_does(stage, with_twins):
@@ -340,7 +339,7 @@ def test_a_restart_and_a_reset_keep_the_tickets_and_numbers_of_twins(stage, with
     assert [len(tickets) for tickets in waiting] == [1, 1, 1]
     stage.job = papertrade.PaperJob(stage.config)
     stage.play([*RISE[16:], *["0.0011"] * 60])
-    assert Position.select().where(Position.closed_at.is_null(False)).count() == 4
+    assert PaperPosition.select().where(PaperPosition.closed_at.is_null(False)).count() == 4
     traders.reset_trader(made, "another start", stage.now)
     opened = list(Period.select().where(Period.closed_at.is_null()).order_by(Period.twin))
     assert [(one.number, one.twin, one.next_position) for one in opened] == [
@@ -374,7 +373,7 @@ def test_a_clock_that_is_set_back_stops_nobody(stage):
     stage.play(["0.001"] * 8)
     go_astray(stage)
     stage.play(RISE)
-    assert Position.get().reason == "trailing_stop" and not Review.select().exists()
+    assert PaperPosition.get().reason == "trailing_stop" and not Review.select().exists()
 
 
 def test_what_was_marked_and_ordered_on_a_clock_ahead_is_asked_about_and_dropped(stage):
@@ -384,7 +383,7 @@ def test_what_was_marked_and_ordered_on_a_clock_ahead_is_asked_about_and_dropped
     for number, price in enumerate(RISE[:15]):
         stage.snapshot("MintB", price if number < 12 else "0.001")
         stage.play([price])
-    (held,) = Position.select()
+    (held,) = PaperPosition.select()
     assert held.closed_at is None
     stage.snapshot("MintA", "0.00118")
     order = PaperOrder.create(
@@ -400,19 +399,19 @@ def test_what_was_marked_and_ordered_on_a_clock_ahead_is_asked_about_and_dropped
     assert PaperOrder.get_by_id(order.id).state == "cancelled"
     # A day after the mark before, and then ahead of the clock.
     codes = [one["code"] for one in orjson.loads(Review.get().reasons)]
-    assert codes == ["clock_skew"] and "stale_price" in Position.get().marks
-    assert Position.get().marked_at == stage.now - MINUTE and adds_up(trader.periods.get())
+    assert codes == ["clock_skew"] and "stale_price" in PaperPosition.get().marks
+    assert PaperPosition.get().marked_at == stage.now - MINUTE and adds_up(trader.periods.get())
 
 
 def test_a_restart_keeps_positions_and_goes_on(stage):
     stage.trader()
     stage.play(RISE[:15])
-    mark = Position.get().price
+    mark = PaperPosition.get().price
     stage.job = papertrade.PaperJob(stage.config)
     stage.tick()
-    assert Position.get().price == mark
+    assert PaperPosition.get().price == mark
     stage.play(RISE[15:])
-    assert Position.get().reason == "trailing_stop" and adds_up(Period.get())
+    assert PaperPosition.get().reason == "trailing_stop" and adds_up(Period.get())
 
 
 # ---- one's trouble is not the others' ------------------------------------------------------------
@@ -498,8 +497,8 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
         ),
         lambda trader: Trader.update(phase="no JSON").where(Trader.id == trader.id).execute(),
         lambda trader: (
-            Position.update(price="much")
-            .where(Position.period == traders.find_period(trader).id)
+            PaperPosition.update(price="much")
+            .where(PaperPosition.period == traders.find_period(trader).id)
             .execute()
         ),
         lambda trader: Period.update(cash=2**63 - 1).where(Period.trader == trader.id).execute(),
@@ -513,7 +512,7 @@ def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
         stage.snapshot(price=price)
         problem, _ = stage.tick()
         stage.round += 1
-    closed = Position.select().join(Period).where(Period.trader == good.id)
+    closed = PaperPosition.select().join(Period).where(Period.trader == good.id)
     assert [position.reason for position in closed] == ["trailing_stop"]
     assert problem is None or (
         problem.startswith("@bad is put off") and lines_of(bad)[-1]["reason"] == "put_off"
@@ -572,7 +571,7 @@ def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatc
             stage.snapshot(mint, price=price)
         problem, _ = stage.tick()
         stage.round += 1
-    assert [position.reason for position in Position.select()] == ["trailing_stop"] and {
+    assert [position.reason for position in PaperPosition.select()] == ["trailing_stop"] and {
         order.mint for order in PaperOrder.select()
     } == {"MintA"}
     assert "MintB is put off" in problem and "MintC is put off" in problem
@@ -702,13 +701,13 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
 def test_a_trader_whose_owner_left_plays_no_more_and_its_open_position_stays(stage):
     trader = stage.trader()
     stage.play(RISE[:16])
-    assert Position.get().closed_at is None
+    assert PaperPosition.get().closed_at is None
     departures.delete_owner(trader.owner, stage.now)
     filled, said = PaperFill.select().count(), PaperPost.select().count()
     stage.play(RISE[16:])
     assert (PaperFill.select().count(), PaperPost.select().count()) == (filled, said)
     assert (
-        Position.get().closed_at is None
+        PaperPosition.get().closed_at is None
         and not PaperOrder.select().where(PaperOrder.state == "open").exists()
     )
     # Nobody plays it on: its token is asked for no longer than others.
@@ -770,7 +769,10 @@ def test_rebuild_finds_nothing_to_change(stage):
             "a different fill",
         ),
         (lambda: Period.update(cash=Period.cash + 1).execute(), "another cash"),
-        (lambda: Position.update(slippage=Position.slippage - 1).execute(), "another slippage"),
+        (
+            lambda: PaperPosition.update(slippage=PaperPosition.slippage - 1).execute(),
+            "another slippage",
+        ),
         (lambda: Snapshot.update(price_sol="0.0012").execute(), "a different fill"),
         (lambda: Snapshot.delete().execute(), "a different fill"),
     ],
@@ -779,11 +781,15 @@ def test_rebuild_sees_what_was_tampered_with_and_edits_nothing(stage, damage, fo
     trader = stage.trader()
     stage.play(RISE)
     damage()
-    before = [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)]
+    before = [
+        list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
+    ]
     assert any(found in difference for difference in papertrade.rebuild_trader(trader, stage.now))
     assert (
         Review.get().state == "under_review"
-        and [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)]
+        and [
+            list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
+        ]
         == before
     )
 
@@ -792,7 +798,7 @@ def test_rebuild_fills_a_write_off_again(stage):
     trader = stage.trader()
     stage.play(RISE[:16]).play(["0.00001"], pool="0", liquidity="0")
     assert (
-        Position.get().reason == "liquidity_gone"
+        PaperPosition.get().reason == "liquidity_gone"
         and papertrade.rebuild_trader(trader, stage.now) == []
     )
 
@@ -840,12 +846,12 @@ def test_days_in_which_this_service_was_off_close_no_position(stage):
     stage.round += 2 * 1440
     stay_awake(stage, 22)
     go_on_without(stage)
-    (position,) = Position.select()
+    (position,) = PaperPosition.select()
     assert position.closed_at is None
     assert orjson.loads(position.marks) == ["missing_snapshot"] and not Review.select().exists()
     stay_awake(stage, 6)
     go_on_without(stage)
-    (position,) = Position.select()
+    (position,) = PaperPosition.select()
     assert position.reason == "price_gone"
 
 
@@ -857,7 +863,7 @@ def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
     stage.list_token("MintB").play(RISE[:15])
     stay_awake(stage, 27)
     go_on_without(stage)
-    (position,) = Position.select()
+    (position,) = PaperPosition.select()
     Snapshot.delete().where(Snapshot.expires_at.is_null(False)).execute()
     assert position.closed_at and papertrade.rebuild_trader(trader, stage.now) == []
 
@@ -904,7 +910,7 @@ def test_a_tick_killed_between_any_two_writes_loses_nothing(stage):
         assert write > 3 or number not in (12, 18)
         assert EngineState.get().snapshot == store.find_newest()
         stage.round += 1
-    (position,) = Position.select()
+    (position,) = PaperPosition.select()
     assert position.closed_at and not Review.select().exists()
     signs = {"buy": -1, "sell": 1}
     moved = (
@@ -1330,7 +1336,7 @@ def test_a_transfer_fee_of_a_mint_is_charged(stage):
     trader = stage.trader()
     stage.play(RISE)
     assert {order.transfer_bps for order in PaperOrder.select()} == {1_000}
-    (position,) = Position.select()
+    (position,) = PaperPosition.select()
     # A tenth on the way in and of the rest on the way out: at least 18 % of what was spent.
     assert -position.cash > position.spent * 18 // 100 - max(0, position.mid_sold)
     assert papertrade.rebuild_trader(trader, stage.now) == []

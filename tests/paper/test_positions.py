@@ -38,12 +38,7 @@ from paper.fills import (
     remember,
 )
 from paper.market import ALL_SOL, SCALE, Snapshot, SnapshotRow, parse_snapshot
-from paper.rules import Pause, Phase
-from paper.store import CloseRow, RememberedRow, ReviewRow
-from paper.strategies import Refusal
-from paper.tables import DiaryEntry, EquityMark, PaperFill, PaperOrder, PaperPost, Review
-from paper.tables import Position as StoredPosition
-from paper.trader import (
+from paper.player import (
     DiaryLine,
     FaultKey,
     Faults,
@@ -53,6 +48,18 @@ from paper.trader import (
     Ticket,
     refusal_key,
     refuse,
+)
+from paper.rules import Pause, Phase
+from paper.store import CloseRow, RememberedRow, ReviewRow
+from paper.strategies import Refusal
+from paper.tables import (
+    DiaryEntry,
+    EquityMark,
+    PaperFill,
+    PaperOrder,
+    PaperPosition,
+    PaperPost,
+    Review,
 )
 
 SOL = 10**9
@@ -146,7 +153,7 @@ def test_positions_and_orders_are_read_as_they_were_stored(reduced):
         **{"mid_sold": 6, "slippage": 7, "fees": 8, "rent": 9, "cash": -10, "spent": 11},
         **{"latency_ms": 12, "worth": 13, "pair": "P", "marks": ("stale_price", "uncalibrated")},
     )
-    assert store.read(Position, store.show(position, StoredPosition, period=7)) == position
+    assert store.read(Position, store.show(position, PaperPosition, period=7)) == position
     for kept in (order(amount=huge), order(side="sell", done=5, attempts=2, transfer_bps=9)):
         columns = store.show(kept, PaperOrder, period=7)
         assert columns.pop("period") == 7 and store.read(Order, columns, handle="ada") == kept
@@ -423,7 +430,7 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     assert store.read(Order, stored, handle="ada") == order(
         done=7, attempts=2, lost=3, state="filled"
     )
-    (stored,) = StoredPosition.select().dicts()
+    (stored,) = PaperPosition.select().dicts()
     assert store.read(Position, stored) == later
     marks = list(EquityMark.select().tuples())
     assert len(marks) == 1 and store.find_cursor() == 2
@@ -467,7 +474,7 @@ def test_a_fill_is_read_as_it_was_stored():
         about |= {"decided_on": one.decided_on, "decided_at": one.decided_at}
         assert store.read(Fill, columns | about) == one
     line = DiaryLine("fill", START, {"what": "bought"}, "A", 5)
-    assert store.show_line(line, 7) == {
+    assert store.show(line, DiaryEntry, period=7) == {
         **{"period": 7, "at": START, "kind": "fill", "mint": "A", "order_number": 5},
         "facts": '{"what":"bought"}',
     }

@@ -7,7 +7,7 @@ from tape import MINUTE, START, Tape, Told, adds_up, trader
 
 from paper import engine
 from paper.account import Account
-from paper.trader import Leg, Ticket, Trader
+from paper.player import Leg, Player, Ticket
 
 # Two entries, each left five rounds later.
 PLAN = {"enter_at": (2, 20), "leave_at": (60,), "mints": ("A",), "time_stop": 5}
@@ -39,7 +39,7 @@ class Swift(Told):
 def with_twins(ident=1, made=Patient, **settings):
     one = trader(ident, made(**{**PLAN, **settings}))
     one.twins = [
-        Trader(ident, engine.name_twin(one.handle, n), one.strategy, Account()) for n in (1, 2, 3)
+        Player(ident, engine.name_twin(one.handle, n), one.strategy, Account()) for n in (1, 2, 3)
     ]
     return one
 

@@ -115,9 +115,9 @@ def test_a_write_or_a_request_beside_an_open_query_is_refused(db):
         with pytest.raises(sqlite.OpenQuery, match="while a query is open: SELECT"):
             write()
     with pytest.raises(sqlite.OpenQuery, match="a request"):
-        db.check_idle("a request")
+        ground.check_idle(db, "a request")
     list(rows)
     first.save()
-    db.check_idle("a request")
+    ground.check_idle(db, "a request")
     with storage.writing(), pytest.raises(sqlite.OpenQuery, match="inside a transaction"):
-        db.check_idle("a request")
+        ground.check_idle(db, "a request")

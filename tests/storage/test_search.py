@@ -2,9 +2,9 @@
 
 import ground
 import pytest
-from service import NOW, address, signature
+from service import NOW, address, hide_post, signature
 
-from accounts import posts, traders
+from accounts import traders
 from market.tables import Token
 from storage import search
 
@@ -82,7 +82,7 @@ def test_posts_are_found_by_all_of_their_words_in_any_case(service, bot, ask):
 
 def test_words_of_a_hidden_post_leave_the_index(service, bot, ask):
     post = publish(service, bot, "1", "Thinking about marmalade.", reason="quincetree")
-    posts.hide(post, NOW)
+    hide_post(post, NOW)
     assert ask("marmalade") == ask("quincetree") == []
 
 
@@ -92,7 +92,7 @@ def test_hidden_words_leave_the_files_however_often_the_index_was_merged(service
     for n in range(300):
         publish(service, bot, f"b{n}", f"other{n} words{n % 7}")
     for uid in kept:
-        posts.hide(uid, NOW)
+        hide_post(uid, NOW)
     files = [path.read_bytes() for path in service.config.data_dir.glob("app.db*")]
     assert files and not any(b"marmaladium" in raw for raw in files)
 

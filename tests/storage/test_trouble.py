@@ -12,11 +12,10 @@ import apsw
 import ground
 import pytest
 from peewee import OperationalError
-from service import Service, address
+from service import Service, address, hide_post
 
 import config
 import storage
-from accounts import posts
 from operate import backups, instance
 from storage import database, files, sqlite, trouble
 from storage.trouble import LOCKED_SECONDS
@@ -203,7 +202,7 @@ def test_erased_words_that_a_reader_keeps_in_the_wal_are_told_of_and_go_later(
         # As a backup does: this state stays readable for as long as it takes.
         assert reader.execute("SELECT COUNT(*) FROM post").get == 1
         with database.connection_context():
-            posts.hide(uid, NOW)
+            hide_post(uid, NOW)
         assert b"gone with the wind" in wal.read_bytes()
         assert "erased text may remain in app.db-wal" in caplog.text
     clock[0] += sqlite.EMPTY_AGAIN_SECONDS

@@ -11,6 +11,7 @@ from accounts import verification
 from chain.reading.currencies import STABLECOINS
 from market.tables import Token
 from models import Attachment, Post, Trade, Wallet
+from storage import database
 from web.api.posts import show_percentage
 from web.site import facts, words
 from web.site.words import short
@@ -34,11 +35,6 @@ def bot(service):
     made = service.make_bot("Nell", W)
     Attachment.update(attached_at=NOW - 2 * 3_600_000).execute()
     return made
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
 
 
 def say(service, key, body="Took profit.", name="sale", **fields):
@@ -226,16 +222,9 @@ def test_a_list_asks_no_question_for_each_post(service, key, monkeypatch):
 
 
 def count_queries(monkeypatch, ask):
-    from storage import rows
-
-    counted = []
-
-    def count(run):
-        return lambda *a, **b: counted.append(a) or run(*a, **b)
-
+    counted, execute = [], database.obj.execute_sql
     with monkeypatch.context() as patch:
-        for name in ("queries.select", "queries.read", "market.read", "market.read_many"):
-            patch.setattr(f"web.api.{name}", count(getattr(rows, name.partition(".")[2])))
+        patch.setattr(database.obj, "execute_sql", lambda *a: counted.append(a) or execute(*a))
         assert ask().status_code == 200
     assert counted
     return len(counted)

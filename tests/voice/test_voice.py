@@ -274,7 +274,7 @@ def test_a_purchase_says_why_where_its_stop_is_and_how_large_it_is():
     [
         ("pause_family", r"^(Paused|Taking a break) on paper"),
         ("pause_mint", r"(?i)^(no more entries in one token|one token is off)"),
-        ("half_size", r"(?i)half the size"),
+        ("half_size", r"(?i)half size|size in half"),
         ("long_cooldown", r"(?i)(waiting longer|longer waits)"),
     ],
 )

@@ -121,25 +121,6 @@ def test_a_retired_bot_stays_on_the_board_of_its_time(service, ada):
     assert (ada_now["name"], ada_now["unrankedReason"]) == ("Ada", "held_by_another")
 
 
-def test_a_retired_bot_keeps_what_it_proved(service, ada):
-    """40 gained before it was retired; the 7 after, when another one claimed the wallet, are not
-    its own.
-    """
-    attach(service, ada, W, NOW, "proven")
-    sale = {"kind": "sell", "realized": "matched"}
-    now = NOW // 1000
-    service.observe_trade(W, "s1", 1, **sale, result=40, block_time=now + 60)
-    influencers.retire_bot(Bot.get_by_id(ada.bot.id), NOW + HOUR_MS)
-    eve = service.make_bot("Eve")
-    attach(service, eve, W, NOW + 2 * HOUR_MS)
-    service.observe_trade(W, "s2", 2, **sale, result=7, block_time=now + 7_260)
-    service.observe_results(W, 47)
-    rows = {row["name"]: row for row in board(service, eve, "record=all&sort=trades")}
-    assert (rows["Ada"]["realizedLamports"], rows["Ada"]["observedTrades"]) == ("40", 1)
-    assert rows["Ada"]["maxDrawdownLamports"] is None
-    assert rows["Eve"]["unrankedReason"] == "held_by_another"
-
-
 # ---- proven and claimed --------------------------------------------------------------------------
 def test_proven_ones_come_first_and_those_without_a_rank_last(service, ada):
     made = {}
@@ -186,19 +167,6 @@ def test_a_proof_of_one_wallet_vouches_for_no_other(service, ada):
     assert ranks(service, ada) == [("Ada", 1, "claimed")]
     attach(service, ada, W, NOW + 2 * HOUR_MS, "proven")
     assert ranks(service, ada) == [("Ada", 1, "proven")]
-
-
-def test_of_all_that_is_known_proven_ones_come_first_too(service, ada):
-    """In each of three sales Ada gained 10 and Eve 100; Ada proved her wallet."""
-    service.make_bot("Eve", OTHER)
-    attach(service, ada, W, NOW, "proven")
-    for wallet, proceeds in ((W, 110), (OTHER, 200)):
-        t = Teller()
-        for _ in range(3):
-            t.buy("A", 10, 100).sell("A", 10, proceeds)
-        observe(wallet, t.entries)
-    assert ranks(service, ada, "record=all") == [("Ada", 1, "proven"), ("Eve", 1, "claimed")]
-    assert ranks(service, ada, "record=all&ownership=claimed") == [("Eve", 1, "claimed")]
 
 
 def test_a_mere_claim_of_a_proven_wallet_has_its_own_record(service, ada):

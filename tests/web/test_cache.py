@@ -7,10 +7,10 @@ import time
 import ground
 import orjson
 import pytest
-from service import NOW, address, signature
+from service import NOW, address, hide_post, signature
 
 import storage
-from accounts import api_keys, posts
+from accounts import api_keys
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet
 from web.server import cache
@@ -53,11 +53,6 @@ def bot(service):
             made.publish_key.text,
         )
     return made
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
 
 
 @pytest.fixture(autouse=True)
@@ -208,7 +203,7 @@ def judge():
 
 
 def hide():
-    posts.hide(Post.get(Post.event_id == "2").uid, NOW)
+    hide_post(Post.get(Post.event_id == "2").uid, NOW)
     return "body", None
 
 

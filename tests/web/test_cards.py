@@ -2,7 +2,6 @@
 
 from html.parser import HTMLParser
 
-import pytest
 from service import address, signature
 
 from accounts import influencers
@@ -12,11 +11,6 @@ from web.site.words import short
 
 W = address("w")
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
-
-
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
 
 
 class Page(HTMLParser):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.api.paper_equity import EquityPoint, SharePoint
+from web.api.paper_closes import EquityPoint, SharePoint
 from web.site import charts, pictures
 from web.site.charts import Axis, Runner, Scale, Step, TimedTrade
 

@@ -10,19 +10,14 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from service import NOW, address, signature
+from service import NOW, address, hide_post, signature
 
-from accounts import influencers, posts, verification
+from accounts import influencers, verification
 from models import Bot, Post, Wallet
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 W = address("w")
-
-
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
 
 
 @pytest.fixture
@@ -366,7 +361,7 @@ def fill(service, bot):
             {"eventId": "gone", "body": "secret words", "reason": "secret reason"}, key
         ).json["id"]
     )
-    posts.hide(made[-1], NOW)
+    hide_post(made[-1], NOW)
     made.append(service.post({"eventId": "raw", "body": "raw"}, key).json["id"])
     Post.update(
         body="bell \x07 null \x00 escape \x1b[31m lone \x0b\x0c \ufffe\uffff end", reason="\x08"

@@ -13,7 +13,7 @@ from market.tables import Token
 from paper.account import PIPELINE
 from paper.fills import ASSUMPTIONS, MODEL, MODEL_HASH
 from paper.strategies import FAMILIES
-from paper.tables import DiaryEntry, PaperPost, Period, Position, Trader
+from paper.tables import DiaryEntry, PaperPosition, PaperPost, Period, Trader
 from web.api import legacy
 
 PATHS = ["/api/traders", "/api/feed", "/api/market", "/api/strategies"]
@@ -63,7 +63,7 @@ def closed(trader, number, net, **more):
         "reason": "stop",
     }
     Period.update(cash=Period.cash + net).where(Period.id == period.id).execute()
-    return Position.create(**{**columns, **more})
+    return PaperPosition.create(**{**columns, **more})
 
 
 def said(trader, number, body="words", facts=None):
@@ -165,7 +165,7 @@ def test_performance_adds_up(service, trader):
 def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader):
     closed(trader, 1, SOL // 10)
     said(trader, 1)
-    Position.create(
+    PaperPosition.create(
         **{
             **closed(
                 trader,
@@ -181,7 +181,7 @@ def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader)
             "number": 3,
         }
     )
-    Position.delete().where(Position.number == 2).execute()
+    PaperPosition.delete().where(PaperPosition.number == 2).execute()
     shown = service.get(f"/api/traders/{trader.uid}").json
     assert {"diary", "positions", "closes", "posts", "brain", "periods", "asOf"} <= set(shown)
     assert {"asOf", "reviewed", "patterns", "pauses", "lessons"} <= set(shown["brain"])
@@ -253,9 +253,9 @@ def test_why_a_close_does_not_count(service, trader, marks, pipeline, reason):
         lambda trader: Trader.update(settings="[]").execute(),
         lambda trader: Trader.update(phase="no JSON").execute(),
         lambda trader: Trader.update(phase="{}").execute(),
-        lambda trader: Position.update(spent=0, marks="null").execute(),
-        lambda trader: Position.update(price="much", raw="", closed_at=None).execute(),
-        lambda trader: Position.update(
+        lambda trader: PaperPosition.update(spent=0, marks="null").execute(),
+        lambda trader: PaperPosition.update(price="much", raw="", closed_at=None).execute(),
+        lambda trader: PaperPosition.update(
             spent=-1, cash=-(2**62), price="9" * 60, raw="9" * 30
         ).execute(),
         lambda trader: Period.update(starting_cash=0, cash=0).execute(),

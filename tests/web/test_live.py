@@ -5,18 +5,13 @@ import re
 
 import pytest
 from events import Events, split_lines
-from service import NOW, Service, address, signature
+from service import NOW, Service, address, hide_post, signature
 
-from accounts import posts, verification
+from accounts import verification
 from models import Wallet
 from web.api import stream
 
 W = address("w")
-
-
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
 
 
 @pytest.fixture
@@ -74,7 +69,7 @@ def test_what_came_between_the_page_and_its_stream_is_told(service, bot, follow)
 def test_hiding_is_told_without_the_words(service, bot, follow):
     uid = say(service, bot, "1", reason="secretive")
     answer = follow()
-    posts.hide(uid, NOW)
+    hide_post(uid, NOW)
     ((kind, told),) = read(answer, 1)
     assert (kind, told["id"]) == ("verification", uid)
     assert not {"body", "reason"} & {*told}

@@ -19,11 +19,6 @@ def bot(service):
 
 
 @pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
-@pytest.fixture
 def trades(service, bot):
     """Twelve trades in turn bought, sold and failed, every other one of another token."""
     for n in range(12):

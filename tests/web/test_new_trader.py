@@ -2,18 +2,12 @@
 
 import re
 
-import pytest
-from test_studio import Browser, errors_of
+from test_studio import errors_of
 
 from models import Bot, Owner, Session
 from paper.tables import Period, Trader
 
 PAGE = "/traders/new"
-
-
-@pytest.fixture
-def browser(service):
-    return Browser(service)
 
 
 def test_a_newcomer_gets_a_trader_a_code_and_a_session(browser):

@@ -35,11 +35,6 @@ def bot(service):
     return made
 
 
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
 def sell(service, name="sale", **quoted):
     """Observe a sale for USDC, and judge the posts about it."""
     service.observe_trade(W, name, 1, kind="sell", sol=-5_000, token_changes=CHANGES)

@@ -26,16 +26,6 @@ OPERATORS = {"metrics.show_metrics"}
 OF_RARE_ROWS = ("sighting_refused", "sighting_pending")
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
 # ---- plans ---------------------------------------------------------------------------------------
 def list_questions(service, bot, key):
     """Every GET of the application, lists with each combination of their filters and of where they

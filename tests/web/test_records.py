@@ -10,11 +10,6 @@ from web.api.bots import round_to_two_digits
 W, OTHER = address("w"), address("other")
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
 def show(service, made):
     return service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json
 

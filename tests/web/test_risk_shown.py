@@ -22,11 +22,6 @@ W, OTHER, THIRD = address("w"), address("other"), address("third")
 HOUR = NOW // 3_600_000
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
 def observe_hours(wallet, changes, span=None, **sums):
     """What a wallet realized, {hour: lamports}, as running totals: of all it did, and of its latest
     attachment. `sums`: the same in each hour.

@@ -3,11 +3,12 @@
 import sys
 import time
 from collections import Counter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import apsw
 import apsw.ext
 import ground
+import pytest
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 from test_shapes import add_rare_things, list_answers
 
@@ -15,31 +16,31 @@ from accounts.keys import hash_secret
 from storage import rows
 from web.api import (
     bots,
-    estimates,
     health,
     leaderboard,
     market,
     metrics,
     paper,
     paper_closes,
-    paper_equity,
     queries,
     results,
     stream,
     wallets,
 )
+from web.api.serialize import fill
+from web.api.shapes import Exact, NotRequired, Time, TypedDict, Whole
 from web.server import auth
 
 MODULES = (
     auth,
     bots,
-    estimates,
+    bots,
     health,
     market,
     metrics,
     paper,
     paper_closes,
-    paper_equity,
+    paper_closes,
     queries,
     results,
     leaderboard,
@@ -72,6 +73,9 @@ def list_row_types():
                 "Risk",
                 "SpanRow",
                 "Compared",
+                "Board",
+                "Told",
+                "Totals",
             )
         )
     }
@@ -161,3 +165,58 @@ def test_a_row_type_names_the_columns_of_its_statement(show, monkeypatch):  # no
         assert columns == list(row._fields), row.__name__
     connection.close()
     assert list_row_types() - {row for row, _, _ in typed} == set()
+
+
+# ---- objects from rows ---------------------------------------------------------------------------
+class Sold(TypedDict):
+    id: str
+    method: Literal["fifo"]
+    costLamports: Whole | None
+    costSol: Exact | None
+    priceSol: Exact
+    soldAt: Time | None
+    failed: bool
+    note: NotRequired[str]
+
+
+class SoldRow(NamedTuple):
+    id: int
+    uid: str
+    cost: int | None
+    price_sol: str
+    sold_at: int | None
+    failed: int
+
+
+def test_members_come_from_columns_of_their_name_without_its_unit():
+    row = SoldRow(7, "sold_7", 1_500_000_000, "0.10", 1_793_880_000_000, 0)
+    assert fill(Sold, row) == {
+        "id": "sold_7",
+        "method": "fifo",
+        "costLamports": "1500000000",
+        "costSol": "1.5",
+        "priceSol": "0.10",
+        "soldAt": "2026-11-05T12:00:00Z",
+        "failed": False,
+    }
+    unknown = fill(Sold, row._replace(cost=None, sold_at=None), note="told")
+    assert (unknown["costLamports"], unknown["costSol"], unknown["soldAt"]) == (None, None, None)
+    assert unknown["note"] == "told"
+
+
+def test_a_member_without_a_column_is_a_bug():
+    with pytest.raises(TypeError, match="Drawn has no column for Sold.id"):
+        fill(Sold, Drawn(1, None))
+
+
+@pytest.mark.parametrize(
+    "sql, expected",
+    [
+        ("SELECT a.id, b.uid AS bot FROM trade a JOIN bot b", ("trade", "id", "bot")),
+        ('SELECT k.uid AS "key", MAX(x, (SELECT 1)) AS top FROM "key" k', ("Row", "key", "top")),
+        ("WITH s (at) AS (VALUES (1)) SELECT s.at, NULL AS price FROM s", ("s", "at", "price")),
+        ("SELECT (SELECT COUNT(*) FROM bot) AS bots, 2 AS two", ("Row", "bots", "two")),
+    ],
+)
+def test_rows_are_named_after_what_a_statement_selects(sql, expected):
+    assert rows.find_columns(sql) == expected

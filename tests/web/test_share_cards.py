@@ -7,7 +7,7 @@ import sys
 import threading
 
 from service import NOW, address, signature
-from test_said_and_did import W, bot, key, observe, say  # noqa: F401  fixtures
+from test_said_and_did import W, observe, say
 
 from accounts import influencers
 from models import Post
@@ -24,7 +24,7 @@ def size_of(answer):
 
 
 # ---- pictures ------------------------------------------------------------------------------------
-def test_a_post_has_a_picture_that_its_link_unfolds_to(service, key):  # noqa: F811
+def test_a_post_has_a_picture_that_its_link_unfolds_to(service, key):
     post = say(service, key)
     waiting = service.get(f"/posts/{post}.png")
     assert size_of(waiting) == (1200, 630) and waiting.headers["Cache-Control"] == "no-cache"
@@ -39,7 +39,7 @@ def test_a_post_has_a_picture_that_its_link_unfolds_to(service, key):  # noqa: F
     assert again.status_code == 304
 
 
-def test_a_hidden_post_has_no_picture(service, key):  # noqa: F811
+def test_a_hidden_post_has_no_picture(service, key):
     post = say(service, key)
     assert service.get(f"/posts/{post}.png").status_code == 200
     Post.update(hidden_at=NOW).execute()
@@ -47,7 +47,7 @@ def test_a_hidden_post_has_no_picture(service, key):  # noqa: F811
     assert "og:image" not in service.get(f"/posts/{post}").text
 
 
-def test_scripts_of_other_sites_may_read_pictures_and_badges(service, bot, key):  # noqa: F811
+def test_scripts_of_other_sites_may_read_pictures_and_badges(service, bot, key):
     """They are the same for everybody; a frame is shown, not read."""
     post = say(service, key)
     for path in (
@@ -60,7 +60,7 @@ def test_scripts_of_other_sites_may_read_pictures_and_badges(service, bot, key):
         assert "Access-Control-Allow-Origin" not in service.get(path).headers, path
 
 
-def test_hostile_words_and_names_break_no_picture(service, bot, key):  # noqa: F811
+def test_hostile_words_and_names_break_no_picture(service, bot, key):
     influencers.set_profile(bot.bot, name="🌱 " + "N" * 50, bio="你好" * 100, now=1)
     post = say(service, key, HOSTILE)
     assert size_of(service.get(f"/posts/{post}.png")) == (1200, 630)
@@ -86,7 +86,7 @@ def test_what_draws_pictures_is_loaded_by_the_first_one():
     assert told.stdout.split() == ["False", "False"]
 
 
-def test_a_picture_that_a_reader_has_is_not_drawn_again(service, key, monkeypatch):  # noqa: F811
+def test_a_picture_that_a_reader_has_is_not_drawn_again(service, key, monkeypatch):
     post = say(service, key)
     etag = service.get(f"/posts/{post}.png").headers["ETag"]
     monkeypatch.setattr(receipt_image, "draw", lambda content: b"another picture")
@@ -97,14 +97,14 @@ def test_a_picture_that_a_reader_has_is_not_drawn_again(service, key, monkeypatc
     assert (changed.status_code, changed.data) == (200, b"another picture")
 
 
-def test_a_request_that_finds_no_place_to_wait_is_refused(service, key, monkeypatch):  # noqa: F811
+def test_a_request_that_finds_no_place_to_wait_is_refused(service, key, monkeypatch):
     monkeypatch.setattr(share_cards, "_places", threading.Semaphore(0))
     refused = service.get(f"/posts/{say(service, key)}.png")
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
 
 
 # ---- the strip -----------------------------------------------------------------------------------
-def test_the_strip_counts_the_last_sixty_claims(service, bot, key):  # noqa: F811
+def test_the_strip_counts_the_last_sixty_claims(service, bot, key):
     for n in range(61):
         given = {"eventId": f"talk {n}", "body": "talk", "signature": signature(f"talk {n}")}
         service.post(given, key)
@@ -122,13 +122,13 @@ def test_the_strip_counts_the_last_sixty_claims(service, bot, key):  # noqa: F81
         assert strip.sentence in service.get(path).text, path
 
 
-def test_posts_without_a_transaction_are_no_claims(service, bot, key):  # noqa: F811
+def test_posts_without_a_transaction_are_no_claims(service, bot, key):
     service.post({"eventId": "hello", "body": "hello"}, key)
     strip = candor.find_strip(bot.bot.uid)
     assert (strip.sentence, strip.total, strip.width) == ("No claims yet.", 0, 0)
 
 
-def test_repeating_a_claim_makes_no_record_better(service, bot, key):  # noqa: F811
+def test_repeating_a_claim_makes_no_record_better(service, bot, key):
     service.post({"eventId": "lie", "body": "Sold.", "signature": signature("lie")}, key)
     service.observe_trade(W, "sale", 1)
     for n in range(60):
@@ -142,7 +142,7 @@ def test_repeating_a_claim_makes_no_record_better(service, bot, key):  # noqa: F
     assert strip.sentence == "1 of 2 claims match a transaction; 1 contradicts one."
 
 
-def test_a_contradicted_repetition_contradicts_the_claim(service, bot, key):  # noqa: F811
+def test_a_contradicted_repetition_contradicts_the_claim(service, bot, key):
     """The first post names no token, the second one that wasn't traded."""
     service.observe_trade(W, "sale", 1)
     said = {"body": "Sold.", "signature": signature("sale")}
@@ -152,7 +152,7 @@ def test_a_contradicted_repetition_contradicts_the_claim(service, bot, key):  # 
     assert (strip.total, strip.matching, strip.contradicting) == (1, 0, 1)
 
 
-def test_a_claim_is_of_one_bot(service, bot, key):  # noqa: F811
+def test_a_claim_is_of_one_bot(service, bot, key):
     other = service.make_bot("Otto", address("o"))
     for one in (key, other.publish_key.text):
         service.post({"eventId": "1", "body": "Sold.", "signature": signature("sale")}, one)
@@ -177,15 +177,15 @@ def test_strips_of_a_list_are_one_query(service, monkeypatch):
 
 
 # ---- frames and badges ---------------------------------------------------------------------------
-def test_a_bot_may_be_framed(service, bot):  # noqa: F811
+def test_a_bot_may_be_framed(service, bot):
     answer = service.get(f"/embed/bots/{bot.bot.uid}")
     assert "frame-ancestors *" in answer.headers["Content-Security-Policy"]
     assert "Set-Cookie" not in answer.headers and "X-Frame-Options" not in answer.headers
-    assert "Nell" in answer.text and "<script" not in answer.text
+    assert "Ada" in answer.text and "<script" not in answer.text
     assert service.get("/embed/bots/bot_nobody").status_code == 404
 
 
-def test_a_badge_says_what_was_earned_and_how_many_claims_match(service, bot, key):  # noqa: F811
+def test_a_badge_says_what_was_earned_and_how_many_claims_match(service, bot, key):
     service.post({"eventId": "lie", "body": "x", "signature": signature("other")}, key)
     Post.update(status="mismatch").execute()
     service.observe_results(W, 18_000_000_000, realizedSol="18")

@@ -9,16 +9,6 @@ from service import address
 W, M = address("w"), address("mint")
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
 def post(service, key, count=1):
     for n in range(count):
         service.post({"eventId": f"e{n}", "body": "Hello."}, key)

@@ -11,7 +11,7 @@ import time
 import ground
 import pytest
 from events import Connection, Events, split_lines
-from service import NOW, Service, address, signature
+from service import NOW, Service, address, hide_post, signature
 from test_worker import Server
 
 import models
@@ -29,16 +29,6 @@ NUMBERS = itertools.count()
 @pytest.fixture(autouse=True)
 def many_streams(monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 10**6)
-
-
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
 
 
 @pytest.fixture
@@ -106,7 +96,7 @@ def test_the_words_of_a_hidden_post_are_not_sent_again(service, key, follow):
     following = follow(begin)
     uid = post(service, key, 1)
     assert take(following, 1)[0][1]["body"] == "post 1"
-    posts.hide(uid, NOW)
+    hide_post(uid, NOW)
     kind, shown = take(following, 1)[0]
     assert (kind, shown["id"], shown["body"]) == ("verification", uid, None)
     assert [(kind, shown["body"]) for kind, shown in take(follow(begin), 2)] == [

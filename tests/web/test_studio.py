@@ -63,11 +63,6 @@ def errors_of(page):
 
 
 @pytest.fixture
-def browser(service):
-    return Browser(service)
-
-
-@pytest.fixture
 def nell(browser):
     """The uid of a bot this browser manages."""
     return browser.create(wallet=address("nell"))[1]

@@ -15,11 +15,6 @@ W, SPAM, OTHER = address("w"), address("spam"), address("other")
 JUP = "JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN"
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
 def hold(*mints, **more):
     """Positions of unknown cost, 1.5 of each."""
     held = {"amountRaw": "1500", "decimals": 3, "costLamports": None, "unknownBasisRaw": "1500"}

@@ -2,7 +2,6 @@
 
 import base64
 import itertools
-import time
 
 import orjson
 import pytest
@@ -14,16 +13,6 @@ from models import Wallet
 from web.api import queries
 
 W, M = address("w"), address("m")
-
-
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
 
 
 def post_many(service, key, count, first=0):
@@ -546,74 +535,6 @@ def test_ranks_ties_and_those_without(service, bot, key):
         row["wallet"],
         row["ranked"],
     ) == ("900", "0.0000009", address("Rich"), True)
-
-
-def test_a_window_counts_what_happened_inside_it(service, bot, key):
-    now = int(time.time())
-    service.observe_results(W, 1, matched=99)
-    sale = {"kind": "sell", "raw": -5, "matched_raw": "5"}
-    service.observe_trade(
-        W, "s1", 1, **sale, sol=100, realized="matched", result=40, block_time=now - 3600
-    )
-    service.observe_trade(
-        W, "s2", 2, **sale, sol=200, realized="partial", result=-10, block_time=now - 7200
-    )
-    service.observe_trade(W, "s3", 3, **sale, sol=300, realized="unmatched", block_time=now - 7200)
-    service.observe_trade(
-        W,
-        "s4",
-        4,
-        **sale,
-        sol=400,
-        realized="unmatched",
-        flags='["incomplete_history"]',
-        block_time=now - 7200,
-    )
-    service.observe_trade(W, "b1", 5, sol=-1000, block_time=now - 60)
-    service.observe_trade(W, "x1", 6, kind="swap", sol=-5000, block_time=now - 60)
-    service.observe_trade(W, "t1", 7, kind="transfer_in", sol=9999, block_time=now - 60)
-    service.observe_trade(
-        W, "s5", 8, **sale, sol=7, realized="matched", result=7, block_time=now - 86_400 - 3_600
-    )
-    service.observe_trade(
-        W, "s6", 9, **sale, sol=8, realized="matched", result=8, block_time=now - 8 * 86_400
-    )
-    day = service.get("/api/v1/leaderboard?record=all&window=24h", key).json["data"][0]
-    shown = {
-        name: day[name]
-        for name in (
-            "realizedLamports",
-            "volumeLamports",
-            "observedTrades",
-            "matchedSells",
-            "partialSells",
-            "unmatchedSells",
-            "unrankedReason",
-        )
-    }
-    # realized 40 - 10; volume 100 + 200 + 300 + 400 + 1000 (the swap moves no SOL that counts); s4
-    # counts as a trade, never as a result
-    assert shown == {
-        "realizedLamports": "30",
-        "volumeLamports": "2000",
-        "observedTrades": 6,
-        "matchedSells": 1,
-        "partialSells": 1,
-        "unmatchedSells": 1,
-        "unrankedReason": "too_few_sells",
-    }
-    assert (
-        service.get("/api/v1/leaderboard?record=all&window=7d", key).json["data"][0][
-            "realizedLamports"
-        ]
-        == "37"
-    )
-    assert (
-        service.get("/api/v1/leaderboard?record=all&window=30d", key).json["data"][0][
-            "realizedLamports"
-        ]
-        == "45"
-    )
 
 
 def test_a_quiet_window_is_nought_not_unknown(service, bot, key):

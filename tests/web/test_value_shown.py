@@ -38,16 +38,6 @@ SHOWN = {**BOOKS, "byCurrency": None}
 AVERAGE = {"realizedLamports": "2900000000", "matchedSells": 3}
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
-@pytest.fixture
-def key(bot):
-    return bot.publish_key.text
-
-
 def observe_books(wallet=W, **changes):
     """Where a wallet's money went, as the ledger store writes it."""
     columns = {
@@ -162,33 +152,6 @@ def test_the_floor_ranks_by_the_result_less_the_cost_that_left(service, bot, key
     ]
     # by the result alone hidden losses keep their rank
     assert [row[:2] for row in board(service, key, "sort=pnl")][:2] == [("Hider", 1), ("Plain", 2)]
-
-
-def test_a_gap_takes_the_rank_of_the_floor_too(service, bot, key):
-    gap = {"fromSlot": 1, "toSlot": 2, "reason": "x"}
-    service.observe_results(W, 900, gaps=[gap])
-    assert board(service, key, "sort=pnl_floor") == [("Ada", None, "0", "gap")]
-
-
-@pytest.mark.parametrize(
-    "window, realized, cost_left",
-    [("24h", "30", "5"), ("7d", "37", "11"), ("30d", "45", "18"), ("all", "45", "18")],
-)
-def test_the_floor_of_a_window(service, bot, key, window, realized, cost_left):
-    now = int(time.time())
-    service.observe_results(W, 45, costLeftLamports="18")
-    # (days ago, result, cost that left): 24 h 30 and 5; 7 d +7 and +6; 30 d +8 and +7
-    for n, (days, result, left) in enumerate(((0.1, 30, 5), (3, 7, 6), (20, 8, 7))):
-        at = now - int(days * 86_400)
-        sold = {"kind": "sell", "realized": "matched", "result": result}
-        service.observe_trade(W, f"sold {n}", 10 - 2 * n, **sold, block_time=at)
-        service.observe_trade(
-            W, f"left {n}", 11 - 2 * n, kind="transfer_out", cost_left=left, block_time=at + 1
-        )
-    (row,) = service.get(
-        f"/api/v1/leaderboard?record=all&sort=pnl_floor&window={window}", key
-    ).json["data"]
-    assert (row["realizedLamports"], row["costLeftLamports"]) == (realized, cost_left)
 
 
 # Half an hour's trades are added up one by one, the rest is of running totals.

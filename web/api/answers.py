@@ -10,7 +10,7 @@ import orjson
 from flask import Response, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from web.api.arguments import refuse
+from web.api.paging import refuse
 from web.server.application import JsonResponse, find_app
 
 # Smaller bodies aren't worth compressing.

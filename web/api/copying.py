@@ -1,10 +1,10 @@
 """Copying results: their shapes, and how rows become them."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, cast
 
 from paper.copying import MODEL, SHOWN_SIZE, SIZES
-from storage.rows import Damaged, Part, select, write_marks
+from storage.rows import Damaged, Part, read, write_marks
 from web.api.serialize import fill
 from web.api.shapes import TypedDict, Whole, described
 
@@ -79,44 +79,28 @@ class Copying(TypedDict):
     ]
 
 
-class TotalRow(NamedTuple):
-    """A row of paper.tables.CopyTotal, with the bot's number as `bot`."""
-
-    bot: int
-    size: int
-    return_bps: int | None
-    worst_bps: int | None
-    bot_bps: int | None
-    kept: int | None
-    spent: int
-    received: int
-    sales: int
-    used: int
-    covered: int
-    tokens: int
-    top_token: int | None
-    reason: Any
-    excluded: Annotated[list[list[Any]], Part(list[tuple[str, int]])]
-
-
-NOTHING = TotalRow(0, 0, None, None, None, None, 0, 0, 0, 0, 0, 0, None, "not_worked_out", [])
-TOTALS = f"SELECT bot_id AS bot, {', '.join(TotalRow._fields[1:])} FROM copy_total WHERE "
+# Rows of paper.tables.CopyTotal.
+TOTALS = """
+SELECT bot_id, size, return_bps, worst_bps AS worst_return_bps, bot_bps AS even_bot_return_bps,
+       kept AS kept_pct, spent, received, sales, used AS sales_used, covered AS covered_pct, tokens,
+       top_token, reason, excluded FROM copy_total WHERE """
+EXCLUDED = Part(list[tuple[str, int]])
 
 
 def find_sizes(bot_ids: Sequence[int]) -> dict[int, CopySize]:
     """Return {bot number: its CopySize for 1 SOL}."""
     sql = f"{TOTALS}size = ? AND bot_id IN ({write_marks(bot_ids)})"
-    rows = select(TotalRow, sql, (SHOWN_SIZE, *bot_ids))
-    return {row.bot: _show_size(row) for row in rows}
+    return {row.bot_id: fill(CopySize, row) for row in read(sql, (SHOWN_SIZE, *bot_ids))}
 
 
 def find_copying(bot_id: int) -> Copying:
-    rows = {row.size: row for row in select(TotalRow, f"{TOTALS}bot_id = ?", (bot_id,))}
+    found = read(f"{TOTALS}bot_id = ?", (bot_id,), excluded=EXCLUDED)
+    rows = {row.size: row for row in found}
     shown = rows.get(SHOWN_SIZE)
     excluded = shown.excluded if shown and not isinstance(shown.excluded, Damaged) else []
     return {
         "model": MODEL,
-        "sizes": [_show_size(rows.get(one, NOTHING._replace(size=one))) for one in SIZES],
+        "sizes": [_show_size(one, rows.get(one)) for one in SIZES],
         "sales": shown.sales if shown else 0,
         "tokens": shown.tokens if shown else 0,
         "topTokenPct": shown.top_token if shown else None,
@@ -124,13 +108,11 @@ def find_copying(bot_id: int) -> Copying:
     }
 
 
-def _show_size(row: TotalRow) -> CopySize:
-    return fill(
-        CopySize,
-        row,
-        worstReturnBps=row.worst_bps,
-        evenBotReturnBps=row.bot_bps,
-        keptPct=row.kept,
-        salesUsed=row.used,
-        coveredPct=row.covered,
-    )
+def _show_size(size: int, row: Any) -> CopySize:
+    """`row`: None if it isn't worked out."""
+    if row is not None:
+        return fill(CopySize, row)
+    nothing: Any = dict.fromkeys(CopySize.__annotations__)
+    counts = {"spentLamports": "0", "receivedLamports": "0", "salesUsed": 0, "coveredPct": 0}
+    known = {"sizeLamports": str(size), **counts, "reason": "not_worked_out"}
+    return cast(CopySize, {**nothing, **known})

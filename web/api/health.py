@@ -3,7 +3,7 @@
 """
 
 import time
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, cast
 
 from flask import Blueprint
 from peewee import PeeweeException
@@ -18,7 +18,7 @@ from chain.stored.tables import WALLET_PARTS
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
-from storage.rows import read, select, select_value
+from storage.rows import read, select_value
 from storage.trouble import TROUBLES, name_trouble
 from web.api.answers import respond
 from web.api.market import FeedHealth, ProviderBudget, read_details, show_market_health
@@ -191,17 +191,7 @@ class Health(TypedDict):
     version: str
 
 
-class JobRow(NamedTuple):
-    """A background job. Times in ms; `details` is JSON it wrote."""
-
-    name: str
-    state: str
-    heartbeat_at: int | None
-    last_success_at: int | None
-    last_error: str | None
-    details: str
-
-
+# Background jobs. Times in ms; `details` is JSON they wrote.
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
 # Listed individually, longest unpolled first.
 MAX_WALLETS = 50
@@ -290,7 +280,7 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
     """Make the Health object. `degraded` if an enabled job is silent or its last pass had a
     problem.
     """
-    jobs = {row.name: row for row in select(JobRow, JOBS)}
+    jobs = {row.name: row for row in read(JOBS)}
     observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
     scout = _show_job(jobs.get("scout"), config.scout_interval_seconds, now)
     engine = _show_job(jobs.get("paper"), config.paper_interval_seconds, now)
@@ -316,16 +306,19 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
 
 
 def show_scout(now: int) -> dict[str, Any]:
-    jobs = {row.name: row for row in select(JobRow, JOBS)}
+    jobs = {row.name: row for row in read(JOBS)}
     seconds = find_app().settings.scout_interval_seconds
     return {**_show_job(jobs.get("scout"), seconds, now), **show_market_health(now)}
 
 
-def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> JobHealth:
+def _show_job(row: Any, interval_seconds: float, now: int) -> JobHealth:
     """Show one job: `off`, `unknown` (not run yet), `late` (its heartbeat stopped), or the state it
     stored.
     """
-    row = row or JobRow("", "unknown", None, None, None, "{}")
+    if row is None:
+        state = "unknown" if interval_seconds else "off"
+        nothing: Any = dict.fromkeys(JobHealth.__annotations__)
+        return cast(JobHealth, {**nothing, "state": state})
     state, age = row.state, count_seconds(row.heartbeat_at, now)
     if not interval_seconds:
         state = "off"
@@ -405,7 +398,7 @@ def _show_differences() -> dict[str, Any]:
     }
 
 
-def _show_requests(row: JobRow | None) -> dict[str, Any]:
+def _show_requests(row: Any) -> dict[str, Any]:
     """Show the last pass's notes on nodes: requests per minute, paused endpoints, and what it is
     waiting for.
     """
@@ -416,7 +409,7 @@ def _show_requests(row: JobRow | None) -> dict[str, Any]:
     }
 
 
-def _show_bell(row: JobRow | None, observer: str, now: int) -> dict[str, Any]:
+def _show_bell(row: Any, observer: str, now: int) -> dict[str, Any]:
     """Show whether subscriptions work: how many wallets they cover, and the last notice. Polls find
     everything without them, so their absence isn't a fault.
     """

@@ -1,7 +1,7 @@
 """The board: totals of bots, how they are ranked, and their shapes."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -28,7 +28,7 @@ from chain.stored.standings import (
     work_out,
 )
 from storage import read_rows
-from storage.rows import read_one, select, select_value, write_marks
+from storage.rows import read, read_one, select, select_value, write_marks
 from web.api.results import Sign, find_drawdowns, find_results, is_traded
 from web.api.serialize import HELD_BY_ANOTHER, Json, show_sol, show_time
 from web.api.shapes import (
@@ -50,40 +50,10 @@ from web.api.shapes import (
 )
 from web.api.wallets import Coverage, Wallet, find_least, list_held, show_coverage
 
-
 # ---- totals --------------------------------------------------------------------------------------
-class CompetitorRow(NamedTuple):
-    """A bot with its primary wallet, or the last one before it retired (`retired_at`, ms).
-    `coverages`: the Coverage of each of its wallets.
-
-    `claimed_since`: if another bot had the wallet before and it is only claimed, when that claim
-    begins (ms); else None.
-    """
-
-    id: int
-    uid: str
-    name: str
-    handle: str
-    retired_at: int | None
-    wallet_id: int | None
-    address: str | None
-    coverages: Any
-    ownership: Any
-    claimed_since: int | None
-
-    @property
-    def is_claim(self) -> bool:
-        return self.claimed_since is not None
-
-    @property
-    def coverage(self) -> Coverage:
-        return find_least(self.coverages)
-
-    @property
-    def has_gap(self) -> bool:
-        return any(one["gaps"] for one in self.coverages)
-
-
+# Bots with their primary wallet, or the last one before they retired (`retired_at`, ms).
+# `coverages`: the Coverage of each of its wallets, after find_competitors. `claimed_since`: if
+# another bot held the wallet before and it is only claimed, when that claim begins (ms); else null.
 COMPETITORS = f"""
 SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address,
        w.coverage AS coverages, a.ownership,
@@ -115,15 +85,15 @@ ORDERS: dict[Sort, Order] = {
 }
 
 
-def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
-    sql = f"{COMPETITORS}WHERE b.id IN ({write_marks(bots)})"
+def find_competitors(bots: Sequence[int]) -> dict[int, Any]:
     held = list_held(bots)
-    return {row.id: _add_coverages(row, held) for row in select(CompetitorRow, sql, bots)}
+    rows = read(f"{COMPETITORS}WHERE b.id IN ({write_marks(bots)})", bots)
+    return {row.id: _add_coverages(row, held.get(row.id, ())) for row in rows}
 
 
-def _add_coverages(row: CompetitorRow, held: Mapping[int, Sequence[Wallet]]) -> CompetitorRow:
-    coverages = [one["coverage"] for one in held.get(row.id, ())]
-    return row._replace(coverages=coverages or [show_coverage(row.address, row.coverages)])
+def _add_coverages(row: Any, held: Sequence[Wallet]) -> Any:
+    coverages = [one["coverage"] for one in held] or [show_coverage(row.address, row.coverages)]
+    return row._replace(coverages=coverages)
 
 
 LISTED = f"""
@@ -288,7 +258,7 @@ class Board(NamedTuple):
 class Entry:
     """A bot on the board. `totals`: None if nothing was observed."""
 
-    row: CompetitorRow
+    row: Any
     totals: Sums | None
     # why it isn't ranked
     reason: Any
@@ -326,10 +296,10 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
     ]
 
 
-def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
+def _make_entry(board: Board, row: Any, standing: StandingRow, tier: int) -> Entry:
     totals = None if tier in ARE_UNSEEN else standing.sums
     reason = check_rank(board, row, totals)
-    if board.record == ALL and row.is_claim:
+    if board.record == ALL and row.claimed_since is not None:
         reason = HELD_BY_ANOTHER
     ownership = row.ownership and ("proven" if tier in ARE_PROVEN else "claimed")
     return Entry(row, totals, reason, ownership)
@@ -340,10 +310,14 @@ def find_group(entry: Entry) -> int:
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
-def check_rank(board: Board, row: CompetitorRow, totals: Sums | None) -> str | None:
+def check_rank(board: Board, row: Any, totals: Sums | None) -> str | None:
     by = ORDERS[board.sort].by
-    has_wallet, is_loading = row.address is not None, row.coverage["state"] == "backfilling"
-    return find_reason(totals, has_wallet, row.has_gap, by, board.money, is_loading)
+    has_wallet, is_loading = (
+        row.address is not None,
+        find_least(row.coverages)["state"] == "backfilling",
+    )
+    has_gap = any(one["gaps"] for one in row.coverages)
+    return find_reason(totals, has_wallet, has_gap, by, board.money, is_loading)
 
 
 def score(entry: Entry, sort: Sort) -> int | None:
@@ -429,7 +403,7 @@ def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -
         "handle": row.handle,
         "wallet": row.address,
         "ownership": entry.ownership,
-        "coverage": row.coverage,
+        "coverage": find_least(row.coverages),
         "retiredAt": show_time(row.retired_at),
         "record": board.record,
         "currency": board.currency,

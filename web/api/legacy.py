@@ -100,7 +100,7 @@ def list_feed() -> Response:
     secret = find_app().secret
     before = None if cursor is None else paging.read_cursor(secret, SCOPE, cursor)[0]
     posts, more = paging.cut_page(paper.list_posts(limit + 1, before), limit)
-    following = paging.write_cursor(secret, SCOPE, (posts[-1].number,)) if more else None
+    following = paging.write_cursor(secret, SCOPE, (posts[-1].place.id,)) if more else None
     return respond(show_page([post.shown for post in posts], limit, following))
 
 

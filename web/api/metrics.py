@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from flask import Blueprint, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -20,9 +21,9 @@ from chain.stored.attachments import COUNT_HELD, IS_HELD
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
-from storage.rows import read, select, select_value
+from storage.rows import read, select_value
 from storage.trouble import TROUBLES, find_free
-from web.api.health import IN_TROUBLE, JOBS, JobRow
+from web.api.health import IN_TROUBLE, JOBS
 from web.server.application import find_app
 
 blueprint = Blueprint("metrics", __name__)
@@ -102,7 +103,7 @@ class Instance(Collector):
             [((row.status,), row.posts) for row in read(POSTS)],
             ("verification",),
         )
-        yield from self._collect_jobs(sorted(select(JobRow, JOBS)))
+        yield from self._collect_jobs(sorted(read(JOBS)))
         oldest = select_value(OLDEST_POLL, (IS_PROGRAM,))
         if oldest is not None:
             lag = max(0, self.now - oldest / 1000)
@@ -110,7 +111,7 @@ class Instance(Collector):
         yield from self._collect_disk()
         yield from self._collect_refusals()
 
-    def _collect_jobs(self, jobs: Collection[JobRow]) -> Iterator[Metric]:
+    def _collect_jobs(self, jobs: Collection[Any]) -> Iterator[Metric]:
         # Labeled `task`: Prometheus reserves `job`. A disabled job's heartbeat doesn't move, so
         # only its state is exported.
         intervals = {

@@ -6,13 +6,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from accounts.posts import PostBody
-from accounts.problem import OF_LISTS
 from accounts.registration import RegistrationBody
 from chain.reading.currencies import map_currencies
 from chain.stored.standings import WINDOWS
 from web.api import (
-    bots,
-    copying,
     health,
     leaderboard,
     market,
@@ -21,17 +18,15 @@ from web.api import (
     paper_closes,
     posts,
     registration,
-    search,
+    search,  # noqa: F401 - registers its route
     seasons,
     trades,
     v1,
 )
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
 from web.api.queries import POST_STATUSES
-from web.api.results import TokenResult
 from web.api.shapes import ClosesPage, FollowedPage, Page, PaperPage
 from web.api.trades import EVERY_TRADE, MAX_LOOK_BACK
-from web.api.wallets import Position
 
 # A part of the OpenAPI document.
 Json = dict[str, Any]
@@ -70,8 +65,8 @@ class Operation:
     """A route of the API.
 
     `answer` is its shape (None: a stream of events), for a Page with the shape of its `rows`;
-    `refusals` are its error codes beyond those of every route; `body` is a model or a schema.
-    `name` is the method name in generated clients.
+    `refusals` are its error codes beyond those of all lists and objects; `body` is a model or a
+    schema. `name` is the method name in generated clients.
     """
 
     path: str
@@ -104,23 +99,6 @@ def identifier(noun: str) -> Json:
 
 
 MINT = query("mint", ADDRESS, "token mint address")
-SORT = query(
-    "sort",
-    {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
-    "pnl: realized PnL; return: PnL of sales divided by their cost basis, ranked from 1 SOL or "
-    "100 of a stablecoin; win_rate: by position; pnl_floor: worst case; volume: of buys and "
-    "sells; trades: number of trades",
-)
-WINDOW = query(
-    "window",
-    {"type": "string", "enum": list(WINDOWS), "default": "all"},
-    "length of the period, which starts on the hour",
-)
-RECORD = query(
-    "record",
-    {"type": "string", "enum": list(RECORDS), "default": RECORDS[0]},
-    "forward: since the bot connected its wallets; all: their entire known history",
-)
 CURRENCY = query(
     "currency",
     # This module is imported after the process knows the operator's currencies.
@@ -129,7 +107,47 @@ CURRENCY = query(
 )
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
 BOT = query("botId", {"type": "string", "minLength": 1}, "only this bot")
-OWNERSHIP = query("ownership", {"type": "string", "enum": list(OWNERSHIPS)}, "only such wallets")
+# The query parameters of all routes, in the order in which the document lists them.
+PARAMETERS = (
+    query("trades", FLAG, "0 leaves out latestTrades"),
+    query("feed", FLAG, "0 leaves out feed"),
+    query("wallet", ADDRESS, "only this wallet"),
+    BOT,
+    MINT,
+    query("label", {"type": "string", "enum": list(POST_STATUSES)}, "only this status"),
+    query(
+        "kind",
+        {"type": "string"},
+        f"one or more kinds of Trade, comma-separated; {EVERY_TRADE}: buys, sells, swaps"
+        " and round trips. With a kind or currency, a page searches"
+        f" {MAX_LOOK_BACK:,} trades of each wallet, so it may have fewer rows than `limit`"
+        " and still have a `nextCursor`; with `since`, you're done once `newestCursor`"
+        " stays the same",
+    ),
+    query("q", {"type": "string", "minLength": 1, "maxLength": 200}, "the query", True),
+    query(
+        "record",
+        {"type": "string", "enum": list(RECORDS), "default": RECORDS[0]},
+        "forward: since the bot connected its wallets; all: their entire known history",
+    ),
+    query(
+        "sort",
+        {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
+        "pnl: realized PnL; return: PnL of sales divided by their cost basis, ranked from 1 SOL or"
+        " 100 of a stablecoin; win_rate: by position; pnl_floor: worst case; volume: of buys and"
+        " sells; trades: number of trades",
+    ),
+    query(
+        "window",
+        {"type": "string", "enum": list(WINDOWS), "default": "all"},
+        "length of the period, which starts on the hour",
+    ),
+    query("ownership", {"type": "string", "enum": list(OWNERSHIPS)}, "only such wallets"),
+    CURRENCY,
+    LIMIT,
+    CURSOR,
+    SINCE,
+)
 OF_BODIES = ("invalid_json", "body_too_large", "unsupported_media_type", "validation_failed")
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -137,24 +155,45 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 128},
     "description": "alternative to eventId in the body",
 }
-BOT_ID, TRADER_ID = identifier("bot"), identifier("trader")
+IDS = {f"{noun}s": identifier(noun) for noun in ("bot", "post", "season", "trader")}
 # Shared by several operations, by their names in the document.
 SHARED = {
     **{one["name"]: one for one in (LIMIT, CURSOR, SINCE, MINT, BOT, CURRENCY)},
-    "ofBot": BOT_ID,
-    "ofTrader": TRADER_ID,
+    "ofBot": IDS["bots"],
+    "ofTrader": IDS["traders"],
 }
+
+
+def read_route(
+    path: str,
+    name: str,
+    tag: str,
+    summary: str,
+    answer: Any = Page,
+    required: str = "",
+    description: str = "",
+) -> Operation:
+    """Make the Operation of a GET of v1 from its route. `answer`: of a list; `required`: a
+    parameter that other lists don't require.
+    """
+    route = v1.ROUTES[path]
+    parameters = tuple(
+        {**one, "required": True} if one["name"] == required else one
+        for one in PARAMETERS
+        if one["name"] in route.names
+    )
+    if "{id}" in path:
+        parameters = (IDS[path.split("/")[3]], *parameters)
+    if not route.is_list:
+        return Operation(path, name, tag, summary, route.shape, parameters, description=description)
+    rows = None if "data" in answer.__annotations__ else route.shape
+    return Operation(
+        path, name, tag, summary, answer, parameters, description=description, rows=rows
+    )
+
+
 OPERATIONS = [
-    Operation(
-        "/api/v1/bots",
-        "listBots",
-        "Influencers",
-        "All bots, newest first",
-        Page,
-        (LIMIT, CURSOR),
-        OF_LISTS,
-        rows=bots.Bot,
-    ),
+    read_route("/api/v1/bots", "listBots", "Influencers", "All bots, newest first"),
     Operation(
         "/api/v1/bots/challenge",
         "getChallenge",
@@ -186,79 +225,41 @@ OPERATIONS = [
         keyed=False,
         method="post",
     ),
-    Operation(
+    read_route(
         "/api/v1/bots/{id}",
         "getBot",
         "Influencers",
         "One bot with its latest trades, feed and open positions",
-        bots.BotDetail,
-        (
-            BOT_ID,
-            query("trades", FLAG, "0 leaves out latestTrades"),
-            query("feed", FLAG, "0 leaves out feed"),
-        ),
-        ("not_found", "invalid_parameter"),
         description="Includes the 20 newest trades and posts; /trades and /feed have older ones.",
     ),
-    Operation(
+    read_route(
         "/api/v1/bots/{id}/positions",
         "listPositions",
         "Influencers",
         "A bot's token holdings, by mint",
-        Page,
-        (BOT_ID, LIMIT, CURSOR),
-        ("not_found", *OF_LISTS),
-        rows=Position,
     ),
-    Operation(
+    read_route(
         "/api/v1/bots/{id}/tokens",
         "listTokens",
         "Influencers",
         "A bot's results by token, best first",
-        Page,
-        (BOT_ID, LIMIT, CURSOR),
-        ("not_found", *OF_LISTS),
         description="Lists all tokens with a result in SOL.",
-        rows=TokenResult,
     ),
-    Operation(
+    read_route(
         "/api/v1/bots/{id}/daily",
         "listDays",
         "Influencers",
         "A bot's daily results, newest first",
-        Page,
-        (BOT_ID, CURRENCY, LIMIT, CURSOR),
-        ("not_found", *OF_LISTS),
         description="Lists UTC days with trades in one currency, SOL by default.",
-        rows=bots.DayResult,
     ),
-    Operation(
+    read_route(
         "/api/v1/bots/{id}/copying",
         "getCopying",
         "Influencers",
         "What copying a bot right after its trades would have returned",
-        copying.Copying,
-        (BOT_ID,),
-        ("not_found", "invalid_parameter"),
         description="For three purchase sizes; recalculated after new sales.",
     ),
-    Operation(
-        "/api/v1/feed",
-        "listPosts",
-        "Posts",
-        "Latest posts, newest first",
-        FollowedPage,
-        (
-            BOT,
-            MINT,
-            query("label", {"type": "string", "enum": list(POST_STATUSES)}, "only this status"),
-            LIMIT,
-            CURSOR,
-            SINCE,
-        ),
-        OF_LISTS,
-        rows=posts.Post,
-    ),
+    read_route("/api/v1/feed", "listPosts", "Posts", "Latest posts, newest first", FollowedPage),
     Operation(
         "/api/v1/stream",
         "streamEvents",
@@ -267,21 +268,12 @@ OPERATIONS = [
         " `verification` (a post whose verification changed); event IDs work as since",
         None,
         (SINCE, LAST_EVENT_ID),
-        OF_LISTS,
         description=(
             "The data of an event is a Post or Trade on one line. Comments keep an idle stream"
             " open. A stream ends when its key is revoked or expires."
         ),
     ),
-    Operation(
-        "/api/v1/posts/{id}",
-        "getPost",
-        "Posts",
-        "One post",
-        posts.Post,
-        (identifier("post"),),
-        ("not_found", "invalid_parameter"),
-    ),
+    read_route("/api/v1/posts/{id}", "getPost", "Posts", "One post"),
     Operation(
         "/api/v1/posts",
         "publishPost",
@@ -303,72 +295,39 @@ OPERATIONS = [
         body=PostBody,
         method="post",
     ),
-    Operation(
+    read_route(
         "/api/v1/trades",
         "listTrades",
         "Trades",
         "Finalized wallet activity, newest first",
         trades.TradePage,
-        (
-            query("wallet", ADDRESS, "only this wallet"),
-            BOT,
-            MINT,
-            query(
-                "kind",
-                {"type": "string"},
-                f"one or more kinds of Trade, comma-separated; {EVERY_TRADE}: buys, sells, swaps"
-                " and round trips. With a kind or currency, a page searches"
-                f" {MAX_LOOK_BACK:,} trades of each wallet, so it may have fewer rows than `limit`"
-                " and still have a `nextCursor`; with `since`, you're done once `newestCursor`"
-                " stays the same",
-            ),
-            CURRENCY,
-            LIMIT,
-            CURSOR,
-            SINCE,
-        ),
-        OF_LISTS,
         description="Raw token amounts, SOL changes, and matched realized PnL.",
     ),
-    Operation(
+    read_route(
         "/api/v1/activity",
         "listActivity",
         "Trades",
         "Who bought or sold a token",
         trades.Activity,
-        ({**MINT, "required": True}, LIMIT, CURSOR),
-        OF_LISTS,
+        required="mint",
     ),
-    Operation(
+    read_route(
         "/api/v1/leaderboard",
         "getLeaderboard",
         "Trades",
         "Bots ranked by realized PnL, return, win rate, volume or trades",
         leaderboard.Leaderboard,
-        (RECORD, SORT, WINDOW, OWNERSHIP, CURRENCY, LIMIT),
-        ("invalid_parameter",),
         description=(
             "Returns at most `limit` rows. A rank needs three sales with a result in the window."
         ),
     ),
-    Operation(
-        "/api/v1/seasons",
-        "listSeasons",
-        "Trades",
-        "Seasons, newest first",
-        Page,
-        (LIMIT, CURSOR),
-        OF_LISTS,
-        rows=seasons.Season,
-    ),
-    Operation(
+    read_route("/api/v1/seasons", "listSeasons", "Trades", "Seasons, newest first"),
+    read_route(
         "/api/v1/seasons/{id}",
         "getSeason",
         "Trades",
         "A season with its standings: live, then frozen",
         seasons.SeasonPage,
-        (identifier("season"), LIMIT, CURSOR),
-        ("not_found", *OF_LISTS),
     ),
     Operation(
         "/api/v1/seasons/{id}/join",
@@ -376,8 +335,8 @@ OPERATIONS = [
         "Trades",
         "Join a season with the bot of a publishing key",
         seasons.Season,
-        (identifier("season"),),
-        ("insufficient_scope", "not_found", "season_closed", "bot_retired"),
+        (IDS["seasons"],),
+        ("insufficient_scope", "season_closed", "bot_retired"),
         method="post",
     ),
     Operation(
@@ -387,28 +346,18 @@ OPERATIONS = [
         "Tokens the scout discovered, with structural checks",
         market.MarketList,
         (LIMIT, CURSOR),
-        OF_LISTS,
         description="From the scout's cache, newest first; never triggers outside requests.",
         rows=market.MarketEntry,
     ),
-    Operation(
+    read_route(
         "/api/v1/search",
         "search",
         "Search",
         "Search bots, paper traders, tokens, trades and posts",
-        Page,
-        (
-            query("q", {"type": "string", "minLength": 1, "maxLength": 200}, "the query", True),
-            LIMIT,
-            CURSOR,
-        ),
-        OF_LISTS,
         description=(
             "Bots by name, handle or wallet address; tokens by ticker, name or address; trades by"
-            " signature; posts that contain all the words. Posts are listed last, newest"
-            " first."
+            " signature; posts that contain all the words. Posts are listed last, newest first."
         ),
-        rows=search.SearchHit,
     ),
     Operation(
         "/api/v1/me",
@@ -432,8 +381,7 @@ OPERATIONS = [
         "Paper mode",
         "One paper trader with diary, positions, closes, posts and brain (simulated)",
         paper.TraderDetail,
-        (TRADER_ID,),
-        ("not_found",),
+        (IDS["traders"],),
         keyed=False,
     ),
     *(
@@ -443,8 +391,7 @@ OPERATIONS = [
             "Paper mode",
             f"All {what}, newest first (simulated)",
             ClosesPage if rows is paper_closes.PaperClose else PaperPage,
-            (TRADER_ID, LIMIT, CURSOR),
-            ("not_found", *OF_LISTS),
+            (IDS["traders"], LIMIT, CURSOR),
             description="getTrader includes the latest 20.",
             keyed=False,
             rows=rows,
@@ -462,7 +409,6 @@ OPERATIONS = [
         "Posts of paper mode, newest first (simulated)",
         PaperPage,
         (LIMIT, CURSOR),
-        OF_LISTS,
         keyed=False,
         rows=paper.PaperPost,
     ),

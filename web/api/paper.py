@@ -59,13 +59,13 @@ from web.api.paper_closes import (
     read_close,
     read_closes,
     read_compared,
+    read_history,
     read_positions,
     show_closes,
     show_models,
     show_order,
     show_position,
 )
-from web.api.paper_equity import read_history
 from web.api.posts import Provenance, Verification
 from web.api.serialize import Always, fill, show_sol, show_time
 from web.api.shapes import (
@@ -564,7 +564,7 @@ def list_diary(row: Any, limit: int, before: Place | None = None) -> list[Placed
 def list_own_posts(row: Any, limit: int, before: Place | None = None) -> list[Placed]:
     sql = f"{PAPER_POSTS} WHERE o.trader_id = ? AND o.id < ? ORDER BY o.id DESC LIMIT ?"
     rows = read(sql, (row.id, before.id if before else LAST, limit))
-    return [Placed(Place(one.created_at, one.id), show_post(one)) for one in rows]
+    return [place_post(row) for row in rows]
 
 
 def show_metrics(row: Any) -> Json | None:
@@ -680,16 +680,7 @@ def list_sums(now: int) -> dict[str, list[int]]:
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-class NumberedPost(NamedTuple):
-    """A post as JSON, and its number in the order of arrival."""
-
-    number: int
-    shown: Any
-
-
-def list_posts(
-    limit: int, before: int | None = None, mint: str | None = None
-) -> list[NumberedPost]:
+def list_posts(limit: int, before: int | None = None, mint: str | None = None) -> list[Placed]:
     """Return posts of all traders with numbers below `before`, newest first."""
     # Without `before`, use a bound above all numbers, so the first page uses the same query.
     values: list[Any] = [LAST if before is None else before]
@@ -698,7 +689,11 @@ def list_posts(
         where += " AND o.mint = ?"
         values.append(mint)
     rows = read(f"{PAPER_POSTS}{where} ORDER BY o.id DESC LIMIT ?", (*values, limit))
-    return [NumberedPost(row.id, show_post(row)) for row in rows]
+    return [place_post(row) for row in rows]
+
+
+def place_post(row: Any) -> Placed:
+    return Placed(Place(row.created_at, row.id), show_post(row))
 
 
 def find_post(uid: str) -> PaperPost | None:

@@ -51,20 +51,8 @@ TRADE_OF_MINT = (
 )
 
 
-class WalletSpan(NamedTuple):
-    """The part of a wallet's trades in a list: all, or those a bot has a claim to.
-
-    `begins`, `ends`: ms, or None. The span begins with its first block time, and ends before its
-    last.
-    """
-
-    wallet_id: int
-    address: str
-    coverage: str | None
-    begins: int | None
-    ends: int | None
-
-
+# The part of a wallet's trades in a list: all, or those a bot has a claim to. `begins`, `ends`: ms,
+# or null. The span begins with its first block time, and ends before its last.
 SPAN_OF_WALLET = """
 SELECT w.id AS wallet_id, w.address, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
 """
@@ -122,13 +110,7 @@ SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
 FROM wallet w JOIN bot b ON b.id = w.bot_id"""
 
 
-class ArrivedRow(NamedTuple):
-    """The number of an arrival, and the number of its row."""
-
-    arrival: int
-    row_id: int
-
-
+# The number of an arrival, and the number of its row.
 ARRIVED_POSTS = "SELECT r.id AS arrival, p.id AS row_id FROM post p CROSS JOIN arrival r"
 LAST_POST = """
 SELECT post_id FROM arrival WHERE kind = 'post' AND id <= ? ORDER BY id DESC LIMIT 1"""
@@ -319,9 +301,12 @@ def find_last_id(table: str) -> int:
 
 
 def find_posts(ids: Sequence[int]) -> dict[int, Any]:
-    if not ids:
-        return {}
-    rows = read(f"{POST} WHERE p.id IN ({write_marks(ids)})", ids, **STORED)
+    return _find_rows(f"{POST} WHERE p.id", ids)
+
+
+def _find_rows(sql: str, ids: Sequence[int]) -> dict[int, Any]:
+    """Return {number: row} of the rows with these numbers. `sql`: up to the number's column."""
+    rows = read(f"{sql} IN ({write_marks(ids)})", ids, **STORED) if ids else []
     return {row.id: row for row in rows}
 
 
@@ -334,7 +319,7 @@ def list_trades(
     limit: int,
     before: TradePosition | None = None,
     up_to: int | None = None,
-    spans: Sequence[WalletSpan] | None = None,
+    spans: Sequence[Any] | None = None,
     mint: str | None = None,
     kinds: Collection[str] = (),
     money: str | None = None,
@@ -363,7 +348,7 @@ def _list_trades(
     limit: int,
     before: TradePosition | None,
     up_to: int | None,
-    span: WalletSpan | None,
+    span: Any,
     mint: str | None,
     more: Sequence[Condition] = (),
 ) -> list[Any]:
@@ -381,7 +366,7 @@ def _list_trades(
 
 
 def find_trade_position(
-    count: int, before: TradePosition | None, span: WalletSpan | None, mint: str | None
+    count: int, before: TradePosition | None, span: Any, mint: str | None
 ) -> TradePosition | None:
     """Return the position of the `count`th trade below `before`, None if there are fewer."""
     table = "trade_mint m" if mint else "trade t"
@@ -407,7 +392,7 @@ def _order_newest(mint: str | None) -> str:
 
 
 def _below(
-    before: TradePosition | None, span: WalletSpan | None, mint: str | None, trade: str
+    before: TradePosition | None, span: Any, mint: str | None, trade: str
 ) -> Sequence[Condition]:
     """Return conditions for a wallet and a token, below a position. `trade`: SQL of a trade's
     ID.
@@ -421,13 +406,10 @@ def _below(
 
 
 def find_trades(ids: Sequence[int]) -> dict[int, Any]:
-    if not ids:
-        return {}
-    rows = read(f"{TRADE} WHERE t.id IN ({write_marks(ids)})", ids, **STORED)
-    return {row.id: row for row in rows}
+    return _find_rows(f"{TRADE} WHERE t.id", ids)
 
 
-def find_wallets(address: str | None = None, bot: str | None = None) -> list[WalletSpan]:
+def find_wallets(address: str | None = None, bot: str | None = None) -> list[Any]:
     """Return the spans of the wallet with this address, and of the wallets with trades of this bot
     (its uid).
     """
@@ -436,10 +418,10 @@ def find_wallets(address: str | None = None, bot: str | None = None) -> list[Wal
         [("b.uid = ?", bot) if bot else None, ("w.address = ?", address) if address else None],
         "ORDER BY w.id",
     )
-    return select(WalletSpan, sql, values)
+    return read(sql, values)
 
 
-def _of_span(span: WalletSpan | None, trade: str) -> Sequence[Condition]:
+def _of_span(span: Any, trade: str) -> Sequence[Condition]:
     """Return conditions for _select (see BOT_OF_TRADE). `trade`: SQL of a trade's ID."""
     time = f"(SELECT s.block_time * 1000 FROM trade s WHERE s.id = {trade})"
     return (
@@ -501,10 +483,7 @@ def list_arrivals(limit: int, after: int) -> list[Any]:
 
 
 def find_coverages(ids: Sequence[int]) -> dict[int, Any]:
-    if not ids:
-        return {}
-    rows = read(f"{COVERAGES} WHERE w.id IN ({write_marks(ids)})", ids)
-    return {row.id: row for row in rows}
+    return _find_rows(f"{COVERAGES} WHERE w.id", ids)
 
 
 class Arrived(NamedTuple):
@@ -523,15 +502,15 @@ def list_posts_since(limit: int, after: int, wanted: PostFilter = ALL_POSTS) -> 
     return [Arrived(one.arrival, rows[one.row_id]) for one in arrived]
 
 
-def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[ArrivedRow]:
+def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[Any]:
     arrived = ("r.post_id = p.id AND r.kind = 'post' AND p.id > ?", last)
     conditions = [arrived, *_post_filters(wanted)]
     sql, values = _select(ARRIVED_POSTS, conditions, "ORDER BY p.id LIMIT ?")
-    return select(ArrivedRow, sql, [*values, limit])
+    return read(sql, [*values, limit])
 
 
 def list_trades_since(
-    limit: int, after: int, spans: Sequence[WalletSpan] | None = None, mint: str | None = None
+    limit: int, after: int, spans: Sequence[Any] | None = None, mint: str | None = None
 ) -> list[Arrived]:
     """Return the trades after this arrival, in order of arrival. The speed doesn't depend on the
     filter or the distance.
@@ -548,9 +527,7 @@ def list_trades_since(
     return [Arrived(one.arrival, rows[one.row_id]) for one in arrived if one.row_id in rows]
 
 
-def _list_arrived(
-    limit: int, last: int, span: WalletSpan | None, mint: str | None
-) -> list[ArrivedRow]:
+def _list_arrived(limit: int, last: int, span: Any, mint: str | None) -> list[Any]:
     table, column = ("trade_mint", "trade_id") if mint else ("trade", "id")
     sql, values = _select(
         f"SELECT r.id AS arrival, t.{column} AS row_id FROM {table} t CROSS JOIN arrival r",
@@ -562,7 +539,7 @@ def _list_arrived(
         ],
         f"ORDER BY t.{column} LIMIT ?",
     )
-    return select(ArrivedRow, sql, [*values, limit])
+    return read(sql, [*values, limit])
 
 
 def list_bots(limit: int, before: int | None = None) -> list[Any]:

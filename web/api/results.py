@@ -24,7 +24,7 @@ from chain.stored.derived import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
 from chain.stored.summary import show_rates
 from storage import database, read_rows
-from storage.rows import read, select, select_one, select_value, write_marks
+from storage.rows import read, read_one, select, select_value, write_marks
 from web.api import market
 from web.api.serialize import Json, fill
 from web.api.shapes import (
@@ -387,29 +387,7 @@ class TokenResult(TypedDict):
     winningSells: int
 
 
-class Span(NamedTuple):
-    """A wallet and the number of one of its attachments, or 0 for its whole history."""
-
-    wallet_id: int
-    span: int
-
-
-class TokenRow(NamedTuple):
-    """Results of sales of a token: lamports and counts."""
-
-    mint: str
-    realized: int
-    sales: int
-    winning: int
-
-
-class TokenCountRow(NamedTuple):
-    """How many tokens were sold, and how many of them at a profit."""
-
-    tokens: int
-    winning: int
-
-
+# The wallets of a bot, with 0 for their whole history.
 SPANS = """
 SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL
@@ -432,32 +410,32 @@ def show_ends(bot_id: int) -> Json | None:
     """Return a bot's token count, how many were profitable, and its best and worst tokens. None if
     nothing was derived.
     """
-    spans = select(Span, SPANS, [bot_id])
+    spans = read(SPANS, [bot_id])
     if not spans:
         return None
     sql, values = write_totals(spans)
     best, worst = (show_tokens(rows) for rows in find_ends(spans, MAX_TOKENS))
-    counted = select_one(TokenCountRow, COUNT.format(sql), values) or TokenCountRow(0, 0)
+    counted = read_one(COUNT.format(sql), values)
     return {**counted._asdict(), "best": best, "worst": worst}
 
 
-def write_totals(spans: Sequence[Span]) -> tuple[str, list[Any]]:
-    """Return SQL for the combined TokenRows of these spans, and its values."""
+def write_totals(spans: Sequence[Any]) -> tuple[str, list[Any]]:
+    """Return SQL for the combined results by token of these spans, and its values."""
     sql = OF_ONE if len(spans) == 1 else OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
     return sql, [number for span in spans for number in span]
 
 
-def find_ends(spans: Sequence[Span], limit: int) -> list[list[TokenRow]]:
+def find_ends(spans: Sequence[Any], limit: int) -> list[list[Any]]:
     sql, values = write_totals(spans)
     return [
-        select(TokenRow, f"{sql} ORDER BY realized {way}, mint LIMIT {limit}", values)
+        read(f"{sql} ORDER BY realized {way}, mint LIMIT {limit}", values)
         for way in ("DESC", "ASC")
     ]
 
 
 def list_by_token(bot_id: int) -> list[TokenResult] | None:
     """List the MAX_LISTED tokens that changed a bot's results most, best first."""
-    spans = select(Span, SPANS, [bot_id])
+    spans = read(SPANS, [bot_id])
     if not spans:
         return None
     # These tokens are near one of the two ends, which an index finds.
@@ -466,16 +444,16 @@ def list_by_token(bot_id: int) -> list[TokenResult] | None:
     return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))
 
 
-def list_tokens(bot_id: int, limit: int, after: tuple[int, str] | None) -> list[TokenRow]:
-    spans = select(Span, SPANS, [bot_id])
+def list_tokens(bot_id: int, limit: int, after: tuple[int, str] | None) -> list[Any]:
+    spans = read(SPANS, [bot_id])
     if not spans:
         return []
     sql, values = write_totals(spans)
     realized, mint = after or ABOVE_ALL
-    return select(TokenRow, LISTED.format(sql), [*values, realized, realized, mint, limit])
+    return read(LISTED.format(sql), [*values, realized, realized, mint, limit])
 
 
-def show_tokens(rows: Sequence[TokenRow]) -> list[TokenResult]:
+def show_tokens(rows: Sequence[Any]) -> list[TokenResult]:
     symbols = market.find_symbols(sorted(row.mint for row in rows))
     return [
         fill(

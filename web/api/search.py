@@ -13,9 +13,9 @@ from chain.base58 import is_base58
 from chain.stored.trades import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
 from storage import search
-from storage.rows import read, select, select_one, select_value
+from storage.rows import read, select
 from web.api import paging, queries, v1
-from web.api.arguments import Args
+from web.api.paging import Args
 from web.api.serialize import show_time
 from web.api.shapes import Time, TypedDict, described
 from web.server.application import find_app
@@ -42,7 +42,7 @@ WHERE LOWER(o.symbol) LIKE ? ESCAPE '!' OR LOWER(o.name) LIKE ? ESCAPE '!'
 ORDER BY CASE WHEN LOWER(o.symbol) = ? THEN 0 ELSE 1 END, o.id LIMIT ?"""
 TOKEN = "SELECT o.mint, o.symbol, o.name, o.discovered_at FROM token o WHERE o.mint = ?"
 MOVED = """
-SELECT n.address FROM mint n WHERE n.address = ? AND EXISTS (
+SELECT n.address AS mint, NULL AS symbol, NULL AS name FROM mint n WHERE n.address = ? AND EXISTS (
     SELECT 1 FROM trade_mint m WHERE m.mint_id = n.id)"""
 TRADES = f"SELECT t.id FROM {LISTED_TRADE} WHERE s.signature = ? LIMIT ?"
 POSTS_NAMING = """
@@ -63,15 +63,6 @@ class SearchHit(TypedDict):
     createdAt: Time | None
 
 
-class FoundTokenRow(NamedTuple):
-    """A token; symbol and name are hostile text."""
-
-    mint: str
-    symbol: str | None
-    name: str | None
-    discovered_at: int | None
-
-
 class SearchPosition(NamedTuple):
     """The start of a page of results: after this many non-posts, and below this post's ID."""
 
@@ -84,7 +75,7 @@ class Found(NamedTuple):
 
     bots: Sequence[Any] = ()
     traders: Sequence[Any] = ()
-    tokens: Sequence[FoundTokenRow] = ()
+    tokens: Sequence[Any] = ()
     trades: Sequence[Any] = ()
 
 
@@ -122,21 +113,18 @@ def _find_named(table: str, name: str) -> list[Any]:
     return read(NAMED.format(table=table), values)
 
 
-def _find_tokens(name: str) -> list[FoundTokenRow]:
+def _find_tokens(name: str) -> list[Any]:
     exact = name.lower()
     values = (_escape(exact) + "%", _inside(exact), exact, MAX_OTHERS)
-    return [_show(one) for one in select(FoundTokenRow, TOKENS, values)]
+    return [_show(one) for one in read(TOKENS, values)]
 
 
-def _find_token(mint: str) -> list[FoundTokenRow]:
+def _find_token(mint: str) -> list[Any]:
     """Find the token with this address, if the scout or an observed wallet has seen it."""
-    known = select_one(FoundTokenRow, TOKEN, (mint,))
-    if known is None and select_value(MOVED, (mint,)):
-        known = FoundTokenRow(mint, None, None, None)
-    return [_show(known)] if known else []
+    return [_show(one) for one in read(TOKEN, (mint,)) or read(MOVED, (mint,))]
 
 
-def _show(token: FoundTokenRow) -> FoundTokenRow:
+def _show(token: Any) -> Any:
     return token._replace(
         symbol=show_symbol(token.mint, token.symbol), name=mark_name(token.mint, token.name)
     )

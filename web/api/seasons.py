@@ -14,7 +14,7 @@ from accounts.tables import Season as StoredSeason
 from chain.amounts import exact, show_fixed
 from storage.rows import read, write_marks
 from web.api import paging, v1
-from web.api.arguments import Args
+from web.api.paging import Args
 from web.api.serialize import fill, show_time
 from web.api.shapes import (
     Exact,

@@ -83,8 +83,8 @@ def list_page(size: int, position: Start | None = None, filters: Filters = ALL) 
     both = list(heapq.merge(wallet_posts, paper_posts, key=find_time, reverse=True))
     shown = both[:size]
     following = Start(
-        min([start.post, *(one.number for one in shown if not one.shown["simulated"])]),
-        min([start.paper_post, *(one.number for one in shown if one.shown["simulated"])]),
+        min([start.post, *(one.place.id for one in shown if not one.shown["simulated"])]),
+        min([start.paper_post, *(one.place.id for one in shown if one.shown["simulated"])]),
     )
     return Page([one.shown for one in shown], following if len(both) > size else None)
 
@@ -93,7 +93,7 @@ def find_newest() -> Start:
     return Start(queries.find_last_id("post") + 1, queries.find_last_id("paper_post") + 1)
 
 
-def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
+def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.Placed]:
     # An index lists posts of one kind, newest first, but not of several kinds.
     lists = [
         queries.list_post_ids(
@@ -105,7 +105,7 @@ def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper
     found = queries.find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
     rows = sorted(found.values(), key=lambda row: row.id, reverse=True)
     return [
-        paper.NumberedPost(row.id, {**shown})
+        paper.Placed(paper.Place(row.created_at, row.id), shown)
         for row, shown in zip(rows, show_posts(rows), strict=True)
     ]
 
@@ -121,16 +121,16 @@ def _list_kinds(filters: Filters) -> list[tuple[str | None, str | None]]:
     return list(itertools.product(sources, statuses))
 
 
-def _list_paper_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
+def _list_paper_posts(limit: int, start: Start, filters: Filters) -> list[paper.Placed]:
     lists = [paper.list_posts(limit, start.paper_post, mint) for mint in _list_choices(filters)]
-    return list(heapq.merge(*lists, key=lambda one: one.number, reverse=True))[:limit]
+    return list(heapq.merge(*lists, key=lambda one: one.place.id, reverse=True))[:limit]
 
 
 def _list_choices(filters: Filters) -> tuple[str | None, ...]:
     return (None,) if filters.mints is None else filters.mints
 
 
-def find_time(post: paper.NumberedPost) -> datetime:
+def find_time(post: paper.Placed) -> datetime:
     return datetime.fromisoformat(post.shown["createdAt"])
 
 

@@ -1,5 +1,5 @@
-"""Trades, and who bought or sold a token: their shapes and how rows become them. The search by kind
-or currency examines only the latest trades of each wallet or the next arrivals.
+"""Trades, and who bought or sold a token: their shapes, how rows become them, and the search by
+kind or currency, which examines only the latest trades of each wallet or the next arrivals.
 """
 
 import sys
@@ -16,7 +16,7 @@ from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, read, write_marks
 from web.api import market, queries
 from web.api.copying import Excluded
-from web.api.queries import TradePosition, WalletSpan
+from web.api.queries import TradePosition
 from web.api.serialize import Json, fill, show_percentage, show_seconds, show_sol
 from web.api.shapes import (
     Address,
@@ -411,7 +411,7 @@ class Wanted(NamedTuple):
     by one.
     """
 
-    spans: Sequence[WalletSpan] | None
+    spans: Sequence[Any] | None
     mints: Sequence[str] | None = None
     kinds: frozenset[str] = frozenset()
     money: str | None = None

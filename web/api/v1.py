@@ -13,13 +13,12 @@ from accounts.problem import Problem, invalid
 from chain.reading.currencies import map_currencies
 from chain.stored.standings import WINDOWS
 from evidence import log
-from evidence.notes import encode
 from ratelimit import list_limits, show_windows
 from web.api import bots, leaderboard, market, paging, queries, results
 from web.api.answers import Body, answer, keep_fields, read_fields
-from web.api.arguments import Args, read_address, read_bot, read_choice, refuse
 from web.api.copying import Copying, find_copying
 from web.api.market import MarketEntry
+from web.api.paging import Args, read_address, read_bot, read_choice, refuse
 from web.api.posts import LogPromise, Post, show_posts
 from web.api.queries import TradePosition
 from web.api.serialize import show_time
@@ -65,9 +64,19 @@ class Me(TypedDict):
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
 MINUTE_MS = 60_000
-# The query parameters that any v1 list reads. A parameter of another list is an error.
-KNOWN_NAMES: set[str] = set()
 Json = dict[str, Any]
+
+
+class Route(NamedTuple):
+    """The GET of an object, or of a list of rows of this shape, and its query parameters."""
+
+    shape: Any
+    is_list: bool
+    names: tuple[str, ...]
+
+
+# By path, as in the OpenAPI document. A parameter that only another route knows is an error.
+ROUTES: dict[str, Route] = {}
 
 
 def show_list(data: Any, limit: int, next_cursor: str | None = None, **more: Any) -> Json:
@@ -96,12 +105,12 @@ def cached_list(path: str, shape: Any, *names: str) -> Callable[[Callable[..., J
     The list is cached until the next write (web.server.cache), and for a minute at most, because
     time windows move. Its `asOf` is always current.
     """
-    return _cached(path, shape, ("limit", *names), write_end)
+    return _cached(path, Route(shape, True, ("limit", *names)), write_end)
 
 
 def cached_object(path: str, shape: Any, *names: str) -> Callable[[Callable[..., Any]], Any]:
     """Register the GET of an object in the same way."""
-    return _cached(path, shape, names, lambda now: b"}")
+    return _cached(path, Route(shape, False, names), lambda now: b"}")
 
 
 def write_end(now: int) -> bytes:
@@ -110,15 +119,15 @@ def write_end(now: int) -> bytes:
 
 
 def _cached(
-    path: str, shape: Any, names: tuple[str, ...], end: Callable[[int], bytes]
+    path: str, route: Route, end: Callable[[int], bytes]
 ) -> Callable[[Callable[..., Any]], Any]:
-    KNOWN_NAMES.update((*names, "fields"))
+    ROUTES[f"/api/v1{path.replace('<uid>', '{id}')}"] = route
 
     def decorate(make: Callable[..., Any]) -> Any:
         @functools.wraps(make)
         def view(**place: str) -> Response:
-            context, args = gate.find_context(), read_known(request.args, names)
-            fields = read_fields(request.args.get("fields"), shape)
+            context, args = gate.find_context(), read_known(request.args, route.names)
+            fields = read_fields(request.args.get("fields"), route.shape)
             body = find_app().list_cache.find(
                 (path, *place.values(), *args.items(), fields),
                 (context.version, start_of_minute(context.now)),
@@ -139,7 +148,7 @@ def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
     This way, equivalent queries share one cache entry, regardless of unknown parameters.
     """
     for name in args:
-        if name in KNOWN_NAMES and name not in names and name != "fields":
+        if name not in names and any(name in route.names for route in ROUTES.values()):
             allowed = ", ".join((*names, "fields"))
             raise refuse(name, f"is not a parameter of this request; it takes: {allowed}")
     known = {name: args[name] for name in names if name in args}
@@ -338,8 +347,7 @@ def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
         if logged is None:
             raise Problem("internal_error", "this post is not in the log")
         leaf, salt = logged.leaf, logged.salt
-    message = log.write_promise(log.name_origin(log_uid), leaf)
-    signature = encode(find_app().log_signer.sign(message))
+    signature = find_app().log_signer.promise(log_uid, leaf)
     return {"leaf": leaf, "salt": salt, "signature": signature}
 
 

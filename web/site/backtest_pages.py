@@ -13,7 +13,7 @@ from paper.account import STARTING_CASH
 from paper.strategies import FAMILIES, Strategy, show_settings
 from paper.tables import Backtest
 from storage.rows import make_object, make_shape, read_stored
-from web.api.paper_equity import EquityPoint
+from web.api.paper_closes import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
 from web.site.charts import Curve, thin_out

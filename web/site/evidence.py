@@ -10,9 +10,9 @@ from werkzeug.http import generate_etag
 from accounts.problem import Problem
 from chain.reading.programs import Programs, table
 from evidence import document
-from evidence.digests import show_logged
+from evidence.document import show_logged
 from evidence.lines import POSTS, RECEIPTS, Page, read_page
-from web.api.arguments import read_whole
+from web.api.paging import read_whole
 from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, find_network, settings
 

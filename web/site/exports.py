@@ -18,7 +18,7 @@ from chain.reading.value import Change, list_venue_changes
 from chain.symbols import find_own
 from storage import database
 from web.api import market, queries, spreadsheet, trades
-from web.api.arguments import read_choice
+from web.api.paging import read_choice
 from web.api.serialize import Json
 from web.api.spreadsheet import TRADE_COLUMNS, Cells, make_trade_cells
 from web.api.trades import is_paid, read_outside

@@ -4,7 +4,7 @@ from flask import Blueprint, flash, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 
 from accounts import influencers, traders
-from accounts.fields import check_name
+from accounts.fields import check_choice, check_name
 from accounts.problem import Problem
 from models import Owner
 from paper.strategies import COPY
@@ -94,9 +94,9 @@ def _find_errors(texts: Texts) -> Texts:
     return find_errors(
         lambda: check_name(texts["name"]),
         lambda: influencers.check_bio(texts["bio"]),
-        lambda: traders.check_choice("family", texts["family"], (*FAMILIES, COPY)),
+        lambda: check_choice("family", texts["family"], (*FAMILIES, COPY)),
         lambda: _check_bot(texts),
-        lambda: traders.check_choice("start", _start_of(texts), tuple(STARTS)),
+        lambda: check_choice("start", _start_of(texts), tuple(STARTS)),
         lambda: influencers.check_voice(_voice_of(texts)),
     )
 

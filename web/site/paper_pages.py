@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from web.api import market, paper
-from web.api.arguments import read_choice
+from web.api.paging import read_choice
 from web.api.serialize import Json
 from web.server import sessions
 from web.server.gate import settings

@@ -20,7 +20,7 @@ from paper.account import Close
 from paper.results import Group, Mark, find_exposure, list_falls
 from paper.rules import DAY_MS
 from web.api import leaderboard
-from web.api.paper_equity import AccountHistory, EquityPoint, SharePoint, TradeRow, read_history
+from web.api.paper_closes import AccountHistory, EquityPoint, SharePoint, TradeRow, read_history
 from web.api.results import DayTotals, find_times, list_daily_totals, list_sales, sample_realized
 from web.api.serialize import Json
 from web.site import charts, figures, words

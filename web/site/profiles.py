@@ -12,9 +12,9 @@ from chain.stored.attachments import OF_RECORD
 from chain.symbols import find_own
 from storage.rows import select, write_marks
 from web.api import bots, paging, queries, results
-from web.api.arguments import read_choice
+from web.api.bots import add_estimates
 from web.api.copying import find_copying
-from web.api.estimates import add_estimates
+from web.api.paging import read_choice
 from web.api.posts import show_posts
 from web.api.queries import TradePosition
 from web.api.results import show_ends

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import escape
 
-from accounts.problem import CODES, OF_LISTS
+from accounts.problem import CODES
 from chain.reading.instructions import WRAPPED_SOL
 from web.api import queries
 from web.api.serialize import Json
@@ -204,9 +204,9 @@ def read_route(example: Example) -> Route:
 def list_refusals(operation: "Operation") -> dict[str, list[str]]:
     """Return {status: [code...]} without the errors of all requests, which the page lists once."""
     refused: defaultdict[str, list[str]] = defaultdict(list)
-    for code in operation.refusals:
-        if code not in OF_LISTS:
-            refused[str(CODES[code][0])].append(code)
+    of_objects = ("not_found",) if "{id}" in operation.path else ()
+    for code in (*of_objects, *operation.refusals):
+        refused[str(CODES[code][0])].append(code)
     return dict(sorted(refused.items()))
 
 

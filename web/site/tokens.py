@@ -1,19 +1,20 @@
 """The market, and a token's page."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from chain.addresses import is_address
-from web.api import market, queries, quotes
-from web.api.arguments import read_choice, read_whole
+from storage.rows import read, select_value, write_marks
+from web.api import market, queries
+from web.api.paging import read_choice, read_whole
 from web.api.posts import show_posts
 from web.api.queries import TradePosition, find_place
-from web.api.serialize import Json
+from web.api.serialize import Json, count_seconds
 from web.api.trades import list_moving, read_scales, show_activity, show_changes
 from web.server.gate import settings
 from web.site import charts, pictures
@@ -56,7 +57,7 @@ def show_token(mint: str) -> ResponseReturnValue:
 def find_entry(mint: str) -> Json | None:
     """Return a token's market entry, with its checks in display order."""
     entry = market.find_entry(g.now, mint)
-    return entry and quotes.add_counts(entry)
+    return entry and add_counts(entry)
 
 
 def show_row(row: Any, mint: str) -> Json:
@@ -83,13 +84,13 @@ def time_trade(row: Any) -> charts.TimedTrade:
 
 @blueprint.get("/market")
 def show_market() -> ResponseReturnValue:
-    query = quotes.Query(
-        read_choice(request.args, "sort", quotes.SORTS, quotes.SORTS[0]),
-        read_choice(request.args, "show", quotes.FILTERS, quotes.FILTERS[0]),
+    query = Query(
+        read_choice(request.args, "sort", SORTS, SORTS[0]),
+        read_choice(request.args, "show", FILTERS, FILTERS[0]),
     )
     page = read_whole(request.args, "page", 1, MAX_PAGE, default=1)
     interval = settings().scout_interval_seconds
-    table = quotes.list_table(query, g.now, (page - 1) * MARKET_SIZE, MARKET_SIZE)
+    table = list_table(query, g.now, (page - 1) * MARKET_SIZE, MARKET_SIZE)
     return render_template(
         "market.html",
         table=table,
@@ -108,3 +109,174 @@ def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
     if len(prices) < MIN_PRICES:
         return None
     return charts.draw_spark([charts.scale_price(Decimal(price)) for price in prices])
+
+
+# ---- the market as a table -----------------------------------------------------------------------
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+SPARK_POINTS, SPARK_MS = 24, 24 * HOUR_MS
+# Accept a price that is this much older than the requested time.
+CHANGE_TOLERANCE_MS, SPARK_TOLERANCE_MS = 4 * MINUTE_MS, HOUR_MS
+SORTS = ("age", "price", "change5m", "change1h", "liquidity", "volume", "checks")
+FILTERS = ("all", "no_failures", "all_pass", "priced")
+# In the order a reader wants to see them.
+STATUSES = ("fail", "warn", "unknown", "pass")
+# Checks that only report a number when they pass.
+FACTS = ("supply", "decimals")
+
+
+# The youngest first. Tokens of unknown age count from their discovery.
+TRACKED = f"""{market.ENTRY}WHERE t.tracked_at IS NOT NULL
+ORDER BY COALESCE(t.pair_created_at, t.discovered_at) DESC, t.id DESC"""
+COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
+# Each token's last price in US dollars up to a time (ms), null without one. {}: the times, then the
+# tokens. Each is one index look-up, however long the history.
+PRICES = """
+WITH sampled (at) AS (VALUES {})
+SELECT t.mint, s.at, (
+    SELECT n.price_usd FROM snapshot n WHERE n.token_id = t.id AND n.taken_at <= s.at
+    AND n.taken_at > s.at - ? AND n.absurd IS NULL AND n.reserves IS NULL
+    ORDER BY n.taken_at DESC LIMIT 1) AS price
+FROM token t CROSS JOIN sampled s WHERE t.mint IN ({}) ORDER BY t.mint, s.at
+"""
+
+
+class Query(NamedTuple):
+    """The requested part of the market: one of SORTS and of FILTERS."""
+
+    sort: str = SORTS[0]
+    filter: str = FILTERS[0]
+
+
+class MarketTable(NamedTuple):
+    """A page of the market. `total`: how many match; `tracked`: how many there are."""
+
+    rows: Sequence[Json]
+    total: int
+    tracked: int
+
+
+def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
+    """Return a page of MarketEntry rows with added `changes`, `prices` and `counts`. `now`: ms;
+    `start`: rows to skip.
+    """
+    current = market.find_current(now)
+    if query == Query():
+        total = tracked = int(select_value(COUNT))
+        rows = read(f"{TRACKED} LIMIT ? OFFSET ?", (limit, start))
+    else:
+        found = read(TRACKED)
+        matching = [row for row in found if MATCHES[query.filter](row, current)]
+        total, tracked = len(matching), len(found)
+        rows = sort_rows(matching, query.sort, now, current)[start : start + limit]
+    changes = find_changes(rows, now, current)
+    prices = find_known_prices([row.mint for row in rows], now)
+    entries = [
+        {
+            **add_counts(market.show_entry(row, current)),
+            "ageSeconds": count_seconds(row.pair_created_at, now),
+            "changes": changes[row.mint]._asdict(),
+            "prices": prices[row.mint],
+        }
+        for row in rows
+    ]
+    return MarketTable(entries, total, tracked)
+
+
+def add_counts(entry: Any) -> Json:
+    """Return an entry with its checks in the order of STATUSES and their `counts` by status. Passed
+    checks that are only a number (FACTS) are separate, in `facts`.
+    """
+    facts = [one for one in entry["checks"] if one["key"] in FACTS and one["status"] == "pass"]
+    checks = [one for one in entry["checks"] if one not in facts]
+    checks.sort(key=lambda one: STATUSES.index(one["status"]))
+    counts = {status: sum(one["status"] == status for one in checks) for status in STATUSES}
+    return {**entry, "checks": checks, "facts": facts, "counts": counts}
+
+
+def count_checks(row: Any, status: str) -> int:
+    return (row.checks or "").count(f'"status":"{status}"')
+
+
+MATCHES: dict[str, Callable[[Any, int], bool]] = {
+    "all": lambda row, current: True,
+    "no_failures": lambda row, current: not count_checks(row, "fail"),
+    "all_pass": lambda row, current: (
+        row.checks is not None and not any(count_checks(row, one) for one in STATUSES[:3])
+    ),
+    "priced": lambda row, current: row.price_usd is not None and not is_stale(row, current),
+}
+KEYS: dict[str, Callable[[Any], Decimal | None]] = {
+    "price": lambda row: read_number(row.price_usd),
+    "liquidity": lambda row: read_number(row.liquidity_usd),
+    "volume": lambda row: read_number(row.volume24h_usd),
+    "checks": lambda row: Decimal(100 * count_checks(row, "fail") + count_checks(row, "warn")),
+}
+
+
+def sort_rows(rows: Sequence[Any], sort: str, now: int, current: int) -> list[Any]:
+    """Sort rows (given youngest first) by a column: the largest first, unknown last."""
+    if sort == "age":
+        return list(rows)
+    key = KEYS.get(sort)
+    if key is None:
+        changes = find_changes(rows, now, current)
+        found = [(getattr(changes[row.mint], sort), row) for row in rows]
+    else:
+        found = [(key(row), row) for row in rows]
+    known = sorted((one for one in found if one[0] is not None), key=lambda one: -one[0])
+    return [row for _, row in known] + [row for number, row in found if number is None]
+
+
+def is_stale(row: Any, current: int) -> bool:
+    return (row.quoted_at or 0) < current
+
+
+def read_number(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)
+
+
+# ---- price changes -------------------------------------------------------------------------------
+def find_prices(
+    mints: Sequence[str], times: Sequence[int], tolerance: int
+) -> dict[str, list[str | None]]:
+    """Return {mint: its prices at these times, in order}. Times and tolerance in ms."""
+    found: dict[str, list[str | None]] = {}
+    if not mints:
+        return found
+    sql = PRICES.format(", ".join(["(?)"] * len(times)), write_marks(mints))
+    for row in read(sql, [*times, tolerance, *mints]):
+        found.setdefault(row.mint, []).append(row.price)
+    return found
+
+
+class Changes(NamedTuple):
+    """A price's change over five minutes and an hour, in percent; None if unknown."""
+
+    change5m: Decimal | None
+    change1h: Decimal | None
+
+
+def find_changes(rows: Sequence[Any], now: int, current: int) -> dict[str, Changes]:
+    """Return {mint: changes} up to the current price; unknown if a price is missing, doubtful or
+    stale.
+    """
+    times = [now - HOUR_MS, now - 5 * MINUTE_MS]
+    found = find_prices([row.mint for row in rows], times, CHANGE_TOLERANCE_MS)
+    changes = {}
+    for row in rows:
+        hour, minutes = found[row.mint]
+        price = None if is_stale(row, current) or row.absurd else row.price_usd
+        changes[row.mint] = Changes(find_change(minutes, price), find_change(hour, price))
+    return changes
+
+
+def find_change(before: str | None, after: str | None) -> Decimal | None:
+    old, new = read_number(before), read_number(after)
+    return (new / old - 1) * 100 if old and new is not None else None
+
+
+def find_known_prices(mints: Sequence[str], now: int) -> dict[str, list[str]]:
+    """Return {mint: its known prices of the last SPARK_MS, oldest first}, as exact text."""
+    times = [now - SPARK_MS + n * SPARK_MS // SPARK_POINTS for n in range(1, SPARK_POINTS + 1)]
+    found = find_prices(mints, times, SPARK_TOLERANCE_MS)
+    return {mint: [one for one in prices if one is not None] for mint, prices in found.items()}

@@ -4,7 +4,7 @@ from flask import flash, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 
 from accounts.acts import store_act
-from operate import stored_backups
+from operate import backups
 from operate.instance import Refused
 from storage import database, writing
 from web.server.gate import settings
@@ -16,10 +16,10 @@ def list_backups() -> ResponseReturnValue:
     config = settings()
     return render_template(
         "admin/backups.html",
-        backups=stored_backups.list_backups(config),
-        folder=stored_backups.find_folder(config),
-        most=stored_backups.MAX_LISTED,
-        is_at_work=stored_backups.is_at_work(config),
+        backups=backups.list_backups(config),
+        folder=backups.find_folder(config),
+        most=backups.MAX_LISTED,
+        is_at_work=backups.is_at_work(config),
         has_file=not config.database_url,
     )
 
@@ -34,7 +34,7 @@ def make_backup() -> ResponseReturnValue:
             store_act("fail_backup" if problem else "make_backup", who, now, name, problem)
 
     try:
-        name = stored_backups.begin_backup(settings(), now, tell)
+        name = backups.begin_backup(settings(), now, tell)
     except Refused as refusal:
         flash(f"Not started: {refusal}.", "error")
     else:

@@ -9,7 +9,7 @@ import storage
 from accounts import admin, conduct, quotas
 from accounts.acts import ACTS
 from evidence import log
-from operate import stored_backups
+from operate import backups
 from storage import database
 from storage.trouble import find_free
 from web.api import health
@@ -44,7 +44,7 @@ def show_overview() -> ResponseReturnValue:
         done=queries.read_list("acts", MAX_ACTS),
         acts=ACTS,
         has_file=not config.database_url,
-        backups=stored_backups.list_backups(config)[:MAX_BACKUPS],
+        backups=backups.list_backups(config)[:MAX_BACKUPS],
     )
 
 

@@ -1,4 +1,4 @@
-"""A trader in memory, the journal of its rounds, and the faults of a pass. Pure."""
+"""Traders in memory, the journal of their rounds, and the faults of a pass. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from paper.strategies import Refusal, Strategy
 # ---- traders -------------------------------------------------------------------------------------
 # A refusal is noted once per hour.
 REFUSAL_MS = rules.HOUR_MS
-# At most this many different refusals are recorded per hour.
+# At most this many different refusals are noted per hour.
 MAX_REFUSALS = 10
 # Refusals that don't depend on the token.
 ACCOUNT_REFUSALS = {
@@ -37,13 +37,12 @@ class DiaryLine:
     # Display texts by name; `what` is the subkind.
     facts: Mapping[str, Any]
     mint: str | None = None
-    # Number of the order.
-    order: int | None = None
+    order_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewReason:
-    """A reason for a review. One with the same key (code and subject) is recorded only once."""
+    """A reason for a review. One with the same key (code and subject) is given only once."""
 
     key: str
     code: str
@@ -58,7 +57,7 @@ JournalFill = tuple[Fill, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A trader's sale: how long after its purchase (ms), which share of the position in basis
+    """A sale by a trader: how long after its purchase (ms), which share of the position in basis
     points, and why.
     """
 
@@ -69,7 +68,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A purchase that a twin may make, of the same size as a position that its trader opened."""
+    """A purchase that a twin may make, as large as a position that its trader opened."""
 
     # Number of that position.
     position: int
@@ -78,7 +77,7 @@ class Ticket:
     expires_at: int
     # The trader's sales that the twin hasn't made yet.
     legs: tuple[Leg, ...] = ()
-    # The twin's order, and its time.
+    # What the twin ordered, and when.
     mint: str | None = None
     ordered_at: int = 0
 
@@ -88,18 +87,18 @@ class Journal:
     """The results of rounds since the last write."""
 
     entries: list[DiaryLine] = field(default_factory=list)
-    # Orders by number, in their latest state.
+    # By number, in their latest state.
     orders: dict[int, Order] = field(default_factory=dict)
     fills: list[JournalFill] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
     review_reasons: list[ReviewReason] = field(default_factory=list)
-    # The number of fills that the twins have followed.
+    # How many of the fills the twins have followed.
     followed: int = 0
 
 
 @dataclass
-class Trader:
-    """A trader with its account, its phase and its memory."""
+class Player:
+    """A trader or a twin in memory: its account, its phase and what it remembers."""
 
     # Decides the order of traders and their claims on a pool.
     id: int
@@ -117,22 +116,22 @@ class Trader:
     # UTC day, counted from 1970, and the equity at its first heartbeat.
     day: int = -1
     day_equity: int = STARTING_CASH
-    # Pauses without a recorded end.
+    # Those without a noted end.
     pauses: list[rules.Pause] = field(default_factory=list)
-    # Closes from the last two weeks, oldest first.
+    # Of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
-    # When each refusal was last recorded, by refusal_key.
+    # When each refusal was last noted, by refusal_key.
     refused: dict[RefusalKey, int] = field(default_factory=dict)
-    # Keys of all reasons for a review so far.
+    # Keys of all reasons for a review there ever were.
     review_keys: set[str] = field(default_factory=set)
-    # Topics of the open review's reasons, see topic_of.
+    # Topics of the reasons of the open review, see topic_of.
     review_topics: set[str] = field(default_factory=set)
     # Mints suspended after an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
     # Random entries to compare with.
-    twins: "list[Trader]" = field(default_factory=list)
-    # For a twin: purchases it may make or has open.
+    twins: "list[Player]" = field(default_factory=list)
+    # Of a twin: purchases it may make or has open.
     tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
     reviewable: bool = True
@@ -162,8 +161,9 @@ class Trader:
         about: str | None = None,
     ) -> None:
         """Open a review, or add a reason to the open one. The same reason is added only once.
+
         subject: what the reason is about (a snapshot, an order). about: the position or order, for
-        reasons that may recur; an open review then gets it only once.
+        reasons that may recur; then an open review gets it only once.
         """
         key = ":".join(str(part) for part in (code, about, subject) if part is not None)
         if key in self.review_keys or (
@@ -181,9 +181,8 @@ def topic_of(key: str) -> str:
     return key.rpartition(":")[0]
 
 
-def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
-    """Record a refusal in the diary, unless it or MAX_REFUSALS others were recorded in the last
-    hour."""
+def refuse(trader: Player, token: Token, refusal: Refusal, at: int) -> None:
+    """Note a refusal in the diary, unless it or MAX_REFUSALS others were noted in the last hour."""
     key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
     if key not in trader.refused and len(trader.refused) < MAX_REFUSALS:
@@ -215,16 +214,16 @@ class FaultKey(NamedTuple):
 
 
 class Faults:
-    """The exceptions of one pass, by trader and token.
+    """The exceptions of one pass, by the trader and the token they happened with.
 
-    A trader with a fault is skipped for the rest of the pass. Its changes in this pass are in
-    doubt, and so is what it took from pools: the caller discards the pass and runs it again without
-    the trader, or without the token for that trader. With `raising`, exceptions are raised instead.
+    A trader with a fault is skipped for the rest of the pass. What the pass did to it is in doubt,
+    and so is what it took from pools: the caller discards the pass and plays it again without the
+    trader, or without the token for the trader. With `raising`, exceptions are raised instead.
     """
 
     def __init__(self, raising: bool = False) -> None:
         self.found: dict[FaultKey, Exception] = {}
-        # The token being processed.
+        # The token being worked on.
         self.mint: str | None = None
         self._raising = raising
 
@@ -235,7 +234,7 @@ class Faults:
         try:
             yield
         except Exception as error:
-            # The caller logs it with its stack trace and names it in the diary and in health.
+            # The caller logs it with its stack and names it in the diary and in health.
             if self._raising:
                 raise
             self.found[FaultKey(trader, self.mint)] = error
@@ -243,5 +242,5 @@ class Faults:
     def has(self, trader: int) -> bool:
         return any(key.trader == trader for key in self.found)
 
-    def skip_faulty(self, traders: Sequence[Trader]) -> Sequence[Trader]:
+    def skip_faulty(self, traders: Sequence[Player]) -> Sequence[Player]:
         return [trader for trader in traders if not self.has(trader.id)] if self.found else traders

@@ -24,11 +24,6 @@ ROTKI = (
 )
 
 
-@pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W)
-
-
 def read(service, bot, form):
     answer = service.get(f"/bots/{bot.bot.uid}/trades.csv?format={form}")
     assert (answer.status_code, answer.mimetype) == (200, "text/csv")
