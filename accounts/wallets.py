@@ -174,7 +174,10 @@ UNPROVABLE = (
     "can connect it as a claimed wallet"
 )
 CLAIMED_FIRST = "this bot's current wallet is only claimed; prove it first, then add others"
-SEVERAL = "all of this bot's wallets are proven: prove this one too, or disconnect the others first"
+SEVERAL = (
+    "this bot has several wallets, all of them proven: prove this one too, or disconnect the others"
+    " first"
+)
 
 
 def attach_wallet(

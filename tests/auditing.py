@@ -30,7 +30,7 @@ def ask_service(service):
 
 
 def show_early(service):
-    """As ask_service, but the first checkpoint is of the log's first leaf alone, and signed."""
+    """Like ask_service, but the first signed checkpoint covers only the log's first leaf."""
     ask, shown, one = ask_service(service), [], log.find_log()
     text = log.make_checkpoint(one._replace(size=1)).write()
 
@@ -44,7 +44,7 @@ def show_early(service):
 
 
 def make_auditor(ask, *nodes, memory=None, accepts=False, own=None, reads_log=False):
-    """An Auditor over what `ask` answers and these nodes; no time passes."""
+    """An Auditor for the responses of `ask` and these nodes; no time passes."""
     line = connect(*nodes)
     return Auditor(
         Instance("http://instance.invalid", ask, lambda seconds: None),
@@ -77,7 +77,7 @@ def edit(sql, *values):
 
 
 def digest_as_documented(told, pages):
-    """The digest of a document of evidence, by docs/check.md alone and without code of ours.
+    """Compute the digest of an evidence document from docs/check.md only, without our code.
 
     `pages`: the bytes of its full pages of receipts.
     """
@@ -97,5 +97,5 @@ def _drop_polls(coverage):
 
 
 def write_json(value, **options):
-    """JSON without blanks, in UTF-8."""
+    """JSON without whitespace, in UTF-8."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, **options).encode()

@@ -1,4 +1,4 @@
-"""A Solana node's WebSocket endpoint for tests. It sends what a test tells it to, and misbehaves on
+"""A Solana node's WebSocket endpoint for tests. It sends what a test asks for, and misbehaves on
 demand.
 """
 
@@ -19,11 +19,11 @@ SILENT = logging.Logger("bellnode", logging.CRITICAL + 1)
 
 
 class BellNode:
-    """Listens on a free port of loopback, as a context manager. Honest until told otherwise."""
+    """Listens on a free port of loopback, as a context manager. Honest unless told otherwise."""
 
     def __init__(self, port=0):
         self._guard, self._lines, self._held = threading.Lock(), {}, []
-        # Every connection, request and subscription there was, refused ones among them.
+        # All connections, requests and subscriptions so far, including refused ones.
         self.connections, self.requests = 0, []
         self._most, self._dropping, self._doubling, self._stalled, self._holding = None, 0, 0, 0, 0
         self._mute = False
@@ -61,7 +61,7 @@ class BellNode:
             line.close()
 
     def reorder(self, on=True):
-        """Hold everything back; once off, tell it in another order."""
+        """Hold everything back; when turned off, send it in another order."""
         self._holding = on
         if not on:
             held, self._held = self._held, []
@@ -70,25 +70,25 @@ class BellNode:
                 self._tell(place, result)
 
     def allow(self, most):
-        """Refuse subscriptions beyond so many of a connection."""
+        """Refuse further subscriptions of a connection beyond this many."""
         self._most = most
 
     # ---- verbs: what it tells --------------------------------------------------------------------
     def announce(self, row):
-        """Tell of a transaction to whoever subscribed to an address that it names."""
+        """Report a transaction to subscribers of the addresses in it."""
         value = {"signature": row.signature, "err": row.receipt["meta"]["err"], "logs": []}
         for address in dict.fromkeys(row.keys):
             self.lie(("logsSubscribe", address), {"context": {"slot": row.slot}, "value": value})
 
     def change(self, chain, row):
-        """Tell what the accounts hold that a transaction names, as of its slot."""
+        """Report the balances of a transaction's accounts as of its slot."""
         for address in dict.fromkeys(row.keys):
             lamports, token = chain.state(address, row.slot)
             result = {"context": {"slot": row.slot}, "value": show_account(lamports, token)}
             self.lie(("accountSubscribe", address), result)
 
     def lie(self, place, result):
-        """Tell this to whoever subscribed to a place: (method, address)."""
+        """Send this to subscribers of a place: (method, address)."""
         if self._holding:
             self._held.append((place, result))
         elif not self._dropping:
@@ -101,7 +101,7 @@ class BellNode:
             self._send(line, raw)
 
     def list_places(self):
-        """What is subscribed to at present, of all connections."""
+        """Current subscriptions of all connections."""
         with self._guard:
             return [place for numbers in self._lines.values() for place in numbers.values()]
 
@@ -157,7 +157,7 @@ class BellNode:
 
 
 def show_account(lamports, token):
-    """An account as accountSubscribe tells it, its first 72 bytes; None where there is none."""
+    """An account as accountSubscribe reports it, its first 72 bytes; None if there is none."""
     if not lamports:
         return None
     data, program = b"", "11111111111111111111111111111111"

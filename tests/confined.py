@@ -16,7 +16,7 @@ ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 
 
 def load_library() -> ctypes.CDLL | None:
-    """Return libseccomp, or None where it is missing."""
+    """Return libseccomp, or None if it is missing."""
     try:
         library = ctypes.CDLL("libseccomp.so.2")
     except OSError:
@@ -36,9 +36,7 @@ def load_library() -> ctypes.CDLL | None:
 
 
 def confine(library: ctypes.CDLL, manner: str, names: list[str]) -> None:
-    """Filter the system calls of this process for good; names this machine lacks are passed
-    over.
-    """
+    """Filter the system calls of this process permanently; skips names that this machine lacks."""
     usual, named = (ALLOW, REFUSE) if manner == "deny" else (REFUSE, ALLOW)
     context = library.seccomp_init(usual)
     for name in names:

@@ -25,10 +25,10 @@ from chain.rpc import Rpc
 from web.server.application import Application
 
 storage.SQLite.watchful = True
-# Whatever the environment says: some 300 processes that tests start compile no module again.
+# Regardless of the environment: some 300 processes started by tests don't compile modules again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# How long an example takes, or its making, tells how busy the machine is.
+# The time for an example, or for creating it, depends on how busy the machine is.
 hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -41,12 +41,12 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """Half as many again as there are processors: a quarter of a run is waiting."""
+    """50% more than there are processors, because a quarter of a run is waiting."""
     return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
 class CompiledTemplates(jinja2.BytecodeCache):
-    """What this process compiled of templates once: each test has an application of its own."""
+    """Templates compiled in this process, because each test has its own application."""
 
     def __init__(self):
         self.kept = {}
@@ -92,7 +92,7 @@ def _describe_rule(rule):
 
 Application.jinja_options = {"bytecode_cache": CompiledTemplates()}
 Application.url_map_class = SharedMap
-# No power is cut in tests, but on disks of their own: nobody waits for this machine's.
+# Tests only simulate power cuts on their own disks, so nobody waits for this machine's disk.
 os.fsync = lambda descriptor: None
 DURABLE = storage.SQLite._add_conn_hooks
 
@@ -106,8 +106,7 @@ def _hurry(database, connection):
 storage.SQLite._add_conn_hooks = _hurry
 
 
-# Files of a quarter of a minute and more, the longest first: whoever began one last would work on
-# alone.
+# Files that take 15 seconds or more, longest first, so that no worker starts one last.
 LONG = (
     "browser demo worst canaries openapi observer_trouble mcp stream audit inspection"
     " nginx survival observer standings lies cli connections hostile caddy own_strategies"
@@ -133,7 +132,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Nobody looks for garbage among modules and tests, which stay: a tenth of all time."""
+    """Don't collect garbage among modules and tests, which stay: that took a tenth of all time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -141,23 +140,23 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session")
 def full(request):
-    """Whether tests that sample something try all of it."""
+    """Whether tests that sample try everything."""
     return request.config.getoption("full")
 
 
 @pytest.fixture(autouse=True)
 def databases():
-    """Give back what a test took of a server of databases."""
+    """Release a test's databases on the server."""
     before = ground.count()
     yield
     ground.give_back_since(before)
-    # `app.py run` switches it off until it serves, and some tests end it before.
+    # `app.py run` turns it off until it serves, and some tests end it before.
     gc.enable()
 
 
 @pytest.fixture(autouse=True)
 def network_alone(monkeypatch):
-    """Nobody asks the network inside a transaction or beside a query that is still open."""
+    """Fail on network requests inside a transaction or during an open query."""
     for kind, name in ((Rpc, "call"), (requests.Session, "send")):
         monkeypatch.setattr(kind, name, _refusing(getattr(kind, name)))
 
@@ -174,13 +173,13 @@ def _refusing(ask):
 
 @pytest.fixture
 def durable(monkeypatch):
-    """Databases of this test are opened as those of a server are."""
+    """Databases of this test are opened like those of a server."""
     monkeypatch.setattr(storage.SQLite, "_add_conn_hooks", DURABLE)
 
 
 @pytest.fixture
 def settings(tmp_path):
-    """A Config over a folder of the test's own; no job runs."""
+    """A Config with the test's own folder; no job runs."""
     return ground.settings_of(tmp_path / "data")
 
 
@@ -202,13 +201,13 @@ def _open_database(settings):
 
 @pytest.fixture(scope="session")
 def chain():
-    """Forty transactions of ada, drawn by chance and always the same. Not to be changed."""
+    """Forty random transactions of ada, the same in every run. Don't change them."""
     return story.market()
 
 
 @pytest.fixture(scope="module")
 def truth(chain, tmp_path_factory):
-    """The ledger of ada that an honest node leads to, as bytes."""
+    """Ada's ledger according to an honest node, as bytes."""
     from lookout import Lookout
 
     settings = ground.settings_of(tmp_path_factory.mktemp("truth"))
@@ -242,14 +241,14 @@ def history():
 
 @pytest.fixture(scope="session")
 def expected():
-    """What each wallet of the history earned, by the oracle that shares no code with us."""
+    """The results of each wallet in the history, by the oracle that shares no code with us."""
     return corpus.read_expected()
 
 
 @pytest.fixture
 def standing_clock(monkeypatch):
-    """The clock of requests stands in the middle of this minute: windows of a minute are aligned to
-    the clock, and a test that uses one up would otherwise sometimes meet the next.
+    """Set the clock of requests to the middle of this minute: windows are aligned to the clock, and
+    a test that uses one up would otherwise sometimes reach the next.
     """
     now = time.time_ns()
     middle = now - now % (60 * 10**9) + 30 * 10**9
@@ -258,8 +257,8 @@ def standing_clock(monkeypatch):
 
 @pytest.fixture
 def agreed_clock(monkeypatch):
-    """The clock of requests stands a minute after the time that tests agree on: by the machine's,
-    what they made then would one day have left a window of 30 days.
+    """Set the clock of requests to a minute after the tests' fixed time: with the machine's clock,
+    test data would eventually leave a window of 30 days.
     """
     from service import NOW
 
@@ -268,7 +267,7 @@ def agreed_clock(monkeypatch):
 
 @pytest.fixture
 def service(tmp_path):
-    """The application over an empty database; limits are out of the way."""
+    """The application with an empty database; limits don't interfere."""
     from service import Service
 
     made = Service(tmp_path / "data")
@@ -300,7 +299,7 @@ def browser(service):
 
 @pytest.fixture(scope="session")
 def redis_server():
-    """See redisserver.RedisServer; skipped where Redis is not installed."""
+    """See redisserver.RedisServer; skipped if Redis is not installed."""
     from redisserver import RedisServer
 
     made = RedisServer()
@@ -311,7 +310,7 @@ def redis_server():
 
 @pytest.fixture(params=["file", "redis"])
 def storage_url(request):
-    """RATELIMIT_STORAGE_URL of each store in turn, with nothing counted yet."""
+    """RATELIMIT_STORAGE_URL of each store in turn, with empty counters."""
     if request.param == "file":
         return ""
     server = request.getfixturevalue("redis_server")
@@ -321,9 +320,7 @@ def storage_url(request):
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory):
-    """A running server with one bot, shared by the tests that come from outside; see
-    live.Live.
-    """
+    """A running server with one bot, shared by tests of outside clients; see live.Live."""
     from live import Live
 
     made = Live(tmp_path_factory.mktemp("live"))

@@ -23,7 +23,7 @@ def unpack_receipts(folder: Path) -> Path:
 
 
 def read_truth(receipts: Path) -> list[dict]:
-    """Read the right answers: a row for each receipt and wallet. `receipts`: of unpack_receipts."""
+    """Read the correct results: a row per receipt and wallet. `receipts`: of unpack_receipts."""
     with open(receipts / "truth.csv", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -34,8 +34,8 @@ def read_history() -> dict:
 
 
 def read_expected() -> dict:
-    """What each wallet of the history earned, {address: ...}, by an oracle that shares no code with
-    this project.
+    """The results of each wallet in the history, {address: ...}, by an oracle that shares no code
+    with this project.
     """
     return _read("expected-2.json.gz")["wallets"]
 

@@ -1,4 +1,4 @@
-"""Scenarios on a disk with simulated power cuts (disk.py), and what must hold afterwards.
+"""Scenarios on a disk with simulated power cuts (disk.py), and what must be true afterwards.
 
 A scenario prepares a folder, runs in it while a Recorder sees each write, and reports what was
 acknowledged: a 201 response, a page, a backup's name. `judge` checks the remains of a cut: the
@@ -37,7 +37,7 @@ from operate import backups, copy, doctor, schema
 from storage import files, key_files, tree
 from web.site import notices
 
-# What no disk takes: memory, where there is some.
+# Memory instead of a disk, if available.
 FAST = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 NOW = 1_793_880_000_000
 PRIVATE_URL = "http://127.0.0.1:9/hook"
@@ -57,7 +57,7 @@ def settings_of(folder):
 
 @functools.cache
 def _load():
-    """What all share, read once: these folders hold no settings."""
+    """Shared settings, read once, because these folders contain none."""
     return config.load({"DATA_DIR": "/nowhere", "HOOKS_PRIVATE": "on"}, dotenv=None)
 
 
@@ -75,7 +75,7 @@ def leave():
 
 
 def examine(settings):
-    """What the doctor calls wrong, its deep look included."""
+    """The doctor's findings that are `wrong`, including its deep check."""
     now = time.time_ns() // 1_000_000
     found = doctor.examine(settings, now, deep=True)
     return [f"doctor: {one.text}" for one in found if one.level == "wrong"]
@@ -88,7 +88,7 @@ LEFT JOIN post p ON p.id = a.post_id LEFT JOIN trade t ON t.id = a.trade_id ORDE
 
 
 def tell_seen(tell):
-    """Tell what a follower has received and a witness has seen by now."""
+    """Record what a follower has received and a witness has seen by now."""
     arrivals = storage.database.execute_sql(ARRIVALS).fetchall()
     one = log.find_log()
     if one is not None:
@@ -97,7 +97,8 @@ def tell_seen(tell):
 
 
 def check_seen(told):
-    """What was seen is there: each arrival under its number, each tree the beginning of its log."""
+    """Everything seen is still there: each arrival under its number, each tree as the start of its
+    log."""
     said = {kind: rest for kind, *rest in told if kind in ("arrivals", "checkpoint")}
     if "arrivals" in said:
         (seen,) = said["arrivals"]
@@ -115,7 +116,7 @@ def check_seen(told):
 
 # ---- scenarios -----------------------------------------------------------------------------------
 class Scenario:
-    """`prepare` once, `run` while recording and again after a cut, `check` what a cut left."""
+    """`prepare` once, `run` while recording and again after a cut, `check` the remains of a cut."""
 
     # How many posts, or what there is of it.
     size = 8
@@ -131,26 +132,26 @@ class Scenario:
         self.keep_keys(settings)
 
     def fill(self, settings, bot):
-        """More that is there before."""
+        """Additional initial data."""
 
     def keep_keys(self, settings):
         key_files.secret_key(settings), key_files.log_key(settings)
 
     def version(self):
-        """Inside, this process is of the version that runs."""
+        """Inside, this process has the running version."""
         return contextlib.nullcontext()
 
     def run(self, folder, tell):
         raise NotImplementedError
 
     def check(self, folder, told):
-        """Sentences about what was told and is not so."""
+        """Sentences about reported facts that aren't true."""
         with opened(settings_of(folder)):
             yield from check_seen(told)
             yield from self.look(told)
 
     def look(self, told):
-        """As `check`, with the database open."""
+        """Like `check`, with the database open."""
         return ()
 
 
@@ -163,7 +164,7 @@ def list_published():
 
 
 class Posting(Scenario):
-    """Posts by HTTP, with retries, across the border of a tile of the log."""
+    """Posts over HTTP, with retries, across a tile border of the log."""
 
     def fill(self, settings, bot):
         storage.database.execute_sql("PRAGMA synchronous = OFF")
@@ -195,7 +196,7 @@ class Posting(Scenario):
 
 
 class Hiding(Scenario):
-    """Words taken down, between posts."""
+    """Posts, some of which are hidden."""
 
     def fill(self, settings, bot):
         self.posts = {f"abracadabra{n}": publish(bot, f"old-{n}", f"abracadabra{n}") for n in "abc"}
@@ -211,7 +212,7 @@ class Hiding(Scenario):
 
     def check(self, folder, told):
         hidden = [one[1:] for one in told if one[0] == "hidden"]
-        # Before the database is opened and writes to its files.
+        # Before the database is opened, which writes to its files.
         for word, _ in hidden:
             for path in folder.rglob("*"):
                 if path.is_file() and word.encode() in path.read_bytes():
@@ -224,11 +225,11 @@ class Hiding(Scenario):
 
 
 class Attaching(Scenario):
-    """A bot's wallets come and go, its keys are made and revoked, a hook is added, it retires."""
+    """A bot connects and disconnects wallets, changes keys, adds a hook, and retires."""
 
     def prepare(self, folder):
         super().prepare(folder)
-        # What is seen after each act, in order.
+        # Observations after each action, in order.
         self.states = []
 
     def acts(self, settings):
@@ -309,7 +310,7 @@ class Rebuilding(Scenario):
 
 
 class Delivering(Scenario):
-    """Events are sent to a hook; what its receiver accepted is told."""
+    """Events are sent to a hook; events that its receiver accepted are reported."""
 
     def fill(self, settings, bot):
         hooks.add_hook(settings, bot.owner, PRIVATE_URL, NOW, trusted=True)
@@ -352,7 +353,7 @@ class Delivering(Scenario):
 
 
 class Starting(Scenario):
-    """The first start of all: no folder yet."""
+    """The very first start, without a folder."""
 
     def prepare(self, folder):
         """Nothing."""
@@ -428,17 +429,17 @@ class Migrating(Scenario):
 
 
 def leave_wal(path):
-    """The database is as a server leaves it that was killed."""
+    """The database as a killed server leaves it."""
     side = path.with_name("app.db-wal")
     with contextlib.closing(apsw.Connection(str(path))) as db:
-        # A column that the log says nothing about.
+        # A column that isn't in the log.
         db.execute("UPDATE owner SET created_at = created_at + 1")
         held = side.read_bytes()
     side.write_bytes(held)
 
 
 def check_copies(paths, least):
-    """Each database file that has a name is whole and has so many posts at least."""
+    """Each database file with a name is complete and has at least this many posts."""
     for path in paths:
         if not path.name.endswith(("-wal", "-shm", "-journal", ".restored")):
             try:
@@ -450,7 +451,7 @@ def check_copies(paths, least):
 
 
 class BackingUp(Scenario):
-    """Backups by the command and by the operator's page, between posts."""
+    """Backups by the command and on the operator's page, between posts."""
 
     def fill(self, settings, bot):
         for n in range(self.size):
@@ -482,7 +483,7 @@ class BackingUp(Scenario):
 
 
 class Restoring(Scenario):
-    """A backup takes the place of a newer database, which is kept aside."""
+    """A backup replaces a newer database, which is kept aside."""
 
     def fill(self, settings, bot):
         for n in range(self.size):
@@ -523,7 +524,7 @@ def has_newest(path):
 
 
 class Copying(Posting):
-    """The file's side of a copy to PostgreSQL: a killed server left a WAL, and all is read."""
+    """The file's side of a copy to PostgreSQL: a killed server left a WAL; all of it is read."""
 
     def fill(self, settings, bot):
         self.posts = [("posted", f"old-{n}", publish(bot, f"old-{n}")) for n in range(self.size)]
@@ -563,7 +564,7 @@ class Trial:
 
     def __init__(self, name, seed=1):
         self.name, self.seed, self.scenario = name, seed, SCENARIOS[name]()
-        # Verdicts by what was left and told: many cuts leave the same.
+        # Verdicts by remains and reports: many cuts leave the same.
         self._known = {}
         with folder_in_memory() as folder:
             self.scenario.prepare(folder)
@@ -572,7 +573,7 @@ class Trial:
         self.turns = self.tape.find_turns()
 
     def draw(self, number):
-        """The cut of this number: every second one beside something else than a write."""
+        """The cut with this number: every second one at a step other than a write."""
         dice = random.Random(f"{self.seed} {self.name} {number}")
         step = dice.randint(0, len(self.tape.steps))
         if number % 2:
@@ -585,7 +586,7 @@ class Trial:
         return self.tape.cut(cut.step, cut.keep, dice)
 
     def judge(self, cut, go_on=True):
-        """What is wrong after a cut, in sentences. `go_on`: also after running on from there."""
+        """Problems after a cut, in sentences. `go_on`: also after continuing from there."""
         left, told = self.left(cut), self.tape.told(cut.step)
         key = left.digest(), len(told), go_on
         if key not in self._known:
@@ -607,14 +608,14 @@ class Trial:
             leave()
 
     def _look(self, folder, told):
-        # As it was left: the doctor opens files.
+        # A copy of the remains, because the doctor opens files.
         yield from self.scenario.check(folder, told)
         if settings_of(folder).database_path.exists():
             yield from examine(settings_of(folder))
 
     @property
     def verdicts(self):
-        """How many different disks were looked at."""
+        """How many different disks were examined."""
         return len(self._known)
 
 

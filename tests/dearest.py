@@ -1,7 +1,7 @@
 """Every GET route with the most expensive arguments: the cost of the worst response.
 
 The routes come from the application, so new ones are included; `list_queries` has their parameters.
-The caller is at once the owner of the busiest bot, the operator and a read key's holder.
+The caller is the owner of the busiest bot, the operator, and a read key's owner at the same time.
 """
 
 import itertools
@@ -23,16 +23,17 @@ from web.api.leaderboard import RECORDS
 from web.site import tokens
 from web.site.admin import queries as lists
 
-# Words that most posts have in common, and two of which no post has both (bench/_seed.py).
+# Words that most posts have in common, and two words that never occur in the same post
+# (bench/_seed.py).
 COMMON = "the a took bought for looks here sold"
-# Streams go on for ever; what the operator's Prometheus asks for is counted whole.
+# Streams never end; the requests of the operator's Prometheus are counted completely.
 LEFT_OUT = {"static", "v1.open_stream", "live.open_stream", "metrics.show_metrics"}
 # Below the deepest cursor: enough for a full page of every filter.
 OLDEST = 2_000
 JSON = ()
-# A kind that is common, one that is rare, and one that no wallet has.
+# A common kind, a rare one, and one that no wallet has.
 KINDS = ("buy", "failed", "bridge")
-# What stands in addresses, one of each.
+# Placeholders in addresses, one of each.
 IDS = {
     "bot": "SELECT uid FROM bot ORDER BY id LIMIT 1",
     "owner": "SELECT o.uid FROM owner o JOIN bot b ON b.owner_id = o.id ORDER BY b.id LIMIT 1",
@@ -60,7 +61,7 @@ class Asked(NamedTuple):
 
 
 class Reader:
-    """Whoever may read everything, at an application whose database is open."""
+    """A caller with all permissions, for an application whose database is open."""
 
     def __init__(self, app, is_whole=False):
         now = time.time_ns() // 10**6
@@ -85,13 +86,13 @@ class Reader:
         return self.client.get(asked.path, headers=headers)
 
     def forget(self):
-        """Nothing that was read or drawn for an earlier answer is kept, as after a commit."""
+        """Like after a commit, nothing read or rendered for an earlier response is cached."""
         database.execute_sql("UPDATE wallet SET due_at = due_at + 1")
         database.close()
 
     # ---- what is asked ---------------------------------------------------------------------------
     def list_requests(self, left_out=frozenset()):
-        """Every Asked, but those of some endpoints."""
+        """Every Asked, except those of some endpoints."""
         found = []
         for rule in self.app.url_map.iter_rules():
             if "GET" in rule.methods and rule.endpoint not in LEFT_OUT | left_out:
@@ -128,8 +129,8 @@ class Reader:
         return [({}, JSON), *(listing(self) if listing else ())]
 
     def combine(self, **choices):
-        """Queries with these names: none, each value alone, each two together and all names
-        together; where the whole is asked for, each combination.
+        """Queries with these names: none, each value separately, every pair, and all names
+        together; in full runs, every combination.
         """
         if self.is_whole:
             picked = itertools.product(*((None, *values) for values in choices.values()))
@@ -148,7 +149,7 @@ class Reader:
         return paging.write_cursor(self.app.secret, scope, position)
 
     def deep(self, table):
-        """The number of a row of which only OLDEST are older, fewer in a small table."""
+        """The number of a row with only OLDEST older ones, fewer in a small table."""
         (last,) = database.execute_sql(f"SELECT COALESCE(MAX(id), 0) FROM {table}").fetchone()
         return min(OLDEST, last // 2)
 
@@ -174,7 +175,7 @@ def plain(queries):
 
 
 def list_trades(reader):
-    """All filters, alone and together, from the newest and from the oldest on, and since."""
+    """All filters, separately and together, from the newest and the oldest rows on, and since."""
     found = []
     for query in reader.combine(
         wallet=[reader.ids["wallet"]],
@@ -191,7 +192,7 @@ def list_trades(reader):
 
 
 def list_feed(reader):
-    """All filters, alone and together, from the newest and from the oldest on, and since."""
+    """All filters, separately and together, from the newest and the oldest rows on, and since."""
     found = []
     for query in reader.combine(
         botId=[reader.ids["bot"]], mint=[reader.ids["mint"]], label=["verified", "not_found"]
@@ -223,7 +224,7 @@ def list_boards(reader):
 
 
 def list_searches(reader):
-    """Words that most posts have, names that most bots have, addresses, and nothing found."""
+    """Words in most posts, names of most bots, addresses, and words without results."""
     ids = reader.ids
     words = [COMMON, *COMMON.split(), "nothing momentum", "the nowhere", "bench", "coin", "e"]
     return [*words, ids["mint"], ids["wallet"], ids["signature"], "$COIN", "x" * 200, "a " * 99]

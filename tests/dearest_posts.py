@@ -23,7 +23,7 @@ from models import Bot
 from storage import database
 from web.api import mcp, paging
 
-# A body of the longest there is, with an address and a name of a token in it.
+# A body of the maximum length, with a token's address and name in it.
 WORDS = "bought COIN0 " * 300
 # A transaction of the wallet of the first bot.
 SOLD = "SELECT signature FROM trade WHERE wallet_id = 1 ORDER BY id LIMIT 1"
@@ -39,7 +39,7 @@ class Sent(NamedTuple):
 
 
 class Sender:
-    """Whoever may do everything, with the ids and the browser of a Reader."""
+    """A caller with all permissions, with the ids and the browser of a Reader."""
 
     def __init__(self, reader, now):
         self.reader, self.app, self.client = reader, reader.app, reader.client
@@ -62,7 +62,7 @@ class Sender:
 
     # ---- what is sent ----------------------------------------------------------------------------
     def list_sent(self, left_out=frozenset()):
-        """Every Sent, but those of some endpoints."""
+        """Every Sent, except those of some endpoints."""
         rules = [rule for rule in self.app.url_map.iter_rules() if "POST" in rule.methods]
         # Registering is off here (SELF_REGISTRATION).
         asked = [one for one in rules if not one.endpoint.startswith("registration.")]
@@ -87,7 +87,7 @@ class Sender:
         )
         fields = {name: text.format(**self.ids) for name, text in typed.items()}
         fields["csrf_token"] = self.token
-        # Whoever asks here is the operator too.
+        # The caller is also the operator.
         status = 302 if statuses["its creator"] == 403 else statuses["its creator"]
         return [Sent(path.format(**self.ids), (), tuple(fields.items()), status)]
 
@@ -112,7 +112,7 @@ class Sender:
 
     # ---- sending ---------------------------------------------------------------------------------
     def send(self, sent):
-        """The response; what was asked for was done."""
+        """The response, after checking that the request took effect."""
         for name, (value, path) in self.cookies.items():
             self.client.set_cookie(name, value, path=path)
         body = sent.body if isinstance(sent.body, bytes) else dict(sent.body)
@@ -156,7 +156,7 @@ TOOLS = {
 
 
 class Undoing:
-    """The database as it is now, to be put back after each request."""
+    """The current database, to be restored after each request."""
 
     def __init__(self, app):
         self.file = app.settings.data_dir / "app.db"

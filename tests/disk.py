@@ -23,9 +23,9 @@ import apsw
 
 SECTOR = 512
 JOURNALS = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_SUPER_JOURNAL
-# What stands in the place of a file's number.
+# Used in place of a file's number.
 FOLDER = -1
-# Checkpoints come after so many pages, that some fall into a short recording.
+# Checkpoints after fewer pages, so that a short recording has some.
 CHECKPOINT_PAGES = 60
 
 
@@ -38,7 +38,7 @@ class Write(NamedTuple):
 
 
 class Size(NamedTuple):
-    """A file cut to so many bytes."""
+    """A file truncated to this many bytes."""
 
     file: int
     bytes: int
@@ -51,7 +51,7 @@ class Sync(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Names of a folder that lead to other files at once; None: to none any more."""
+    """Names in a folder that lead to other files from now on; None: to none."""
 
     folder: str
     changes: tuple[tuple[str, int | None], ...]
@@ -64,7 +64,7 @@ class SyncFolder(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What the program told somebody at this moment."""
+    """What the program reported at this moment."""
 
     said: Any
 
@@ -108,7 +108,7 @@ class Disk:
                 yield name, bytes(self.contents.get(file, b""))
 
     def write_to(self, folder):
-        """Write all of it into an empty folder, closed to others."""
+        """Write everything into an empty folder that is closed to others."""
         folder.mkdir(mode=0o700)
         for name in sorted(name for name, file in self.names.items() if file == FOLDER):
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ class Disk:
 
 # ---- what a disk may keep of what was not synced -------------------------------------------------
 def tear(step):
-    """The parts of a write that a disk writes at once: its sectors."""
+    """The parts of a write that a disk writes in one step: its sectors."""
     if not isinstance(step, Write) or not step.data:
         return [step]
     begin, end = step.offset, step.offset + len(step.data)
@@ -159,14 +159,14 @@ KEEPS = {
 
 # ---- recording -----------------------------------------------------------------------------------
 class Recorder:
-    """Records a folder while it is entered. Random bytes are drawn from `seed`, so that a run is
-    the same run again.
+    """Records a folder inside the block. Random bytes are drawn from `seed`, so that runs are
+    reproducible.
     """
 
     def __init__(self, folder, seed=1):
         self.folder, self.steps, self.lock = Path(folder).resolve(), [], threading.RLock()
         self._dice, self._count = random.Random(seed), 0
-        # Files that SQLite has written to: it tells of each write itself.
+        # Files that SQLite has written to: it reports each write itself.
         self._told = set()
         self._now = Disk()
         self._look()
@@ -183,7 +183,7 @@ class Recorder:
             self._patches.append(mock.patch.object(module, name, self._draw))
         for patch in self._patches:
             patch.start()
-        # SQLite draws its seed anew.
+        # SQLite draws a new seed.
         apsw.randomness(0)
         apsw.connection_hooks.append(checkpoint_often)
         return self
@@ -199,13 +199,13 @@ class Recorder:
             self._compare()
 
     def tell(self, said):
-        """Record what the program told somebody just now."""
+        """Record what the program just reported."""
         with self.lock:
             self._look()
             self.steps.append(Event(said))
 
     def told(self, step):
-        """What was told before this step."""
+        """What was reported before this step."""
         return [one.said for one in self.steps[:step] if isinstance(one, Event)]
 
     def cut(self, step, keep, dice):
@@ -223,7 +223,7 @@ class Recorder:
         return disk
 
     def find_turns(self):
-        """Steps at which something else than a write happens, by kind: few, and decisive."""
+        """Steps other than writes, by kind: few, and decisive."""
         found = {}
         for place, step in enumerate(self.steps):
             if not isinstance(step, Write):
@@ -236,8 +236,8 @@ class Recorder:
         self._now.apply(step)
 
     def name(self, path):
-        """The name in this folder of a path, or None where it is elsewhere or memory shared by
-        processes, which no disk keeps.
+        """The path's name in this folder, or None if it is elsewhere or in shared memory, which no
+        disk keeps.
         """
         whole = Path(os.path.abspath(path))
         if not whole.is_relative_to(self.folder) or whole.name.endswith("-shm"):
@@ -248,18 +248,18 @@ class Recorder:
         return self._now.names[name]
 
     def rename(self, *changes):
-        """The last of the changed names says in which folder the disk has to keep them."""
+        """The last of the changed names determines the folder that the disk must keep them in."""
         last, _ = changes[-1]
         self.add(Names(str(Path(last).parent), changes))
 
     def open(self, name):
-        """SQLite opened a file and tells of its writes from now on; return its number."""
+        """SQLite opened a file and reports its writes from now on; return its number."""
         self._look()
         self._told.add(self.number(name))
         return self.number(name)
 
     def _look(self):
-        """Record what was written to files by other ways than SQLite."""
+        """Record writes to files by other means than SQLite."""
         for path in sorted(self.folder.rglob("*")):
             name = self.name(path)
             if name is None:
@@ -277,7 +277,7 @@ class Recorder:
             self.add(Write(file, 0, data))
 
     def _compare(self):
-        """Nothing was missed: what was recorded leads to what is there."""
+        """Check that nothing was missed: the recorded steps lead to the current files."""
         for path in self.folder.rglob("*"):
             name = self.name(path)
             if name is not None and path.is_file():
@@ -326,7 +326,7 @@ def watch_unlink(tape, real, path, *, dir_fd=None):
     with tape.lock:
         tape._look()
         real(path, dir_fd=dir_fd)
-        # As shutil.rmtree does it.
+        # Like shutil.rmtree.
         above = "" if dir_fd is None else os.readlink(f"/proc/self/fd/{dir_fd}")
         name = tape.name(os.path.join(above, path))
         if name is not None:
@@ -343,7 +343,7 @@ WATCHED = {
 
 # ---- SQLite --------------------------------------------------------------------------------------
 class Vfs(apsw.VFS):
-    """The default of this process while it is registered."""
+    """The default VFS of this process while it is registered."""
 
     def __init__(self, tape):
         self.tape = tape
@@ -370,7 +370,7 @@ class Vfs(apsw.VFS):
 
 
 class File(apsw.VFSFile):
-    """A file of SQLite's in the recorded folder."""
+    """A SQLite file in the recorded folder."""
 
     def __init__(self, tape, text, path, flags):
         super().__init__("unix", path, flags)

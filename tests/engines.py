@@ -8,7 +8,7 @@ TESTS = Path(__file__).parent
 # Modules that open a database, and fixtures of conftest.py that do.
 ROOMS = {"ground", "models", "storage"}
 FIXTURES = {"db", "live", "look", "service", "truth"}
-# Files about what is around a database: pages, words, programs, proxies and files on disk. Other
+# Files about everything around a database: pages, words, programs, proxies and files on disk. Other
 # tests run the same queries. The demonstration is always SQLite.
 AROUND = set(
     (
@@ -23,10 +23,10 @@ AROUND = set(
 
 
 def meets_engine(item):
-    """Does this test run SQL that no other test runs?
+    """Whether this test runs SQL that no other test runs.
 
     It does unless its file is one of AROUND, or nothing in it opens a database: neither a fixture
-    it asks for nor a module that its file imports.
+    it uses nor a module that its file imports.
     """
     if item.path.stem.removeprefix("test_") in AROUND:
         return False
@@ -37,7 +37,7 @@ def meets_engine(item):
 
 @functools.cache
 def find_imports(path):
-    """The first words of all imports of a file of tests and of the helpers it imports."""
+    """The first words of all imports in a test file and in the helpers it imports."""
     found, left = set(), [path]
     for one in left:
         for word in _read_imports(one):

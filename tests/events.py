@@ -5,8 +5,8 @@ import json
 
 
 class Events:
-    """The events of a stream of lines. `hello`, which tells of nothing, only moves `last_id`: what
-    a client would send as Last-Event-ID.
+    """The events of a stream of lines. `hello` has no content and only moves `last_id`: what a
+    client would send as Last-Event-ID.
     """
 
     def __init__(self, lines):
@@ -27,7 +27,7 @@ class Events:
 
 
 def split_lines(chunks):
-    """Whole lines of a sequence of bytes."""
+    """The complete lines in a sequence of bytes."""
     rest = b""
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -35,7 +35,7 @@ def split_lines(chunks):
 
 
 class Connection:
-    """A stream over a socket. Cut it whenever you like."""
+    """A stream over a socket. Disconnect at any time."""
 
     def __init__(self, port, key, last_id=None, timeout=60):
         self.http = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)

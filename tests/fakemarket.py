@@ -27,7 +27,7 @@ def address(number):
 
 
 class FakeMarket:
-    """What the two providers know. `profile`, `boost`, `open_pool` make a mint discoverable,
+    """The data of the two providers. `profile`, `boost`, `open_pool` make a mint discoverable,
     `price` gives it a pair; `answer` replaces an answer.
     """
 
@@ -41,7 +41,7 @@ class FakeMarket:
             0,
         )
         self.replaced = {}
-        # What GeckoTerminal says of pools it is asked for by address.
+        # GeckoTerminal's answer about pools by address.
         self.second = []
         self.server = ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Handler", (Handler,), {"market": self})
@@ -88,7 +88,7 @@ class FakeMarket:
         ]
 
     def agree(self, mint, sol, pair=None):
-        """Let GeckoTerminal know a price of the pool that `price` gives all mints."""
+        """Let GeckoTerminal have a price for the pool that `price` gives all mints."""
         self.second = [show_pool(mint, pair or address(8), "1", sol, "4000", "7.5")]
 
     def price(
@@ -121,8 +121,8 @@ class FakeMarket:
         )
 
     def answer(self, path, status=200, body=b"", headers=(), drip=0):
-        """Answer `path` so until `heal`: raw bytes, `drip` seconds between two of them; status
-        None: the connection is cut.
+        """Answer `path` like this until `heal`: raw bytes, `drip` seconds between two of them;
+        status None: the connection is closed.
         """
         self.replaced[path] = status, body, dict(headers), drip
 
@@ -197,12 +197,12 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(piece)
                 time.sleep(drip)
         except OSError:
-            # The client had enough.
+            # The client disconnected.
             self.close_connection = True
 
 
 class FakeNode:
-    """Stands where chain.rpc.Rpc stands: `accounts` by address, `fail` raises instead."""
+    """Replaces chain.rpc.Rpc: `accounts` by address, `fail` raises instead."""
 
     def __init__(self, accounts=()):
         self.accounts, self.fail, self.calls = dict(accounts), None, []

@@ -25,7 +25,7 @@ from storage.sqlite import OpenQuery
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
 REDIS = os.environ.get("TEST_REDIS_URL", "")
-# What new databases are copied from.
+# The template for new databases.
 EMPTY = f"candor_migrated_{storage.list_migrations()[-1]}"
 sqlite_only = pytest.mark.skipif(bool(SERVER), reason="of SQLite alone: files, PRAGMA, WAL, pages")
 postgresql_only = pytest.mark.skipif(
@@ -48,7 +48,8 @@ FIRST_NUMBER = 2000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 
 
 def examples(count):
-    """How many examples hypothesis draws: on PostgreSQL a fifth, the code above is the same."""
+    """Number of examples hypothesis draws: a fifth on PostgreSQL, where the code above the engine
+    is the same."""
     return max(2, count // 5) if SERVER else sampling.examples(count)
 
 
@@ -61,9 +62,7 @@ def check_idle(database, what):
 
 
 def environ(folder, migrated=True):
-    """The settings of an instance that lives in this folder: the same ones whenever they are asked
-    for.
-    """
+    """The settings of an instance in this folder, always the same ones."""
     return {
         "DATA_DIR": str(folder),
         **({"DATABASE_URL": url_of(folder, migrated)} if SERVER else {}),
@@ -92,7 +91,7 @@ def change(settings, **changes):
 
 
 def enter(monkeypatch, folder, migrated=True):
-    """The instance of this folder is the one of this process's environment."""
+    """Make this folder's instance the one of this process's environment."""
     for name, value in environ(folder, migrated).items():
         monkeypatch.setenv(name, value)
 
@@ -105,7 +104,7 @@ def url_of(folder, migrated=True):
 
 
 def copy_empty(settings):
-    """Where there is no file of SQLite yet: one in which the migrations are done already."""
+    """Without a SQLite file yet: one with the migrations already applied."""
     path = settings.database_path
     if not SERVER and not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -124,12 +123,12 @@ def _make_empty():
 
 
 def redis_of(folder):
-    """One of its databases, which has 10,000, for this folder alone."""
+    """One of its 10,000 databases, for this folder only."""
     return f"{REDIS}/{_numbers.setdefault(str(folder), FIRST_NUMBER + len(_numbers))}"
 
 
 def url_for(name):
-    """With a password, which this server asks nobody for."""
+    """With a password, which this server doesn't ask for."""
     parts = urlsplit(SERVER)
     return urlunsplit(
         parts._replace(
@@ -154,7 +153,7 @@ def _create(migrated):
     return name
 
 
-# Changes with every change of the schema, a grant or the migrations.
+# Changes with every change to the schema, a grant or the migrations.
 STATE = "SELECT " + ", ".join(
     f"(SELECT (count(*), sum(xmin::text::bigint))::text FROM {table})"
     for table in (
@@ -171,12 +170,12 @@ END_OTHERS = (
     "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
 )
-# Nothing vacuums here: a database whose files grew by so much is dropped.
+# Nothing vacuums here, so a database whose files grew by this much is dropped.
 MOST_GROWTH = 8 * 2**20
 
 
 class Copy:
-    """A copy of the template, and a session in it: emptied there, it costs 2% of a new one."""
+    """A copy of the template, and a session in it: emptying it costs 2% of creating a new one."""
 
     def __init__(self):
         self.name = _create(migrated=True)
@@ -235,7 +234,7 @@ def _drop(name):
 
 @contextlib.contextmanager
 def speaking_to(settings):
-    """Inside, the models speak to the instance of these settings, whomever they spoke to before."""
+    """Inside, the models are bound to the instance with these settings."""
     kept = storage.database.obj
     storage.database.obj = storage.make_database(settings)
     try:
@@ -246,13 +245,13 @@ def speaking_to(settings):
 
 
 def hurry():
-    """No power is cut in these tests."""
+    """These tests don't simulate power cuts."""
     if not SERVER:
         storage.database.execute_sql("PRAGMA synchronous = OFF")
 
 
 def read_all(folder):
-    """Every row of the instance of this folder, as bytes."""
+    """Every row of this folder's instance, as bytes."""
     made = storage.make_database(settings_of(folder))
     with made.connection_context():
         rows = [
@@ -264,18 +263,18 @@ def read_all(folder):
 
 
 def shrink():
-    """The database's file is as small as can be."""
+    """Make the database's file as small as possible."""
     if not SERVER:
         storage.database.execute_sql("VACUUM")
 
 
 def wait_no_longer(ms):
-    """From now on a locked database is refused after so many ms."""
+    """From now on, a locked database is refused after this many ms."""
     storage.database.obj.busy_ms = ms
 
 
 def check():
-    """The database is whole. (PostgreSQL looks after itself.)"""
+    """Check that the database is intact. (PostgreSQL checks itself.)"""
     assert SERVER or storage.database.execute_sql("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 

@@ -1,6 +1,4 @@
-"""A running server with one bot, for tests of its outside clients: guides, examples, the MCP
-server.
-"""
+"""A running server with one bot, for tests of outside clients: guides, examples, the MCP server."""
 
 import json
 import os
@@ -16,15 +14,16 @@ from accounts import api_keys, influencers
 
 
 class Live(Server):
-    """`key` publishes for `bot`, `read_key` belongs to the same owner; `environ` is
-    what a client is given.
+    """`key` publishes for `bot`, `read_key` belongs to the same owner; `environ` is a client's
+    environment.
     """
 
     def __init__(self, folder, **environ):
         super().__init__(folder, **environ)
         self.url, self.folder = f"http://127.0.0.1:{self.port}", folder
         now, settings = time.time_ns() // 10**6, ground.settings_of(folder / "data")
-        # As `app.py bot create` and `key create`, each of which would be half a second of imports.
+        # Like `app.py bot create` and `key create`, each of which would take half a second of
+        # imports.
         with ground.speaking_to(settings):
             made = influencers.create_bot(settings, "Ada", now, address("live"))
             self.read_key = api_keys.create_key(made.owner, "read", now).text

@@ -17,7 +17,7 @@ from operate import schema
 from storage import new_uid
 from storage.arrivals import append_leaf
 
-# Ms, when the fake clock stands at 0.
+# Ms at which the fake clock is 0.
 BEGIN = 1_793_880_000_000
 SUMMARY = (
     *("results", "positions"),
@@ -26,12 +26,12 @@ SUMMARY = (
 
 
 def list_columns(table, without):
-    """Its columns but these, as a query names them."""
+    """Its columns except these, as a query names them."""
     names = [field.column_name for field in table._meta.sorted_fields]
     return ", ".join(f"{table._meta.table_name}.{name}" for name in names if name not in without)
 
 
-# As text, because peewee would build each some thousand times. All take the id of a wallet.
+# As text, because peewee would build each some thousand times. Each needs the id of a wallet.
 TRADES = f"""
 SELECT {list_columns(Trade, ("id", "wallet_id", "digest"))} FROM trade WHERE wallet_id = ?
 ORDER BY slot, place, signature"""
@@ -44,7 +44,7 @@ SPANS = "SELECT id FROM attachment WHERE wallet_id = ? ORDER BY attached_at, id"
 
 
 class Lookout:
-    """Over what the database holds, or with `Lookout.begin` over an emptied one."""
+    """For the database's content, or with `Lookout.begin` for an emptied database."""
 
     def __init__(self, config, *nodes):
         ground.hurry()
@@ -62,7 +62,7 @@ class Lookout:
         return cls(ground.change(config, **changes), *nodes)
 
     def restart(self):
-        """A new process: nothing is remembered but what the database holds."""
+        """Simulate a new process: it only knows what is in the database."""
         self.observer = Observer(
             self.config, connect(*self.nodes, clock=self.clock), clock=self.clock
         )
@@ -72,19 +72,19 @@ class Lookout:
         return BEGIN + int(1000 * self.clock())
 
     def pace(self, seconds=0.5):
-        """From now on a request of a method takes its time, as with the public nodes."""
+        """From now on, requests of a method take time, as with the public nodes."""
         for endpoint in self.observer.rpc.endpoints:
             endpoint._interval = seconds
 
     def look(self, times=1):
-        """So many ticks, an interval apart; whether the last one left work."""
+        """Run this many ticks, an interval apart; return whether the last one left work."""
         for _ in range(times):
             self.clock.sleep(self.config.observer_interval_seconds)
             more = self.observer.run_tick(self.now)
         return more
 
     def settle(self, most=40):
-        """Look until two looks in a row leave no work and change nothing that is shown."""
+        """Tick until two ticks in a row leave no work and change nothing visible."""
         last, same = None, 0
         for _ in range(most):
             more, shown = (
@@ -151,7 +151,7 @@ def read(text, wallet):
 
 
 def read_derived(wallet):
-    """The rows of all derived tables; views by their order."""
+    """The rows of all derived tables; views in their order."""
     views = [0, *(number for (number,) in read(SPANS, wallet))]
     found = []
     for one in DERIVED:
@@ -170,7 +170,7 @@ def without_time(coverage):
 
 
 def watch(address, number=0):
-    """A bot of an owner of its own with this wallet."""
+    """A bot with this wallet and its own owner."""
     uid = new_uid("owner")
     owner = Owner.create(uid=uid, recovery_hash=hash_secret(uid), created_at=BEGIN)
     bot = Bot.create(

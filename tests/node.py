@@ -23,7 +23,7 @@ from chain.reading.instructions import TOKEN
 
 
 class FakeClock:
-    """Seconds that pass only when somebody sleeps."""
+    """Seconds that only pass when somebody sleeps."""
 
     def __init__(self):
         self.time = 1_000.0
@@ -37,7 +37,7 @@ class FakeClock:
 
 @dataclass(frozen=True)
 class Row:
-    """One transaction of a chain; `receipt` is what getTransaction gives, `keys` all its
+    """One transaction of a chain; `receipt` is the result of getTransaction, `keys` all its
     addresses.
     """
 
@@ -55,14 +55,14 @@ class Row:
         return keys + loaded.get("writable", []) + loaded.get("readonly", [])
 
     def list_mints(self, wallet):
-        """The mints of which it names a token account of this wallet."""
+        """The mints for which it names a token account of this wallet."""
         meta = self.receipt["meta"]
         balances = meta["preTokenBalances"] + meta["postTokenBalances"]
         return {balance["mint"] for balance in balances if balance["owner"] == wallet}
 
 
 class Chain:
-    """What really happened, in chain order: rows by address, and every balance after every slot."""
+    """The true chain, in order: rows by address, and every balance after every slot."""
 
     def __init__(self, rows):
         self.rows = sorted(rows, key=lambda row: (row.slot, row.index))
@@ -128,7 +128,7 @@ class Chain:
 
 
 class FakeNode:
-    """One endpoint's view of a Chain. It is honest until told otherwise; `restore` makes it honest
+    """One endpoint's view of a Chain. It is honest unless told otherwise; `restore` makes it honest
     again.
     """
 
@@ -144,26 +144,26 @@ class FakeNode:
         self._withheld, self._dropped, self._forged, self._failing = set(), set(), {}, {}
         self._programs, self._unknown = set(), set()
         self._oldest, self._indexed, self._blocks = 0, True, True
-        # What becomes of the answer to getTransactionsForAddress; None: there is no such method.
+        # How to change the answer to getTransactionsForAddress; None: there is no such method.
         self._bulk = None
 
     def withhold(self, *signatures):
-        """Neither listed nor given; balances tell what really happened."""
+        """Hide these from lists and requests; balances still show what really happened."""
         self._withheld |= set(signatures)
 
     def drop(self, *signatures):
-        """Listed, and `null` when asked for."""
+        """List these, but return `null` for them."""
         self._dropped |= set(signatures)
 
     def give(self, *signatures):
-        """Honest again about these."""
+        """Be honest about these again."""
         self._withheld -= set(signatures)
         self._dropped -= set(signatures)
         for signature in signatures:
             self._forged.pop(signature, None)
 
     def forge(self, signature, change):
-        """Give this receipt changed: `change(receipt)` alters a copy in place."""
+        """Return this receipt changed: `change(receipt)` alters a copy in place."""
         self._forged[signature] = change
 
     def prune(self, oldest):
@@ -175,19 +175,19 @@ class FakeNode:
         self._indexed, self._blocks = False, blocks
 
     def execute(self, *addresses):
-        """Say that these addresses are programs."""
+        """Claim that these addresses are programs."""
         self._programs |= set(addresses)
 
     def lose(self, *addresses):
-        """Say that there are no such accounts."""
+        """Claim that these accounts don't exist."""
         self._unknown |= set(addresses)
 
     def fail(self, method, code=-32603):
-        """Answer this method with an error; code None: well again."""
+        """Answer this method with an error; code None: normally again."""
         self._failing[method] = code
 
     def offer_bulk(self, change=lambda data: data):
-        """Answer getTransactionsForAddress; `change(data)` returns what becomes of its rows."""
+        """Answer getTransactionsForAddress; `change(data)` returns the changed rows."""
         self._bulk = change
 
     # ---- JSON-RPC --------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class FakeNode:
         return receipt
 
     def _getTransactionsForAddress(self, address, config):
-        """As Helius documents it, with full details, oldest first."""
+        """As documented by Helius, with full details, oldest first."""
         if self._bulk is None:
             rpc._raise_error({"code": -32601}, {})
         assert (config["transactionDetails"], config["sortOrder"]) == ("full", "asc")
@@ -309,7 +309,7 @@ class FakeNode:
 
     @staticmethod
     def _mint(balance):
-        """The 82 bytes of a mint: its decimals stand at 44."""
+        """The 82 bytes of a mint, with its decimals at byte 44."""
         data = bytes(44) + bytes([balance["uiTokenAmount"]["decimals"]]) + bytes(37)
         return {
             "lamports": 1_461_600,
@@ -343,7 +343,7 @@ class FakeEndpoint(rpc.Endpoint):
 
 
 def connect(*nodes, clock=None, requests_per_second=1e9):
-    """An Rpc that asks these nodes, the first one preferred."""
+    """An Rpc for these nodes, the first one preferred."""
     clock = clock or FakeClock()
     line = rpc.Rpc([], requests_per_second, clock=clock, sleep=clock.sleep)
     line.endpoints = [

@@ -48,7 +48,7 @@ def answer(status, body=b"", **headers):
 
 
 def trickle(seconds):
-    """A header that never ends, a byte at a time."""
+    """A header that never ends, sent one byte at a time."""
 
     def behave(handler):
         end = time.monotonic() + seconds

@@ -37,7 +37,7 @@ EVENT = ("id: ", "event: ", "data: ")
 POST = {"eventId": "sample-1", "body": "Watching, no position yet."}
 AGENT = Keypair.from_seed(b"an agent of the sample answers..")
 CHALLENGE = {"wallet": str(AGENT.pubkey())}
-# What is shown of secrets.
+# Placeholders for secrets.
 SECRET = re.compile(r"(cnd_(?:pub|claim)_\w{4})\w+")
 
 

@@ -1,4 +1,4 @@
-"""How much of what could be tried a run tries. `--full` tries all of it."""
+"""How much of the possible input a run tries. `--full` tries everything."""
 
 FULL = False
 

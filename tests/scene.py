@@ -1,4 +1,4 @@
-"""One transaction, built step by step: who holds what, which call moves what. `receipt()` is its
+"""One transaction, built step by step: who has what, and which call moves what. `receipt()` is its
 finalized receipt. Lamports are conserved, and no one can spend more than they have.
 
     scene = Scene(ada=10**9, curve=10**9).holds("ada", "CAT", 1_000)
@@ -56,7 +56,7 @@ class Scene:
     # ---- calls -----------------------------------------------------------------------------------
     @contextmanager
     def call(self, program, *names, data=""):
-        """What happens inside is done by this program's instruction; `names` are its accounts."""
+        """Inside, this program's instruction acts; `names` are its accounts."""
         self._begin()
         accounts = [self.address(self._account(name)) for name in names]
         self.rows.append((self.height, {"programId": program, "accounts": accounts, "data": data}))
@@ -102,7 +102,7 @@ class Scene:
 
     def send(self, mint, source, target, raw, authority=None, withheld=0):
         """Raw units, or lamports of wrapped SOL, between token accounts of two owners. `withheld`:
-        the token's own fee, which stays in no balance.
+        the token's own fee, which isn't in any balance.
         """
         self._begin()
         source, target = self._token(source, mint), self._token(target, mint)
@@ -191,7 +191,7 @@ class Scene:
         self._say(TOKEN, "closeAccount", account=word, destination=target, owner=owner)
 
     def hand_over(self, word, owner):
-        """Give a token account with all it holds to another owner."""
+        """Transfer a token account with its contents to another owner."""
         self._begin()
         before = self.tokens[word][1]
         self.tokens[word][1] = owner

@@ -21,7 +21,7 @@ from chain.stored.tables import RiskTotal, RunningTotal, TokenTrader, TradeMint
 from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
 
-# 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
+# 2026-11-05, noon UTC (20,762.5 days), in ms: the fixed time of the tests.
 NOW = 1_793_880_000_000
 GENEROUS = {
     "allowance": (("minute", 10**6), ("hour", 10**6), ("day", 10**6)),
@@ -250,7 +250,7 @@ def read_sums(results):
 
 
 def sum_hours(wallet):
-    """Running totals of the trades observed so far, as they are stored: no others are."""
+    """Running totals of the trades observed so far, as stored; there are no others."""
     mine = (
         RunningTotal.wallet == wallet,
         RunningTotal.money == SOL,
@@ -285,7 +285,7 @@ def sum_hours(wallet):
 
 
 def add_total(wallet, money, view, at, **sums):
-    """The running totals of a wallet at this Unix second, as they are stored."""
+    """The running totals of a wallet at this Unix second, as stored."""
     write_totals(wallet, money, view, {at // 3600: sums})
 
 
@@ -301,7 +301,7 @@ def write_totals(wallet, money, view, hours):
 
 
 def add_risk(wallet, view, results, held=70):
-    """Positions in SOL with these results, held so many seconds each, as they are stored."""
+    """Positions in SOL with these results, held this many seconds each, as stored."""
     RiskTotal.create(
         wallet=wallet,
         money=SOL,

@@ -113,14 +113,14 @@ def publish(ledgers, wallets, new=None):
 
 
 def rebuild(wallets, found):
-    """Store all, and return what a rebuild makes of it."""
+    """Store everything, and return the result of a rebuild."""
     store(wallets, found)
     publish(LedgerStore(update_posts), wallets)
     return ledger_of(PEOPLE.values())
 
 
 def find_differences(settings, wallets):
-    """What doctor says of these wallets; the transactions here have no log of addresses."""
+    """The doctor's findings about these wallets; the transactions here have no log of addresses."""
     reader = Reader(settings)
     with reader.snapshot():
         found = [

@@ -99,11 +99,11 @@ class Story:
         )
 
     def mention(self, person):
-        """Somebody else's transaction that names the person and changes nothing of hers."""
+        """Somebody else's transaction that names the person but changes nothing of hers."""
         return self.transact("bank", [], mentions=[person])
 
     def same_slot(self):
-        """The next transaction falls into the slot of the last one."""
+        """The next transaction is in the same slot as the last one."""
         self.slot -= self._apart
         self._index += 1
 

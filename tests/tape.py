@@ -15,7 +15,7 @@ from paper.strategies import Enter, Exit, Strategy, setting
 MINUTE, DAY = 60_000, 86_400_000
 # A round moment.
 START = 1_800_000_000_000
-# SOL per token, SOL in the pool: a million tokens of six decimals beside them.
+# SOL per token, SOL in the pool; the pool also has a million tokens with six decimals.
 PRICE, POOL = (
     "0.001",
     "1000",
@@ -24,7 +24,7 @@ PRICE, POOL = (
 
 @dataclass(frozen=True, kw_only=True)
 class Told(Strategy):
-    """Enters and leaves at the rounds it was told, by number."""
+    """Enters and exits in the given rounds, by number."""
 
     enter_at: tuple = setting((), 0, 0)
     leave_at: tuple = setting((), 0, 0)
@@ -100,7 +100,7 @@ class Tape:
     mints: str = "A"
     market: Market = None
     number: int = -1
-    # What a quote has where a round does not say otherwise.
+    # Default values of a quote.
     quiet: dict = field(default_factory=dict)
 
     def __post_init__(self):
@@ -147,7 +147,7 @@ def fills(trader):
 
 
 def network_fees(trader):
-    """What the attempts of a trader paid the network, in lamports."""
+    """Network costs of a trader's attempts, in lamports."""
     return sum(fill.network_fee for fill in fills(trader))
 
 

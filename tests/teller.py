@@ -1,4 +1,4 @@
-"""Made-up entries for ledgers: their balances match, and each is booked at once.
+"""Made-up entries for ledgers: their balances match, and each is booked immediately.
 
     Teller().buy("A", 10, 100).sell("A", 4, 60)
 
@@ -29,7 +29,7 @@ def mint_of(name):
 
 
 class Teller:
-    """`held` is what ada's accounts contain before the first entry; nobody observed that."""
+    """`held` is the content of ada's accounts before the first entry; nobody observed that."""
 
     def __init__(self, ledger=None, lamports=0, **held):
         self.ledger, self.slot, self.lamports, self.held = (
@@ -193,7 +193,7 @@ def sum_by_mint(changes):
 
 # ---- ledgers of written entries ------------------------------------------------------------------
 def rebuild(entries, untouched=(), **how):
-    """Apply entries, twice if the ledger found out late how its accounts began. Return (Ledger,
+    """Apply entries, twice if the ledger learned too late how its accounts began. Return (Ledger,
     what each entry made).
     """
     ledger = Ledger(chain=BalanceChain(untouched=dict(untouched)), **how)

@@ -226,6 +226,7 @@ def count_queries(monkeypatch, ask):
     with monkeypatch.context() as patch:
         patch.setattr(database.obj, "execute_sql", lambda *a: counted.append(a) or execute(*a))
         assert ask().status_code == 200
+    assert counted
     return len(counted)
 
 
