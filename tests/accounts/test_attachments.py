@@ -201,7 +201,7 @@ def test_nothing_is_added_to_a_claimed_wallet(service):
 def test_a_claimed_wallet_does_not_take_the_place_of_several(service, ada):
     add(service, ada, B)
     code, detail = refuse(lambda: wallets.attach_wallet(service.config, ada, D, NOW + HOUR))
-    assert code == "validation_failed" and "are proven" in detail
+    assert code == "validation_failed" and "all of them proven" in detail
     assert held(ada) == [A, B]
 
 

@@ -127,7 +127,7 @@ def test_books_that_do_not_close_in_a_stablecoin_are_told(fresh):
     assert books["reconciliation"]["differenceRaw"] == "-3"
     (found,) = doctor.check_sums(storage.database.execute_sql)
     assert (found.level, ADA in found.text) == ("wrong", True)
-    assert f"do not balance: -3 raw units of {USDC} are missing" in found.text
+    assert f"don't balance: -3 raw units of {USDC} are missing" in found.text
     Wallet.update(imbalance=-7).execute()
     (found,) = doctor.check_sums(storage.database.execute_sql)
     assert f"-7 lamports and -3 raw units of {USDC} are missing" in found.text

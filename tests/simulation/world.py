@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import ground
 from node import connect
-from service import GENEROUS
+from service import GENEROUS, hide_post
 from story import address
 
 import jobs
 import storage
-from accounts import hooks, influencers, posts, wallets
+from accounts import hooks, influencers, wallets
 from accounts.problem import Problem
 from accounts.tables import Hook
 from app import create_app, fill_memory
@@ -250,7 +250,7 @@ class World:
 
     def hide(self, place):
         with apart(), self.speaking(), contextlib.suppress(Problem):
-            self.poster.hide(place, partial(posts.hide, now=self.clock.now()))
+            self.poster.hide(place, partial(hide_post, now=self.clock.now()))
 
     def follow(self, limit):
         for one in self.followers:
