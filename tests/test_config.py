@@ -203,5 +203,5 @@ def test_a_port_this_user_may_not_open_is_refused_by_its_setting(monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(server.socket.socket, "bind", refuse)
-    with pytest.raises(config.BadSetting, match="^PORT must be .*80 is refused"):
+    with pytest.raises(config.BadSetting, match="^PORT must be .* refused 80;"):
         server.refuse_unusable_port(load(HOST="127.0.0.1", PORT="80"))

@@ -94,6 +94,7 @@ def test_health_counts_neither_programs_nor_what_is_held_no_more(bot, service):
 
 @ground.sqlite_only
 def test_what_is_rare_is_found_by_an_index_of_it_alone(service):
+    changes = quotas.COUNTED["wallet_changes_per_day"].format(since=NOW)
     for sql, values, index in (
         (COUNT_TROUBLED, (), "wallet_in_trouble"),
         (TROUBLED, (1,), "wallet_in_trouble"),
@@ -101,7 +102,7 @@ def test_what_is_rare_is_found_by_an_index_of_it_alone(service):
         (DIFFERENCES, (1,), "wallet_with_difference"),
         (REFUSED, (1,), "sighting_refused"),
         (quotas.MAX_POSTS, (1,), "owner_of_many_posts"),
-        (quotas.MAX_CHANGES, (1, 1), "attachment_given_up"),
+        (quotas.MAX_OF.format(changes), (1,), "attachment_given_up"),
     ):
         plan = database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
         assert any(index in row[-1] for row in plan), (index, plan)
