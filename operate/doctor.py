@@ -10,6 +10,7 @@ import os
 import pwd
 import re
 import shutil
+import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -605,7 +606,8 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
             return
         differences = inspection.inspect(config, now, instance.is_in_use(config.data_dir))
         found = list(itertools.islice(differences, MAX_DIFFERENCES + 1))
-    except (apsw.Error, OperationalError) as error:
+    # Rebuilt rows are in a temporary database of Python's own sqlite3.
+    except (apsw.Error, OperationalError, sqlite3.Error) as error:
         is_damaged = isinstance(error, apsw.NotADBError | apsw.CorruptError)
         advice = RESTORE if is_damaged else NOT_DAMAGED
         yield wrong(f"not everything can be read: {error}", advice)

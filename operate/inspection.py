@@ -67,7 +67,7 @@ from storage.rows import Shape, make_shape, read_stored
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
 # Raised when reading damaged rows.
-UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError)
+UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 # Characters shown of a value, and differences kept for a table.
 MAX_SHOWN, MAX_FOUND = 80, 1_000
 Key = tuple[Any, ...]
@@ -120,14 +120,18 @@ def compare_rows(
 def _compare(
     checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None
 ) -> Iterator[Difference]:
-    names = [name.rpartition(".")[2] for name in checked.key]
+    names = [_bare(name) for name in checked.key]
     signed = names.index("signature") + 1 if "signature" in names else 0
     both = merge(((*one, 0) for one in stored), ((*one, 1) for one in right), key=itemgetter(0))
     for key, found in groupby(both, itemgetter(0)):
-        sides = {side: values for _, values, side in found}
+        rows = [(side, values) for _, values, side in found]
+        signature = key[signed - 1] if signed else None
+        if sum(side == 0 for side, _ in rows) > 1:
+            where = " ".join(map(str, key[signed:])) or None
+            yield Difference(checked.table, "is stored twice", wallet, signature, where)
+        sides = dict(rows)
         for name, what in _compare_row(checked, sides.get(0), sides.get(1)):
             field = " ".join([*map(str, key[signed:]), name]).strip() or None
-            signature = key[signed - 1] if signed else None
             yield Difference(checked.table, what, wallet, signature, field)
 
 
@@ -141,7 +145,12 @@ def _compare_row(
     for column, one, other in zip(checked.columns, stored, right, strict=True):
         if one != other:
             shown = f"is {one!r:.{MAX_SHOWN}}; a fresh rebuild says {other!r:.{MAX_SHOWN}}"
-            yield column.rpartition(".")[2], shown
+            yield _bare(column), shown
+
+
+def _bare(column: str) -> str:
+    """Return a column's name without its table."""
+    return column.rsplit(".", 1)[-1]
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -779,7 +788,7 @@ def _check_bot(
         held.setdefault(address, []).append(Held(*span))
     for one in compare_held(held, said, MANY):
         what = f"when {uid} had it, and whether it was proven, doesn't match the log"
-        yield Difference("attachment", what, wallet=one.field.partition(".")[2])
+        yield Difference("attachment", what, wallet=_bare(one.field))
     try:
         frozen = {
             season: check_shape(ClaimedSeason, one)

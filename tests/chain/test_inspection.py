@@ -60,6 +60,15 @@ def test_a_changed_trade_is_reported_with_the_command_that_rebuilds_it(seen):
     assert len(found) == 1 and "`app.py rebuild`" in found[0].advice
 
 
+@pytest.mark.parametrize("more", [{}, {"side": "sell"}])
+def test_a_row_that_is_stored_twice_is_named(seen, more):
+    bought = TradeMint.select().where(TradeMint.side == "buy").order_by(TradeMint.trade).get()
+    stored = {name: value for name, value in bought.__data__.items() if name != "id"}
+    TradeMint.insert({**stored, **more}).execute()
+    found = {(one.table, one.what) for one in differences(seen)}
+    assert ("trade_mint", "is stored twice") in found
+
+
 def first_sell():
     return (
         Trade.select()

@@ -106,7 +106,7 @@ class Owner(TypedDict):
     realizedLamportsOfAll: Annotated[
         Whole | None,
         described(
-            "total total of all bots since they connected, to two significant digits; null if"
+            "total of all bots since they connected, to two significant digits; null if"
             " that would reveal one wallet's result"
         ),
     ]

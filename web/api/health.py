@@ -173,7 +173,7 @@ class Health(TypedDict):
 
     status: Literal["ok", "degraded", "down"]
     mode: Annotated[
-        Literal["simulated"], described("version of the engine, which never trades real funds")
+        Literal["simulated"], described("mode of the engine, which never trades real funds")
     ]
     simulated: Annotated[bool, described("always true: no real trades")]
     engine: NotRequired[Annotated[JobHealth, described("as strategyEngine")]]
