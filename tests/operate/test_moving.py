@@ -67,7 +67,7 @@ def everything():
 
 
 def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
-    tables, ledgers = copy.move(file, target)
+    tables = copy.move(file, target)
     assert {one.table: one.rows for one in tables if one.rows} == {
         "owner": 2,
         "bot": 1,
@@ -91,7 +91,7 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
         "trader": 1,
         # The trader's own and its three random-entry twins'.
         "period": 4,
-    } and list(ledgers) == [address("ada")]
+    }
     with storage.connect(file).connection_context():
         before = everything()
     leave()
@@ -120,10 +120,10 @@ def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, hist
     given = file_settings(tmp_path / "file")
     told = observe(given)
     leave()
-    _, ledgers = copy.move(given, target)
+    copy.move(given, target)
     moved = ground.change(given, database_url=target)
     with storage.connect(moved).connection_context():
-        assert ledger_of(history["wallets"]) == told and set(ledgers) == set(history["wallets"])
+        assert ledger_of(history["wallets"]) == told
         assert {
             w: orjson.loads(models.Wallet.get(models.Wallet.address == w).results)[
                 "realizedLamports"
