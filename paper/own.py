@@ -162,7 +162,7 @@ class OwnStrategy(Strategy):
     # Settings of the file, in its order.
     given: tuple[tuple[str, int], ...] = ()
     file: OwnFile = field(compare=False)
-    # Its decision about each token in the round.
+    # The file's decision about each token in the round.
     answers: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def prepare(self, views: Sequence[View]) -> None:
@@ -250,7 +250,9 @@ def make_strategy(family: str, file: OwnFile, given: Mapping[str, Any]) -> OwnSt
     bounds = file.bounds
     for name, value in given.items():
         if name not in bounds:
-            raise BadSetting(name, f"isn't a setting of this file; it has: {', '.join(bounds)}")
+            raise BadSetting(
+                name, f"isn't a setting of this file; choose from: {', '.join(bounds)}"
+            )
         low, high = bounds[name][1:]
         if type(value) is not int or not low <= value <= high:
             raise BadSetting(name, f"must be a whole number from {low} to {high}")

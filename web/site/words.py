@@ -308,10 +308,13 @@ def write_found(count: int) -> str:
 
 def _describe_complete(coverage: Json, several: bool) -> str:
     if several:
-        return "Every transaction of its wallets is known, with no gaps."
+        return "We have every transaction of its wallets, with no gaps."
     begins, count = coverage["observedFrom"], coverage["receipts"]
+    if count == 1:
+        since = f", from {day(begins)}" if begins else ""
+        return f"We have this wallet’s only transaction{since}."
     since = f" since its first on {day(begins)}" if begins else ""
-    return f"Every transaction of this wallet{since} is known: {count:,} in all, with no gaps."
+    return f"We have all {count:,} transactions of this wallet{since}, with no gaps."
 
 
 def _describe_missing(coverage: Json) -> Iterator[str]:
