@@ -58,7 +58,9 @@ class LogAudit:
         """
         try:
             if not before.size:
-                raise witness.CannotTell("it served no checkpoint before its evidence was read")
+                raise witness.CannotTell(
+                    "its log was empty or unreadable before its evidence was read"
+                )
             chain = self._read_chain()
         except witness.NewLog as error:
             self.unknown.append(f"its log: {error}")

@@ -104,7 +104,7 @@ def read_log(get: Fetch, seen: Seen | None) -> Look:
     except FetchError as error:
         raise CannotTell(f"it {error}") from None
     except BadNote as error:
-        raise CannotTell(f"it serves no checkpoint: {error}") from None
+        raise CannotTell(f"it didn't serve a valid checkpoint: {error}") from None
     now = Seen(str(key), raw.decode())
     same = seen is not None and seen.checkpoint.origin == checkpoint.origin
     _check_signature(note, checkpoint, Verifier.parse(seen.key) if seen and same else key)

@@ -110,7 +110,7 @@ def fetch_json(
         return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant)
     # ArithmeticError: an exponent that doesn't fit a Decimal.
     except (ValueError, ArithmeticError, RecursionError):
-        raise FetchError("sent an answer that is not JSON") from None
+        raise FetchError("sent a response that is not JSON") from None
 
 
 def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:

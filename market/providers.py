@@ -122,7 +122,7 @@ def _parse_rows(rows: Unread, parse: Callable[[Unread], T | None]) -> tuple[list
     is dropped without affecting the others.
     """
     if not isinstance(rows, list):
-        raise FetchError("sent an answer of an unexpected shape")
+        raise FetchError("sent an unexpected response format")
     values: list[T | None] = []
     unreadable = 0
     for row in rows:
@@ -226,7 +226,7 @@ def parse_pools(value: Unread) -> tuple[dict[str, Quote], RowCount]:
     token.
     """
     if not isinstance(value, dict):
-        raise FetchError("sent an answer of an unexpected shape")
+        raise FetchError("sent an unexpected response format")
     named, _ = _parse_rows(
         value.get("included", []), lambda row: (str(row["id"]), row["attributes"])
     )

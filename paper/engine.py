@@ -92,9 +92,9 @@ class Market:
         self.windows: dict[str, tuple[Snapshot, ...]] = {}
         # By mint, the last snapshot that had a price.
         self.before: dict[str, Snapshot] = {}
-        # Simulated trades in each pool, by paper.fills.pool_key,
+        # Simulated trades in each pool, by paper.fills.pool_key.
         self.memories: dict[str, Memory] = {}
-        # ... and, by handle, each twin's trades in its own.
+        # By handle, each twin's own simulated trades in each pool.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
@@ -392,7 +392,7 @@ def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
 
 
 def settle_orders(traders: Sequence[Player], moment: Round) -> None:
-    """Fill the orders that are due. The oldest decision is filled first.
+    """Fill due orders, oldest decision first.
 
     A token with prices only from observed transactions has no next quote: its orders fill on the
     last reserves.
@@ -689,7 +689,7 @@ RESERVED_CASH = 20_000_000
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
 # In lamports.
 MIN_ENTRY = 10_000_000
-# The largest share of a pool's SOL reserve that an entry uses.
+# The largest share of a pool's SOL reserve that an entry may use.
 MAX_POOL_SHARE_BPS = 200
 
 
@@ -712,7 +712,7 @@ def leave_position(
     if not isinstance(found, Exit) or (order and not gives_way(order, found)):
         return
     if trader.account.cash < market.costs.p50:
-        unpaid = Refusal(NO_FEES, "not enough cash for one network fee, so it can't be sold")
+        unpaid = Refusal(NO_FEES, "not enough cash for the network fee, so it can't be sold")
         refuse(trader, market.tokens[position.mint], unpaid, snapshot.at)
         return
     if order:

@@ -178,7 +178,7 @@ def find_false_direction(text: str, facts: Facts) -> str | None:
         if any(means != sign for means in (*words.values(), *marked)):
             return "a wrong sign"
         if words and numbers - results:
-            return "a number next to a gain or loss that isn't its result"
+            return "a gain or loss with a number that isn't the result"
         if numbers & results and not words and not marked:
             return "a result without its sign"
     return None

@@ -358,8 +358,8 @@ UNCONFIRMED = (
     " that nothing is missing."
 )
 OLDER = (
-    "This wallet is older than the history that can still be fetched. Tokens it already held have"
-    " an unknown cost."
+    "Part of this wallet's history is too old to fetch. Tokens it already held have an unknown"
+    " cost."
 )
 
 

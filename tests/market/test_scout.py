@@ -324,7 +324,7 @@ def test_checks_say_what_the_accounts_allow_and_when_they_were_read(world):
 def test_an_account_that_is_not_in_base64_as_asked_is_no_answer(data):
     """Of what a node decoded by itself any part may be anything."""
     node = FakeNode({TWO: {"owner": KEY, "data": data}})
-    with pytest.raises(ValueError, match="^returned an answer of an unexpected shape$"):
+    with pytest.raises(ValueError, match="^returned an unexpected response format$"):
         fetch_accounts(node, [ONE, TWO])
 
 
