@@ -31,7 +31,7 @@ from storage.arrivals import append_leaf
 MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 # How far ahead a season may start, and how long it may last.
 MAX_DAYS, DAY_MS = 366, 86_400_000
-# Standings freeze no later than this after the end, proven or not.
+# Standings freeze no later than this after the season ends, proven or not.
 DEADLINE_MS = 3 * DAY_MS
 # Ranking criteria and their sort columns.
 RULES = {"pnl": "realized", "return": "return_points", "pnl_floor": "worst_case"}

@@ -210,8 +210,8 @@ class Season(Base):
 class SeasonEntry(Base):
     """A bot that joined a season (`joined_at`), and every bot once standings are frozen.
 
-    The other columns are accounts.seasons.SeasonRow. They are null until the bot's history
-    has reached the end; `rank` until the freeze.
+    The other columns are accounts.seasons.SeasonRow: null until the bot's history covers the
+    season; `rank` is null until the freeze.
     """
 
     season = ForeignKeyField(Season, index=False)

@@ -197,7 +197,7 @@ SOL = 10**9
 # For the slow wallet: transactions, and its node's seconds for each; 15 minutes in total.
 SLOW_COUNT, SLOW_SECONDS = 2_400, 0.4
 SLOW_BEGIN, SLOW_APART = -900_000, 360
-# Its token isn't in any market list, so it has no price.
+# The slow wallet's token isn't in any market list, so it has no price.
 UNPRICED, UNPRICED_DECIMALS = make_address("unpriced token"), 6
 # For the retired wallet: times of its trades, and raw units per trade.
 RETIRED_BEGIN, RETIRED_APART, RETIRED_TRADES = -200_000, 9_000, 12

@@ -97,7 +97,7 @@ class View:
         self._find_accounts()
         limit = 2 * claimed + MAX_SURPLUS
         for number in range(1, MAX_ROUNDS + 1):
-            # It may belong to an address found since.
+            # A foreign transaction may belong to an address found since.
             self.foreign.clear()
             known, before = len(self.addresses), self.memory.listed
             for count, address in enumerate(sorted(self.addresses), 1):

@@ -117,7 +117,7 @@ def _ask(child: Child, lines: bytes) -> Answer:
         child.stdin.flush()
         word = child.stdout.readline()
     except OSError:
-        # It has ended, as the empty word shows.
+        # The child has exited, so `word` is empty.
         pass
     finally:
         timer.cancel()

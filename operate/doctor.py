@@ -623,7 +623,7 @@ def _tell_differences(found: Sequence[inspection.Difference]) -> Iterator[Findin
     if len(found) > MAX_DIFFERENCES:
         yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", REBUILD)
     if not any(one.level == "wrong" for one in found):
-        # These were not compared, or not completely.
+        # Wallets with these problems were not fully compared.
         but = "except for the problems above, " if found else ""
         yield fine(
             f"{but}every wallet matches a rebuild from its receipts; every post, verification"

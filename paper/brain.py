@@ -164,7 +164,7 @@ class Lesson:
     close_ids: tuple[str, ...]
     created_at: int
     expires_at: int
-    # Its rates, each with its interval; see paper.results.describe_rates.
+    # The lesson's rates, each with its interval; see paper.results.describe_rates.
     evidence: Mapping[str, Any]
     is_pattern: bool
 

@@ -18,9 +18,10 @@ PRICE_DECIMALS = 24
 SCALE = 10**PRICE_DECIMALS
 # In a SOL.
 LAMPORTS = 10**9
-# Number of a token's usable snapshots kept for strategies,
+# Number of usable snapshots per token kept for strategies.
 WINDOW = 14
-# ... none older than this many scout intervals: a return over N snapshots must not span a night.
+# Strategies get no snapshot older than this many scout intervals: a return over N snapshots must
+# not span a night.
 WINDOW_INTERVALS = 28
 # Scout intervals that a held token may lack a usable price.
 MISSING_INTERVALS = 3

@@ -116,7 +116,7 @@ class Player:
     # UTC day, counted from 1970, and the equity at its first heartbeat.
     day: int = -1
     day_equity: int = STARTING_CASH
-    # Those without a noted end.
+    # Pauses whose end hasn't been noted.
     pauses: list[rules.Pause] = field(default_factory=list)
     # Of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Player:
     tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
     reviewable: bool = True
-    # Its paper.store.TraderRow, if it is stored.
+    # The trader's paper.store.TraderRow, if stored.
     row: Any = None
 
     @property

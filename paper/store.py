@@ -951,7 +951,7 @@ def fill_again(
     if snapshot is None:
         return None
     if snapshot.pool:
-        # It fills orders until there is a newer one.
+        # A snapshot fills orders until there is a newer one.
         snapshot = replace(snapshot, at=done.at)
     memory = Memory(done.flow, snapshot, done.turn - 1)
     if order.reason in WRITE_OFFS:
@@ -962,7 +962,7 @@ def fill_again(
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
     """Name the sums that differ between two accounts' positions with the same number. A missing
-    position differs in every sum that isn't None.
+    position counts as different in every sum that isn't None.
     """
     return [
         f"position {number}: another {name}"

@@ -155,7 +155,7 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
         # One stablecoin for another, or none of this one.
         booked = booked._replace(other=side.through)
     if side.returned:
-        # It was `other` when the order was opened.
+        # The returned amount was counted as `other` when the order was opened.
         booked = booked._replace(other=booked.other + side.returned)
     return _leave(booked, left)
 

@@ -357,8 +357,7 @@ def split_fill(flows: Flows) -> Split:
 
 
 def add_market(split: Split, flows: Flows) -> Split:
-    """Add to the split of a fill the amounts that swap calls, in `flows` of all on its side, paid
-    and took."""
+    """Add to a fill's split what swap calls paid and took. `flows` covers everyone on its side."""
     if not flows.choose_trading():
         return split
     net: Amounts = Counter()
@@ -366,7 +365,8 @@ def add_market(split: Split, flows: Flows) -> Split:
         net.update(call.net)
     net[WRAPPED_SOL] += flows.unshown_explained()
     percent, fed = _explain_feeding(flows, net)
-    # Its own side doesn't pay into a pool either.
+    # Transfers from the wallet's own side straight to an account in the trade count as feeding,
+    # too.
     if fed or any(who in flows.partners for (_, who), paid in flows.went.items() if paid):
         return replace(split, explained_percent=percent, fed=True)
     return replace(split, market=tuple(sorted((m, n) for m, n in net.items() if n)))

@@ -56,7 +56,6 @@ TAGS = {
 }
 
 
-# It takes half a second.
 # ---- errors, RFC 9457: accounts.problem raises them, web.server.errors sends them ---------------
 class FieldError(TypedDict):
     """A rejected field, and why."""

@@ -438,7 +438,7 @@ def list_by_token(bot_id: int) -> list[TokenResult] | None:
     spans = read(SPANS, [bot_id])
     if not spans:
         return None
-    # These tokens are near one of the two ends, which an index finds.
+    # The list has only tokens with the largest gains or losses.
     found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
     ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
     return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))

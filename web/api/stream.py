@@ -274,7 +274,7 @@ class StreamHub:
 
     # ---- the thread that polls -------------------------------------------------------------------
     def stop(self) -> None:
-        """End all streams soon. Takes no lock, so signal handlers may call it."""
+        """Tell all streams to end. Takes no lock, so signal handlers may call it."""
         self.stopping = True
 
     def _start_polling(self, newest: int) -> None:

@@ -1,7 +1,7 @@
 """Describe a transaction next to a post's words: one sentence and one result, as markup for pages
 and as text for feeds, previews and copies.
 
-It doesn't judge the words; the figure next to them has its sign.
+It doesn't check the post's wording. The result next to it is always signed, so readers can compare.
 """
 
 from collections.abc import Callable, Mapping
