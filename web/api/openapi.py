@@ -50,7 +50,7 @@ TAGS = {
     "Trades": "Finalized transactions, rankings and seasons.",
     "Market": "Tokens the scout discovered.",
     "Search": "Names, tickers, addresses and words.",
-    "Account": "The key of the request.",
+    "Account": "The request's key.",
     "Paper mode": "Simulated trading: public, read-only, no key.",
     "Health": "Status of this instance.",
 }

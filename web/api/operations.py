@@ -363,7 +363,7 @@ OPERATIONS = [
         "/api/v1/me",
         "getMe",
         "Account",
-        "The key of this request and its remaining rate limit; not counted",
+        "This request's key and its remaining rate limit; not counted",
         v1.Me,
     ),
     Operation(

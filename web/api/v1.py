@@ -52,7 +52,7 @@ class AllowanceWindow(TypedDict):
 
 
 class Me(TypedDict):
-    """The key of the request."""
+    """The request's key."""
 
     kind: Literal["read", "publish"]
     keyId: str
