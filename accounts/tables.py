@@ -45,7 +45,7 @@ class Hook(Base):
     `kind`: webhook | discord | slack | telegram | ntfy, or apprise without an owner; `url` (a
     digest for apprise) and `secret` (webhooks only) are shown once. `events`: words of
     accounts.hooks.EVENTS, `bots`: uids, or empty for all of the owner's; both JSON lists. `state`:
-    waiting (for the answer to a first ping) | active | paused | off (by the operator).
+    waiting (for the response to a first ping) | active | paused | off (by the operator).
     """
 
     id = AutoField()

@@ -442,5 +442,5 @@ def _plan_remarks(first: int, last: int, mints: Mapping[str, str]) -> Iterator[P
         )
         pause = ORLA_AWAKE_SECONDS if at >= AWAKE else ORLA_ASLEEP_SECONDS
         following = at + 40 + int(chance.expovariate(1 / pause))
-        # Her post is the first one after the start.
+        # Her post is the first one after the demo starts.
         at = 8 if at < 0 <= following else following

@@ -309,7 +309,7 @@ def _sell(made: Receipts, raw: int, lamports: int, kind: str) -> None:
 
 
 # ---- additional transactions ---------------------------------------------------------------------
-# Wallet number; seconds before the start when it begins; seconds between two.
+# Wallet number; seconds before the demo starts when it begins; seconds between two.
 WHO, BEGIN, APART = 1, -5_000, 61
 DECIMALS, WHOLE = 6, 10**6
 

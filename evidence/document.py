@@ -189,7 +189,7 @@ ORDER BY a.detached_at IS NULL DESC, CASE WHEN a.detached_at IS NULL THEN a.atta
 
 def list_bots(after: str) -> Json:
     """List bots with their current wallets, oldest first, after the bot with the public id `after`
-    ("": from the start).
+    ("": from the first bot).
     """
     rows = database.execute_sql(BOTS, (after,)).fetchall()
     return {

@@ -131,7 +131,9 @@ def compare_seasons(
         if any(one.leaf.get("bot") == bot for one in logged[uid]):
             yield Difference(None, f"seasons.{uid}", None, "it is logged")
         elif _is_held_at(held, final[0].leaf.get("startsAtMs")):
-            yield Difference(None, f"seasons.{uid}", None, "it had a wallet at the start")
+            yield Difference(
+                None, f"seasons.{uid}", None, "it had a wallet when the season started"
+            )
 
 
 def _compare_season(

@@ -29,7 +29,7 @@ def test_a_webhook_shows_its_secret_once_and_waits_for_an_answer(browser, nell):
     assert (hook.secret, hook.state, hook.ping) == (secret, "waiting", True)
     manage = browser.get(f"/bots/{nell}/manage").text
     assert secret not in manage and "https://x.example/…" in manage
-    assert "waiting for an answer" in manage
+    assert "waiting for a response" in manage
 
 
 def test_a_messengers_token_is_never_shown(browser, nell):

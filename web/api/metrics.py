@@ -166,7 +166,7 @@ class Instance(Collector):
         )
         yield number(
             "connections_closed",
-            "Connections closed since the start because their address had too many",
+            "Connections closed since the process started because their address had too many",
             self.crowded_out,
         )
         refused = CounterMetricFamily(

@@ -250,7 +250,7 @@ class Risk(TypedDict):
     maxDrawdownLamports: Whole
     medianHoldingSeconds: Annotated[
         int | None,
-        described("of positions, from the first purchase to the end, to two significant digits"),
+        described("from a position's first purchase until it ended, to two significant digits"),
     ]
     bestLamports: Annotated[Whole | None, described("the best position with a sale")]
     worstLamports: Whole | None

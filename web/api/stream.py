@@ -304,7 +304,7 @@ class StreamHub:
 
     def _poll(self) -> int | None:
         """Read new arrivals, then which keys still work (last, so that nothing is sent that arrived
-        after a revocation). Return the number of events; None at the end.
+        after a revocation). Return the number of events; None once streams are told to end.
         """
         with self._news:
             keys = {one.key_id for one in self._subscribers if one.key_id is not None}

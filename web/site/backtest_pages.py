@@ -146,5 +146,5 @@ def read_report(run: Backtest) -> Any:
     """Parse the result of a finished backtest. Raises Problem `not_found` if it is damaged."""
     report = read_stored(run.result, REPORT)
     if report is None:
-        raise Problem("not_found", "the result of this backtest is unreadable; run it again")
+        raise Problem("not_found", "this backtest's result is unreadable; run it again")
     return report

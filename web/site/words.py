@@ -63,7 +63,7 @@ REASONS = {
     "no_wallet": "This bot has no wallet connected, so the transaction it names can't be checked.",
     "not_final_yet": "The transaction it names isn't final yet, or hasn't been found yet.",
     "history_loading": "The wallet's history is still loading.",
-    "node_unavailable": "No Solana node answers right now. The observer keeps trying.",
+    "node_unavailable": "No Solana node is responding right now. The observer keeps trying.",
     "other_wallet": (
         "The transaction it names belongs to another wallet, or to a bot that held this wallet"
         " before."
