@@ -353,7 +353,7 @@ class Config(BaseSettings):
 
     @property
     def ratelimit_path(self) -> Path:
-        """The file of the rate-limit counters, used unless they are in Redis."""
+        """The rate-limit counter file, used unless the counters are in Redis."""
         return self.data_dir / "ratelimit.db"
 
 

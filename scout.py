@@ -107,7 +107,7 @@ class Scout:
         self.safety = Feed("mint accounts")
         # Both kinds of passes share the feeds.
         self.busy = threading.Lock()
-        # The id of the last row of TradeMint read.
+        # The ID of the last TradeMint row read.
         self.trade_cursor = 0
         self.is_restored = False
 

@@ -14,7 +14,7 @@ MAX_LATEST = 5
 MAX_POSITIONS = 15
 # Limits on untrusted text in a list: bodies of posts, and shorter texts.
 MAX_BODY_BYTES, MAX_TEXT_BYTES = 600, 200
-# Limit on the body of a single post.
+# Limit on a single post's body.
 MAX_FULL_BODY_BYTES = 9_000
 CUT = " [cut]"
 NOTICE = (

@@ -68,7 +68,7 @@ def find_answer(market: Market, path: str, at: float) -> object:
 
 
 def answer_call(node: Node, call: object, at: float) -> dict[str, object]:
-    """Return the JSON-RPC answer to one call."""
+    """Return the JSON-RPC response to one call."""
     if not isinstance(call, dict) or not isinstance(call.get("params", []), list):
         return {
             "jsonrpc": "2.0",

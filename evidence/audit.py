@@ -751,7 +751,7 @@ class Auditor:
     now: Callable[[], int] = lambda: int(time.time())
 
     def audit(self, bot: str) -> Report:
-        """Audit a bot. Raises NodeTrouble if the node stops answering."""
+        """Audit a bot. Raises NodeTrouble if the node stops responding."""
         for left in reversed(range(MAX_READINGS)):
             report = Report(bot)
             try:

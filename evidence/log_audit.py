@@ -157,7 +157,7 @@ class LogAudit:
         if previous.kept == previous.size:
             self._read_all(one, prefix)
         else:
-            # The root of the leaves that a restore kept is unsigned.
+            # A restore doesn't sign the root of the leaves it kept.
             self._read_leaves(one, prefix)
         return one
 

@@ -31,7 +31,7 @@ from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 from storage import tree, write_rows, writing
 
-# The observation of a log at one URL.
+# What was seen of a log at one URL.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
 # Logs after the last one seen; each names the one before it.

@@ -196,7 +196,7 @@ def _windows(value: Unread) -> tuple[str | None, str | None]:
 
 
 def _lenient(value: Unread) -> str | None:
-    """Return the exact text of a number, None for anything else. A bad value that only describes a
+    """Return a number's exact text, None for anything else. A bad value that only describes a
     pair must not drop its price.
     """
     try:

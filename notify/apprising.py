@@ -35,7 +35,7 @@ ERRORS = {
     b"refused": "refused it or could not be reached",
     b"unknown": "isn't an address that Apprise understands",
 }
-# The part of the environment that a child receives: none of our secrets.
+# Environment variables passed to a child: none of our secrets.
 ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
 PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
@@ -125,7 +125,7 @@ def _ask(child: Child, lines: bytes) -> Answer:
 
 
 class Speakers:
-    """The children of all addresses; `site`: the address of this instance."""
+    """The children of all addresses; `site`: this instance's address."""
 
     def __init__(self, site: str) -> None:
         self._site = site

@@ -49,7 +49,7 @@ SPECIAL = tuple(
 
 
 class Answer(NamedTuple):
-    """The result of a POST. `error`: one of our own fixed sentences, None if it was accepted;
+    """A POST's result. `error`: one of our own fixed sentences, None if it was accepted;
     `status`: of HTTP, None without a response; `wait_seconds`: the wait the receiver asked for.
     """
 

@@ -56,7 +56,7 @@ class Position:
     price: int
     # When the mark was taken.
     marked_at: int
-    # The ID of the mark's snapshot.
+    # The mark's snapshot ID.
     marked_on: int
     high: int
     # Scout intervals since the entry.

@@ -158,7 +158,7 @@ class Difference(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """The result of a recording: a trial per candidate, the folds, and the look-ahead check."""
+    """A recording's result: a trial per candidate, the folds, and the look-ahead check."""
 
     recording: Recording
     trials: list[Trial]

@@ -190,7 +190,7 @@ class Market:
 
     def is_unproven(self, snapshot: Snapshot) -> bool:
         if snapshot.pool:
-            # The formula reproduced the fill of the transaction that showed it.
+            # The formula reproduced the fill in the transaction that showed it.
             return False
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
@@ -904,7 +904,7 @@ def size_entry(trader: Player, view: View, at: int) -> int:
 
 
 def cap_entry(trader: Player, view: View, wanted: int) -> int:
-    """Limit the size of an entry to the free cash and a share of the pool."""
+    """Limit an entry's size to the free cash and a share of the pool."""
     token = view.token
     pool = find_pool(view.last, token.decimals) if token.decimals is not None else None
     most = pool.sol * MAX_POOL_SHARE_BPS // ONE if pool else wanted

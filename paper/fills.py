@@ -99,7 +99,7 @@ class Memory(NamedTuple):
 
     # Net lamports put in; negative if more was taken out.
     flow: int = 0
-    # The snapshot of the last trade, None before the first.
+    # The last trade's snapshot, None before the first.
     last: Snapshot | None = None
     # The number of simulated trades.
     turns: int = 0

@@ -91,7 +91,7 @@ class Snapshot:
     # Market cap: all tokens at this price, in lamports.
     market_cap: int | None = None
     sol_cents: int | None = None
-    # If the price of a held token fell sharply: the provider's previous price, and a second
+    # If a held token's price fell sharply: the provider's previous price, and a second
     # provider's current price, if any.
     fell_from: int | None = None
     second_price: int | None = None
@@ -112,7 +112,7 @@ class Snapshot:
 
     @property
     def known_price(self) -> int:
-        """The price of a snapshot without a flaw."""
+        """The price in a snapshot without a flaw."""
         assert self.price is not None
         return self.price
 

@@ -51,7 +51,7 @@ class ReviewReason:
     symbol: str | None = None
 
 
-# A fill or failed attempt, and the number of its position, None before there is one.
+# A fill or failed attempt, and its position's number, None before there is one.
 JournalFill = tuple[Fill, int | None]
 
 
@@ -124,7 +124,7 @@ class Player:
     refused: dict[RefusalKey, int] = field(default_factory=dict)
     # Keys of all reasons for a review there ever were.
     review_keys: set[str] = field(default_factory=set)
-    # Topics of the reasons of the open review, see topic_of.
+    # Topics of the open review's reasons, see topic_of.
     review_topics: set[str] = field(default_factory=set)
     # Mints suspended after an internal error.
     put_off: frozenset[str] = frozenset()

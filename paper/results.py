@@ -29,7 +29,7 @@ SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
 COST_FACTORS = (1, 2, 3)
 
 
-# The contribution of a cluster or day to a ratio: (part, whole).
+# What a cluster or day contributes to a ratio: (part, whole).
 Share = tuple[float, float]
 PSEUDO = ((0.0, 1.0), (1.0, 1.0))
 
@@ -265,7 +265,7 @@ class Mark(NamedTuple):
 
 
 def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of an account that started with `start` lamports. Marks are in order."""
+    """Return figures for an account that started with `start` lamports. Marks are in order."""
     returns = list_daily_returns(marks, start)
     drawdown, growth = find_drawdown(marks, start), find_growth(marks, start, len(returns))
     percentage = drawdown and round(100 * drawdown.share, 2)

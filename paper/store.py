@@ -769,7 +769,7 @@ def store_round(
     notes: Iterable[Columns] = (),
     sol_cents: int | None = None,
 ) -> None:
-    """Store the result of a tick in one transaction: accounts, the position in the snapshots, and
+    """Store a tick's result in one transaction: accounts, the position in the snapshots, and
     equity at `now` (ms). Raises Outdated, without storing anything. notes: diary rows of traders
     that were left out. sol_cents: the SOL price.
     """

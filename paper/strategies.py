@@ -23,7 +23,7 @@ FREEZABLE = Check("freeze_authority", "warn")
 BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
 # Apart from rounding, a smaller share of a position isn't sold.
 LEAST_SHARE_BPS = 100
-# The proceeds of a sale can't be estimated.
+# A sale's proceeds can't be estimated.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-# The facts of a post: a `kind`, and display texts by name.
+# A post's facts: a `kind`, and display texts by name.
 Facts = Mapping[str, Any]
 
 # Untrusted text: repeated unchanged, but its numbers don't count as facts.
@@ -188,6 +188,6 @@ RESULT_FACTS = ("resultSol", "returnPct")
 
 
 def _told_words(facts: Facts) -> set[str]:
-    """Return the words of the facts' own sentences, which may be repeated."""
+    """Return the words in the facts' own sentences, which may be repeated."""
     sentences = " ".join(str(facts.get(name) or "") for name in ("detail", "text", "numbers"))
     return set(re.findall(r"[a-z]+", sentences.lower()))

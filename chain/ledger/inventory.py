@@ -13,7 +13,7 @@ from typing import NamedTuple
 # ---- lots ----------------------------------------------------------------------------------------
 # The `since` of an undated cost: earlier than every attachment.
 UNDATED = -1
-# Above every slot: the rank of an account that never appeared in a transaction.
+# Above every slot: the rank of accounts that never appeared in a transaction.
 UNSEEN_SLOT = 2**63
 
 

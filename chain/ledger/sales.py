@@ -25,7 +25,7 @@ AGAINST = frozenset(("buy", "sell"))
 
 
 class Fill(NamedTuple):
-    """The market price of an order. `kind`: buy or sell for SOL, or order_fill if one token was
+    """An order's market price. `kind`: buy or sell for SOL, or order_fill if one token was
     exchanged for another. `returned`: raw units by mint that left the order, including rent.
     """
 

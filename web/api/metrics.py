@@ -60,7 +60,7 @@ AND (w.trouble IS NULL OR w.trouble <> ?) ORDER BY w.polled_at LIMIT 1"""
 JOB_STATES = ("ok", "failing", "off")
 
 
-# Label values and the number of a sample.
+# A sample's label values and number.
 Samples = Iterable[tuple[tuple[str, ...], float]]
 
 

@@ -387,7 +387,7 @@ class TokenResult(TypedDict):
     winningSells: int
 
 
-# The wallets of a bot, with 0 for their whole history.
+# A bot's wallets, with 0 for their whole history.
 SPANS = """
 SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL

@@ -329,7 +329,7 @@ class StreamHub:
         if not events:
             return
         with self._news:
-            # The buffer may contain the text of a post that was hidden.
+            # The buffer may contain a hidden post's text.
             if any(event.hidden for event in events):
                 self._events.clear()
                 self._floor = self._reach

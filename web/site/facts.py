@@ -151,7 +151,7 @@ def _show_receipt(trade: Json) -> Json:
 
 
 def write_result(post: Json) -> str:
-    """Write only the result of a post's sale, `−0.0146 SOL`; empty if unknown."""
+    """Write only the sale's result in a post, `−0.0146 SOL`; empty if unknown."""
     receipt = post["receipt"]
     return str(_find_result(receipt, TEXT).amount) if receipt else ""
 

@@ -1,4 +1,4 @@
-"""The text of a profile: figures, time windows, posting pace, its owner. Plain text only."""
+"""Profile text: figures, time windows, posting pace, its owner. Plain text only."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The text of the pages: labels of kinds, states and reasons, and the formatting of amounts, times
+"""Page texts: labels of kinds, states and reasons, and the formatting of amounts, times
 and addresses. Text only, no HTML.
 """
 
@@ -378,7 +378,7 @@ def iso(at: Time) -> str:
 
 
 def day(at: Time) -> str:
-    """Write the UTC date of a time: `Nov 20, 2026`."""
+    """Write a time's UTC date: `Nov 20, 2026`."""
     return _parse_time(at).strftime("%b %-d, %Y")
 
 

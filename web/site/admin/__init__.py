@@ -1,4 +1,4 @@
-"""The pages of the operator, below /admin."""
+"""The operator's pages, below /admin."""
 
 from web.site.admin import backups, changes, lists, overview, seasons
 from web.site.admin.entry import blueprint
