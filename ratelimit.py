@@ -116,7 +116,7 @@ class Allowance:
 
 
 def _end(seconds: int, now: float) -> int:
-    """Return the end of the current window in Unix seconds. Windows are aligned to the clock."""
+    """Return when the current window ends, in Unix seconds. Windows are aligned to the clock."""
     return (int(now) // seconds + 1) * seconds
 
 
@@ -170,7 +170,7 @@ class Counters(Storage):
         return self.incr(key, MINUTE, 0)
 
     def get_expiry(self, key: str) -> float:
-        """Return the end of this minute in Unix seconds."""
+        """Return when this minute ends, in Unix seconds."""
         return _end(MINUTE, self.clock())
 
     def clear(self, key: str) -> None:

@@ -299,7 +299,7 @@ def is_entrant(season: Season, bot_id: int, now: int) -> bool:
 
 
 def _count_entrants(season: Season, at: int, bot_id: int | None = None) -> int:
-    """Count the bots, or one bot, that joined or had a wallet at a time up to the start."""
+    """Count the bots, or one bot, that joined or had a wallet. `at`: no later than the start."""
     sql = COUNT if bot_id is None else f"{COUNT} AND b.id = {bot_id}"
     ((count,),) = read_rows(sql.format(season=season.id, at=at))
     return int(count)

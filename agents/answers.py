@@ -32,7 +32,7 @@ def encode_answer(shown: JsonObject) -> str:
 
 
 def count_fitting(shown: JsonObject) -> int:
-    """Count the rows of a page that fit into a response."""
+    """Count a page's rows that fit into a response."""
     room = MAX_ANSWER_BYTES - len(encode_answer({**shown, "data": []}).encode())
     for count, row in enumerate(shown["data"]):
         room -= len(orjson.dumps(row)) + 1

@@ -186,7 +186,7 @@ class LogAudit:
         return self._get(f"{uid}/{path}")
 
     def _read_all(self, one: Checkpoint, prefix: str) -> None:
-        """Read the leaves of a checkpoint. Raises BadProof."""
+        """Read a checkpoint's leaves. Raises BadProof."""
         if one.size > MAX_LEAVES:
             raise witness.CannotTell(f"it has {one.size} leaves, too many to read")
         for _ in range(2):

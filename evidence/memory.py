@@ -354,7 +354,7 @@ class Memory:
         return self._list_posts("ORDER BY created_at, place")
 
     def list_repeated(self) -> set[str]:
-        """Return the ids of posts that name the same transaction as an earlier post."""
+        """Return IDs of posts that cite the same transaction as an earlier post."""
         rows = self._posts.execute(
             "SELECT id FROM post p WHERE EXISTS (SELECT 1 FROM post o"
             " WHERE o.signature = p.signature AND o.place < p.place)"

@@ -45,7 +45,7 @@ class Node:
         self.rpc, self._sleep = rpc, sleep
 
     def ask(self, method: str, params: list[Any], check: Callable[[Any], Any]) -> Any:
-        """Return the checked response, or None if unusable. Raises NodeTrouble without a response."""
+        """Return the checked response, or None if unusable. Raises NodeTrouble if none arrives."""
         failures = 0
         while True:
             try:

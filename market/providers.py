@@ -267,7 +267,7 @@ def _parse_pool(row: Unread, names: dict[str, Unread]) -> Quote | None:
 
 
 def _dex(sides: Unread) -> Unread:
-    """Return the ID of a pool's exchange in DexScreener's spelling, if the response has it."""
+    """Return a pool's exchange ID as DexScreener spells it, if the response has it."""
     dex = ((sides.get("dex") or {}).get("data") or {}).get("id")
     return GECKO_NAMES.get(dex, dex) if isinstance(dex, str) else None
 

@@ -150,8 +150,8 @@ class Fetching:
     def _fetch_in_bulk(self, wallet: Wallet, rows: list[Pending], now: int) -> int:
         """Fetch many transactions with one request, if a node offers that. Return how many.
 
-        The signature lists are complete, and transactions missing from this response are fetched one
-        by one, so a node can't hide anything.
+        The signature lists are complete, and transactions missing from this response are fetched
+        one by one, so a node can't hide anything.
         """
         rows = _leave_sparse(wallet, end_with_slot(rows, MANY)) if len(rows) >= FEW else []
         bodies = _find_bodies(rows) if rows else {}

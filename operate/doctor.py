@@ -504,7 +504,7 @@ def is_network(kind: str) -> bool:
 
 
 def find_type(folder: Path, mountinfo: str) -> str:
-    """Return the type of the filesystem that a resolved path is on; "" if `mountinfo` lacks it.
+    """Return the filesystem type that a resolved path is on; "" if `mountinfo` lacks it.
 
     `mountinfo`: the text of /proc/self/mountinfo, described in proc_pid_mountinfo(5).
     """

@@ -104,7 +104,7 @@ def quote_symbol(symbol: str) -> str:
 
 
 def format_line(kind: str, facts: Mapping[str, Any]) -> str:
-    """Return the sentence of a diary line; if its facts are damaged, a sentence that names only its
+    """Return a diary line's sentence; if its facts are damaged, a sentence that names only its
     kind.
     """
     try:

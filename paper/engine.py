@@ -967,7 +967,7 @@ def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) ->
 
 
 def draw_delay(handle: str, number: int) -> int:
-    """Return the delay of a ticket in scout intervals: 0 to WINDOW."""
+    """Return a ticket's delay in scout intervals: 0 to WINDOW."""
     return int.from_bytes(_draw(handle, number, "delay")[:8]) % (WINDOW + 1)
 
 

@@ -499,7 +499,7 @@ def _attempt(
 
 
 def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the caveats of a fill: unknown reserves or pricing, which exclude it; observed
+    """Return a fill's caveats: unknown reserves or pricing, which exclude it; observed
     reserves; a fall confirmed by a second provider.
     """
     if not snapshot.price:

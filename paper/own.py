@@ -234,7 +234,7 @@ class OwnFiles:
             file.stop()
 
     def read_strategy(self, family: str, given: Mapping[str, Any]) -> Strategy:
-        """Return the strategy of a family, or of a file as `own:NAME`. Raises BadSetting for an
+        """Return a family's strategy, or a file's as `own:NAME`. Raises BadSetting for an
         unknown setting and OwnFault if the file fails.
         """
         found = NAME.fullmatch(family)

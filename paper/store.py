@@ -113,7 +113,7 @@ FILL_FIELDS = [one.name for one in fields(Fill)]
 
 
 def _find_column(name: str) -> str:
-    """Return the column of a fill's field, in its own table or in its order's."""
+    """Return the column for a fill's field, in its own table or in its order's."""
     if name == "order":
         return "o.number"
     return f"{'f' if name in PaperFill._meta.fields else 'o'}.{name}"

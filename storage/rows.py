@@ -59,7 +59,7 @@ def make_shape(kind: Any) -> Shape:
 
 
 def decode(text: str | bytes | None, shape: Shape) -> Any:
-    """Return the value of stored JSON, None for NULL. Raises Damaged."""
+    """Parse stored JSON; None for NULL. Raises Damaged."""
     if text is None:
         return None
     try:

@@ -52,7 +52,7 @@ class Lot:
         return Slice(self, quantity, cost, self.since)
 
     def see_cost(self, begins: int) -> int | None:
-        """Return the cost of what is left, or None if it is unknown or older than `begins` (UTC
+        """Return the remaining cost, or None if it is unknown or older than `begins` (UTC
         ms).
         """
         return self.left_cost if self.since >= begins else None

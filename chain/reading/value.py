@@ -343,7 +343,7 @@ def split_trade(
 
 
 def split_fill(flows: Flows) -> Split:
-    """Return the split of an order's fill: everything received must come from known calls."""
+    """Split an order's fill: everything received must come from known calls."""
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "", explain_feeding=False)
@@ -373,7 +373,7 @@ def add_market(split: Split, flows: Flows) -> Split:
 
 
 def split_unpriced(flows: Flows) -> Split:
-    """Return the split of a trade with several readings: none of it is explained."""
+    """Split a trade with several readings: none of it is explained."""
     beside = flows.beside
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 

@@ -33,7 +33,7 @@ def show_index() -> ResponseReturnValue:
 
 @blueprint.get("/bots/<uid>/evidence.json")
 def show_evidence(uid: str) -> ResponseReturnValue:
-    """Serve the document of a bot or of one of its wallets, or a full page of either."""
+    """Serve a bot's document or one of its wallets', or a full page of either."""
     bot = document.find_bot(uid)
     if bot is None:
         raise Problem("not_found", "there is no such bot")

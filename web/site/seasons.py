@@ -1,4 +1,4 @@
-"""The pages of seasons, the badge on a profile, and joining from a bot's Manage tab."""
+"""Season pages, the badge on a profile, and joining from a bot's Manage tab."""
 
 from collections.abc import Callable
 from typing import Any

@@ -65,7 +65,7 @@ def hide_post(uid: str) -> ResponseReturnValue:
     post, who = conduct.find_post(uid), find_session().uid
     return confirm(
         "Hide this post?",
-        "Its text is deleted for good. The record of the post stays, and so does the text in"
+        "Its text is deleted for good. The post’s record stays, and so does the text in"
         " earlier backups.",
         "Yes, hide it",
         find_list_of(post),
