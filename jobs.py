@@ -295,7 +295,7 @@ class Jobs:
         """Report in health, once, that no node answers while the observer's pass is waiting."""
         silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
         if silent and not self._silence_reported:
-            problem = f"no node has answered for {SILENT_SECONDS:.0f} seconds"
+            problem = f"no node has responded for {SILENT_SECONDS:.0f} seconds"
             _store_state("observer", "failing", check, problem)
         self._silence_reported = silent
 

@@ -25,7 +25,7 @@ IDLE_SECONDS = 60.0
 # How long to wait for unfinished messages when the process ends.
 END_SECONDS = 1.0
 MISSING = "needs Apprise, which is not installed"
-TOO_LATE = "did not answer in time"
+TOO_LATE = "did not respond in time"
 BROKEN = "could not be sent"
 # Apprise uses about 50 MB; each message has a deadline.
 LIMITS = Limits(memory_bytes=2**30)

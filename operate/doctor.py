@@ -293,9 +293,9 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
             )
             continue
         yield (
-            fine(f"Solana endpoint {number} answers, at slot {slot}")
+            fine(f"Solana endpoint {number} responds, at slot {slot}")
             if genesis == MAINNET
-            else look(f"Solana endpoint {number} answers but isn't mainnet")
+            else look(f"Solana endpoint {number} responds but isn't mainnet")
         )
         yield check_finality(rpc, number)
         if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
@@ -344,7 +344,7 @@ def check_redis(config: Config, now: int) -> Iterator[Finding]:
             "check the host and password in RATELIMIT_STORAGE_URL, and that Redis is running",
         )
     else:
-        yield fine("Redis answers")
+        yield fine("Redis responds")
 
 
 def check_providers(config: Config) -> Iterator[Finding]:
@@ -355,7 +355,7 @@ def check_providers(config: Config) -> Iterator[Finding]:
     ):
         try:
             fetch_json(open_session(), url)
-            yield fine(f"{name} answers")
+            yield fine(f"{name} responds")
         except FetchError as error:
             yield look(
                 f"{name} {error}",
@@ -658,7 +658,7 @@ def check_server(config: Config, now: int) -> list[Finding]:
         with database.connection_context():
             applied = storage.list_applied(database)
             return [
-                fine(f"PostgreSQL {database.version()} answers"),
+                fine(f"PostgreSQL {database.version()} responds"),
                 *check_schema(applied),
                 *check_current(database.execute_sql, applied, config, now),
             ]

@@ -95,13 +95,13 @@ class OwnFile:
 
     def _read(self, line: bytes) -> Any:
         if not line.endswith(b"\n"):
-            self.fail(f"no answer within {MAX_SECONDS:g} s, or its process exited")
+            self.fail(f"no response within {MAX_SECONDS:g} s, or its process exited")
         match _parse(line):
             case {"error": str(error)}:
                 self.fail(error)
             case {"answer": answer}:
                 return answer
-        self.fail("its process wrote something other than answers")
+        self.fail("its process wrote something other than responses")
 
     def fail(self, why: str) -> NoReturn:
         """Stop its process, keep the reason, and raise OwnFault."""
@@ -169,7 +169,7 @@ class OwnStrategy(Strategy):
         shown = [show_view(view) for view in views]
         found = self._ask("enter", views=shown)
         if not isinstance(found, list) or len(found) != len(views):
-            self.file.fail("its answer doesn't match the request")
+            self.file.fail("its response doesn't match the request")
         self.answers.clear()
         self.answers.update(zip((view.token.mint for view in views), found, strict=True))
 

@@ -156,7 +156,7 @@ def test_an_endless_loop_ends(place, monkeypatch):
     place.play(["0.001"])
     # One of them waited for it; both are suspended.
     assert len(place.job.troubles) == 2
-    assert all("no answer within" in one.what for one in place.job.troubles.values())
+    assert all("no response within" in one.what for one in place.job.troubles.values())
 
 
 # Five at most. Each leaves its session, as its own child, and would sleep beyond the server.
@@ -250,7 +250,7 @@ def test_a_file_that_writes_into_its_answers_fails_alone(place, line):
     place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
     place.play(["0.001"])
     (trouble,) = place.job.troubles.values()
-    assert "wrote something other than answers" in trouble.what
+    assert "wrote something other than responses" in trouble.what
 
 
 def test_a_file_that_others_may_write_is_not_run(place):
@@ -438,7 +438,7 @@ def test_a_file_that_is_gone_or_changed_ends_its_process(tmp_path):
     "line, why",
     [
         (None, "its process exited"),
-        (b"cut", "no answer within"),
+        (b"cut", "no response within"),
         (b'{"error": "ValueError in line 3"}\n', "ValueError in line 3"),
         (b'{"answer": {"mine": [1, 0, 9]}}\n', "settings don't match"),
         (b'{"answer": []}\n', "settings don't match"),

@@ -205,7 +205,7 @@ ADVICE = {
     "body_too_large": "A request body may have at most 64 KiB.",
     "unsupported_media_type": "Send Content-Type: application/json.",
     "misdirected_request": (
-        "The instance only answers for host names its operator listed in ALLOWED_HOSTS."
+        "The instance only responds to host names its operator listed in ALLOWED_HOSTS."
     ),
     "validation_failed": "errors names each field and what is allowed. Nothing was stored.",
     "rate_limited": "Wait as long as Retry-After says. Refused requests don’t count.",
