@@ -353,7 +353,7 @@ class Config(BaseSettings):
 
     @property
     def ratelimit_path(self) -> Path:
-        """The file of the rate-limit counters, used unless they are in Redis."""
+        """The rate-limit counter file, used unless the counters are in Redis."""
         return self.data_dir / "ratelimit.db"
 
 
@@ -389,7 +389,7 @@ def _complete(config: Config) -> Config:
     host = _in_url(urlsplit(base_url).hostname or "")
     hosts = tuple(dict.fromkeys((*config.allowed_hosts, host)))
     complete = config.model_copy(update={"base_url": base_url, "allowed_hosts": hosts})
-    # Read now, so that a bad file prevents the start and later changes need a restart.
+    # Read these now: a bad file stops startup, and later changes need a restart.
     _ = complete.demonstration, complete.added_programs, complete.added_currencies
     return complete
 

@@ -39,7 +39,7 @@ from scout import HELD_SECONDS, Scout
 from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
-# Health reports that no node has answered for this long, even while the pass is still waiting. A
+# Health reports that no node has responded for this long, even while the pass is still waiting. A
 # single call times out sooner (chain.rpc), so one wallet can't be the cause. A job counts as
 # failing only after its passes fail for this long: endpoints may recover by the next pass.
 SILENT_SECONDS = 40.0
@@ -58,7 +58,7 @@ log = logging.getLogger("candor.jobs")
 # Errors are logged here and shown by health. A pass that outlasts its interval isn't an error.
 logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
 
-# The result of a pass: a problem or None, and details for health or None.
+# A pass's result: a problem or None, and details for health or None.
 Outcome = tuple[str | None, str | None]
 Tick = Callable[[int], Outcome]
 Check = Callable[[], None]
@@ -295,7 +295,7 @@ class Jobs:
         """Report in health, once, that no node answers while the observer's pass is waiting."""
         silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
         if silent and not self._silence_reported:
-            problem = f"no node has answered for {SILENT_SECONDS:.0f} seconds"
+            problem = f"no node has responded for {SILENT_SECONDS:.0f} seconds"
             _store_state("observer", "failing", check, problem)
         self._silence_reported = silent
 

@@ -138,7 +138,7 @@ class Wallet(Base):
     earlier_bot_id: int | None
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
-    # When a node last answered about it, when it is polled next, and when its token accounts were
+    # When a node last responded about it, when it is polled next, and when its token accounts were
     # last listed.
     polled_at = BigIntegerField(null=True, index=True)
     due_at = BigIntegerField(default=0)
@@ -241,7 +241,7 @@ class Address(Base):
     held_mint = TextField(null=True)
     held_amount = TextField(null=True)
     held_decimals = IntegerField(null=True)
-    # The slot of that answer.
+    # The slot of that response.
     held_slot = BigIntegerField(null=True)
 
     class Meta:

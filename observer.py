@@ -161,7 +161,7 @@ class Observer:
             state.report(f"{wallet.address}: read {done} stored transactions again under new rules")
 
         reread_by_new_rules(wallet, state.programs, state.rules, tell)
-        # The decimals of a currency decide who is ranked, and change no row of the ledger.
+        # A currency's decimals decide who is ranked, but don't change the ledger's rows.
         forget_standings_of(wallet.id)
 
     def _prepare(self, wallet: Wallet) -> None:
@@ -290,7 +290,7 @@ class Observer:
                 self._tell_quiet(wallet, now)
 
     def _tell_quiet(self, wallet: Wallet, now: int) -> None:
-        """Store when nodes last answered about a wallet that didn't change otherwise."""
+        """Store when nodes last responded about a wallet that didn't change otherwise."""
         self.balances.note_poll(wallet, now)
         last_time = self.state.ledger_store.last_time(wallet.id)
         observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)

@@ -129,7 +129,9 @@ class PaperJob:
                 break
             market = None
         else:
-            raise RuntimeError("paper mode found no traders that can run together")
+            raise RuntimeError(
+                f"paper mode gave up after {MAX_PASSES} passes: a trader failed in each one"
+            )
         sol_cents = played.market.sol_cents if played.market else None
         notes = self._list_notes(now)
         store.store_round(played.traders, max(cursor, newest), now, notes, sol_cents)
@@ -228,7 +230,7 @@ class PaperJob:
             why = f"after an internal error ({type(error).__name__})"
             if isinstance(error, OwnFault):
                 why = f"because {error}"
-            trouble = self.troubles[key] = Trouble(f"{where} is put off {why}")
+            trouble = self.troubles[key] = Trouble(f"{where} is suspended {why}")
             log.error("%s", trouble.what, exc_info=error)
         elif trouble.until > now:
             # From this tick, or not retried yet.

@@ -45,7 +45,7 @@ class Window(NamedTuple):
 
 
 class RateLimitState(NamedTuple):
-    """The result of a check. `admitted`: whether the request was counted, in all its windows."""
+    """A check's result. `admitted`: whether the request was counted, in all its windows."""
 
     admitted: bool
     windows: tuple[Window, ...]
@@ -90,12 +90,12 @@ class Allowance:
         return self._ask(limits, 1, now)
 
     def add(self, limit: Limit, amount: int, now: float) -> None:
-        """Add to the count of an admitted request. Ignores a failing store."""
+        """Add to an admitted request's count. Ignores a failing store."""
         with contextlib.suppress(*self.store.unusable):
             self._ask([limit], amount, now)
 
     def peek(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Return the state of the limits without counting."""
+        """Return the limits' state without counting."""
         return self._ask(limits, 0, now)
 
     def _ask(self, limits: Sequence[Limit], amount: int, now: float) -> RateLimitState:
@@ -116,7 +116,7 @@ class Allowance:
 
 
 def _end(seconds: int, now: float) -> int:
-    """Return the end of the current window in Unix seconds. Windows are aligned to the clock."""
+    """Return when the current window ends, in Unix seconds. Windows are aligned to the clock."""
     return (int(now) // seconds + 1) * seconds
 
 
@@ -152,7 +152,7 @@ class Counters(Storage):
         self.store, self.clock = store, clock
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Count a request and return the count of this minute."""
+        """Count a request and return this minute's count."""
         # `get` isn't told the window, so there can be only one.
         assert expiry == MINUTE
         now = self.clock()
@@ -166,15 +166,15 @@ class Counters(Storage):
             return 0
 
     def get(self, key: str) -> int:
-        """Return the count of this minute."""
+        """Return this minute's count."""
         return self.incr(key, MINUTE, 0)
 
     def get_expiry(self, key: str) -> float:
-        """Return the end of this minute in Unix seconds."""
+        """Return when this minute ends, in Unix seconds."""
         return _end(MINUTE, self.clock())
 
     def clear(self, key: str) -> None:
-        """Reset the count of this minute."""
+        """Reset this minute's count."""
         self.incr(key, MINUTE, -self.get(key))
 
     def reset(self) -> int | None:

@@ -107,7 +107,7 @@ class Scout:
         self.safety = Feed("mint accounts")
         # Both kinds of passes share the feeds.
         self.busy = threading.Lock()
-        # The id of the last row of TradeMint read.
+        # The ID of the last TradeMint row read.
         self.trade_cursor = 0
         self.is_restored = False
 
@@ -226,7 +226,7 @@ class Scout:
             url = f"{self.dexscreener}/tokens/v1/solana/{','.join(mints)}"
             quotes, rows = parse_pairs(self._fetch(url, clock))
         except FetchError:
-            # They count as queried, so that the others come first next time.
+            # These tokens count as queried, so the others come first next time.
             store.store_quotes({}, mints, clock())
             raise
         taken_at, found = clock(), {mint: quotes[mint] for mint in mints if mint in quotes}
@@ -380,7 +380,7 @@ def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | 
             or len(values) != len(addresses)
             or not all(value is None or _is_encoded(value) for value in values)
         ):
-            raise ValueError("returned an answer of an unexpected shape")
+            raise ValueError("returned an unexpected response format")
         return values
 
     accounts: list[dict[str, Any] | None]

@@ -92,7 +92,7 @@ def find_key(uid: str) -> Key:
 
 
 def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) -> list[Key]:
-    """List the keys of `owner`, or all keys, with owners and bots, oldest first.
+    """List `owner`'s keys, or all keys, with owners and bots, oldest first.
 
     `uses`: last use of each key, {uid: ms}, from ratelimit.Allowance.
     """

@@ -107,7 +107,7 @@ def find_span(since: str, until: str) -> range:
     start = max(recorded.start, parse_time("from", since, recorded.start))
     end = min(recorded.stop, parse_time("to", until, recorded.stop))
     if start >= end:
-        raise invalid("to", "must be after the start, and part of the period must be recorded")
+        raise invalid("to", "must be after `from`, and part of the period must be recorded")
     return range(max(start, end - MAX_SPAN_MS), end)
 
 

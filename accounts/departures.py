@@ -86,7 +86,7 @@ WALLET_ROWS = Sheet(
     "FROM attachment x JOIN bot b ON b.id = x.bot_id JOIN wallet w ON w.id = "
     f"x.wallet_id WHERE x.bot_id IN {OWN_BOTS}",
 )
-# Their key is a pair; pages need a single number.
+# A season entry's key is a pair; pages need a single number.
 ENTRIES = "(SELECT e.*, e.season_id * 4294967296 + e.bot_id AS id FROM season_entry e)"
 TRADER_ROWS = Sheet(
     "id=x.uid handle name bio voice family settings startMode=x.start_mode "

@@ -80,9 +80,9 @@ def add_hook(
 ) -> NewHook:
     """Store a hook for events from now on.
 
-    It gets nothing until it answers a ping, unless the operator vouches for it (`trusted`). `bots`:
-    uids of the owner's bots, or of others to follow; empty means all of the owner's. Raises Problem
-    naming the field.
+    It gets nothing until it responds to a ping, unless the operator vouches for it (`trusted`).
+    `bots`: uids of the owner's bots, or of others to follow; empty means all of the owner's. Raises
+    Problem naming the field.
     """
     check_url(config, url, kind)
     if not events or not set(events) <= set(EVENTS):
@@ -274,7 +274,7 @@ def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
 
 
 def ask_for_ping(uid: str, now: int) -> bool:
-    """Schedule a ping. If the receiver answers, a waiting or paused hook becomes active.
+    """Schedule a ping. If the receiver responds, a waiting or paused hook becomes active.
 
     Return False, and do nothing, if the operator turned the hook off.
     """
@@ -286,7 +286,7 @@ def ask_for_ping(uid: str, now: int) -> bool:
 def switch_hook(uid: str, on: bool, now: int) -> bool:
     """Turn a hook on or off. Return False if it already was.
 
-    Only the operator can turn it on again. Events resume once it answers a ping.
+    Only the operator can turn it on again. Events resume once it responds to a ping.
     """
     hook = find_hook(uid)
     if on != (hook.state == OFF):

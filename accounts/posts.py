@@ -267,7 +267,7 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
 def _find_same(bot_id: int, body: PostBody) -> Post:
     post = Post.get(Post.bot == bot_id, Post.source == "bot", Post.event_id == body.eventId)
     if hash_compared(body) != (post.hidden_hash or hash_compared(post)):
-        # The text of a hidden post is gone, so its differing fields can't be listed.
+        # A hidden post's text is gone, so its differing fields can't be listed.
         compared = KEPT if post.hidden_hash else COMPARED
         raise Problem(
             "event_conflict",

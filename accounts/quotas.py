@@ -14,7 +14,7 @@ from storage import database
 
 MB = 1_000_000
 DAY_MS = 86_400_000
-# Config settings by quota name (as in API answers).
+# Config settings by quota name (as in API responses).
 SETTINGS = {
     "posts_kept_mb": "max_posts_kept_mb",
     "wallet_changes_per_day": "max_wallet_changes_per_day",

@@ -31,7 +31,7 @@ from storage.arrivals import append_leaf
 MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 # How far ahead a season may start, and how long it may last.
 MAX_DAYS, DAY_MS = 366, 86_400_000
-# Standings freeze no later than this after the end, proven or not.
+# Standings freeze no later than this after the season ends, proven or not.
 DEADLINE_MS = 3 * DAY_MS
 # Ranking criteria and their sort columns.
 RULES = {"pnl": "realized", "return": "return_points", "pnl_floor": "worst_case"}
@@ -66,7 +66,7 @@ class Terms(NamedTuple):
 
 
 class SeasonRow(NamedTuple):
-    """A bot's row. Numbers are None before the start, and after the freeze if they aren't proven.
+    """A bot's row. Numbers are None before the season starts, and after the freeze if unproven.
 
     `since`: when its results begin to count; `sales`: with a known cost; `reason`: why it has no
     rank.
@@ -215,7 +215,7 @@ def _read_times(starts: str, ends: str, now: int) -> tuple[int, int]:
     if starts_at > now + MAX_DAYS * DAY_MS:
         raise invalid("starts_at", f"must be within {MAX_DAYS} days from now")
     if not 0 < ends_at - starts_at <= MAX_DAYS * DAY_MS:
-        raise invalid("ends_at", f"must be after the start, by at most {MAX_DAYS} days")
+        raise invalid("ends_at", f"must be after the season starts, by at most {MAX_DAYS} days")
     return starts_at, ends_at
 
 
@@ -256,7 +256,7 @@ def cancel_season(uid: str, who: str, reason: str, now: int) -> bool:
     with writing():
         season = find_season(uid)
         if season.frozen_at is not None:
-            raise Problem("season_closed", "the standings of this season are final")
+            raise Problem("season_closed", "this season's standings are final")
         if season.cancelled_at is not None:
             return False
         Season.update(cancelled_at=now).where(Season.id == season.id).execute()
@@ -289,7 +289,9 @@ def join(uid: str, bot: Bot, now: int) -> bool:
 
 
 def is_entrant(season: Season, bot_id: int, now: int) -> bool:
-    """Whether a bot certainly takes part: it joined, or had a wallet at the start."""
+    """Whether a bot certainly takes part: it joined, or had a wallet when the season
+    started.
+    """
     if now >= season.starts_at:
         return _count_entrants(season, season.starts_at, bot_id) > 0
     same = SeasonEntry.season == season, SeasonEntry.bot == bot_id
@@ -297,7 +299,7 @@ def is_entrant(season: Season, bot_id: int, now: int) -> bool:
 
 
 def _count_entrants(season: Season, at: int, bot_id: int | None = None) -> int:
-    """Count the bots, or one bot, that joined or had a wallet at a time until the start."""
+    """Count the bots, or one bot, that joined or had a wallet. `at`: no later than the start."""
     sql = COUNT if bot_id is None else f"{COUNT} AND b.id = {bot_id}"
     ((count,),) = read_rows(sql.format(season=season.id, at=at))
     return int(count)
@@ -359,7 +361,8 @@ def list_badges(bot_id: int, now: int) -> list[dict[str, Any]]:
 
 
 # ---- who takes part ------------------------------------------------------------------------------
-# Bots with a wallet at the start, and those that joined. {at}: the start, or now if it is earlier.
+# Bots with a wallet when the season starts, and those that joined. {at}: that time, or now if
+# earlier.
 IS_ENTRANT = """(e.bot_id IS NOT NULL OR EXISTS (
     SELECT 1 FROM attachment s WHERE s.bot_id = b.id AND s.attached_at <= {at}
     AND (s.detached_at IS NULL OR s.detached_at > {at})))"""
@@ -415,7 +418,7 @@ def list_entrants(rows: Rows, season: int, terms: Terms, now: int) -> Iterator[E
 
 def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> Entrant:
     first, held = found[0], [one for one in found if one.attached_at is not None]
-    # A wallet disconnected right at the start has no time in the season.
+    # A wallet disconnected the moment the season starts has no time in it.
     since = terms.starts_at
     if not any((one.attached_at or 0) <= at for one in held):
         since = find_since(terms, first.joined_at)
@@ -454,7 +457,7 @@ def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
 
 # ---- standings -----------------------------------------------------------------------------------
 def read_sums(rows: Rows, terms: Terms, since: Mapping[int, int]) -> dict[int, Sums]:
-    """Return each bot's totals from its `since` to the end, while it had each wallet."""
+    """Return each bot's totals from its `since` until the season ends, while it had each wallet."""
     ends, begun = _read(rows, terms, terms.ends_at, since), dict[int, Sums]()
     by_hour: dict[int, list[int]] = defaultdict(list)
     for bot, begins_at in since.items():

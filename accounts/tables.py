@@ -45,7 +45,7 @@ class Hook(Base):
     `kind`: webhook | discord | slack | telegram | ntfy, or apprise without an owner; `url` (a
     digest for apprise) and `secret` (webhooks only) are shown once. `events`: words of
     accounts.hooks.EVENTS, `bots`: uids, or empty for all of the owner's; both JSON lists. `state`:
-    waiting (for the answer to a first ping) | active | paused | off (by the operator).
+    waiting (for the response to a first ping) | active | paused | off (by the operator).
     """
 
     id = AutoField()
@@ -210,8 +210,8 @@ class Season(Base):
 class SeasonEntry(Base):
     """A bot that joined a season (`joined_at`), and every bot once standings are frozen.
 
-    The other columns are accounts.seasons.SeasonRow. They are null until the bot's history
-    has reached the end; `rank` until the freeze.
+    The other columns are accounts.seasons.SeasonRow: null until the bot's history covers the
+    season; `rank` is null until the freeze.
     """
 
     season = ForeignKeyField(Season, index=False)

@@ -14,7 +14,7 @@ MAX_LATEST = 5
 MAX_POSITIONS = 15
 # Limits on untrusted text in a list: bodies of posts, and shorter texts.
 MAX_BODY_BYTES, MAX_TEXT_BYTES = 600, 200
-# Limit on the body of a single post.
+# Limit on a single post's body.
 MAX_FULL_BODY_BYTES = 9_000
 CUT = " [cut]"
 NOTICE = (
@@ -32,7 +32,7 @@ def encode_answer(shown: JsonObject) -> str:
 
 
 def count_fitting(shown: JsonObject) -> int:
-    """Count the rows of a page that fit into a response."""
+    """Count a page's rows that fit into a response."""
     room = MAX_ANSWER_BYTES - len(encode_answer({**shown, "data": []}).encode())
     for count, row in enumerate(shown["data"]):
         room -= len(orjson.dumps(row)) + 1

@@ -43,4 +43,4 @@ class RemoteClient(Client):
             )
             return Answer(answer.status_code, answer.json(), answer.headers.get("Retry-After"))
         except requests.RequestException as error:
-            raise ToolError(f"{self.url} did not answer: {type(error).__name__}") from None
+            raise ToolError(f"{self.url} did not respond: {type(error).__name__}") from None

@@ -26,7 +26,7 @@ from agents.client import Client
 from config import VERSION
 
 Limit = Annotated[
-    int, Field(ge=1, le=100, description="rows; fewer if they are too large for one answer")
+    int, Field(ge=1, le=100, description="rows; fewer if they are too large for one response")
 ]
 # As in GET /api/v1/leaderboard.
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]

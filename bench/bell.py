@@ -152,7 +152,8 @@ class Front:
             threading.Thread(target=self._pass_on, args=(upstream, line), daemon=True).start()
             try:
                 for raw in line:
-                    # Its `finalized` is neither 31 slots late nor reported with the right slot.
+                    # The node's `finalized` is neither 31 slots late nor reported with the right
+                    # slot.
                     upstream.send(raw.replace("finalized", "confirmed"))
             except ConnectionClosed:
                 return
@@ -168,8 +169,8 @@ class Front:
                 else:
                     context = message["params"]["result"]["context"]
                     if message["method"] == "accountNotification":
-                        # It reports the slot of the request; the transaction is in one of the next
-                        # two.
+                        # The node reports the slot of the request; the transaction is in one of
+                        # the next two.
                         context["slot"] = self._stage.find_newest_slot() + 2
                         raw = json.dumps(message)
                     slot = context["slot"]

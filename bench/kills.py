@@ -104,7 +104,7 @@ class Instance:
         )
         with process:
             if dice.random() < 0.9:
-                # It has started observing.
+                # The first line says that the process has started observing.
                 process.stdout.readline()
             time.sleep(dice.uniform(0, 0.6))
             process.kill()

@@ -259,7 +259,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
                 return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
             # JSON from a node that differs from the documentation.
             except (KeyError, TypeError, AttributeError):
-                return "unknown", "the state of the extension could not be read"
+                return "unknown", "the extension's state couldn't be read"
 
         return check
 

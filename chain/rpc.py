@@ -142,7 +142,7 @@ class Rpc:
     def call_optional(
         self, method: str, params: list[Any], check: Callable[[Any], Any]
     ) -> tuple[Any, str] | None:
-        """Call a method that only some nodes have, once. Return None if no endpoint answers it.
+        """Call a method that only some nodes have, once. Return None if no endpoint responds.
 
         An endpoint that fails here isn't used for this method for a while. Only throttling pauses
         it for other methods.

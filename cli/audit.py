@@ -53,7 +53,7 @@ def run_audit(config: Config, args: Namespace) -> int:
     path = memory.find_path(args.url, args.rpc)
     kept = memory.open_memory(path)
     where = f"kept in {path}" if kept.path else "discarded after this run"
-    tell(f"your node's answers are {where}; an interrupted audit resumes from them")
+    tell(f"your node's responses are {where}; an interrupted audit resumes from them")
     auditor = make_auditor(config, args, kept)
     try:
         reports, trouble = audit_bots(auditor, args.bot)

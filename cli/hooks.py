@@ -31,7 +31,7 @@ def add_commands(commands: Commands) -> None:
         ("remove", run_hook_remove, "remove a hook"),
         ("test", run_hook_test, "send a ping; a successful one ends a pause"),
         ("off", run_hook_off, "turn a hook off; its owner can't turn it back on"),
-        ("on", run_hook_on, "turn a hook back on; it must answer a ping first"),
+        ("on", run_hook_on, "turn a hook back on; it must respond to a ping first"),
     ):
         command = add_command(hook, name, run, help)
         command.add_argument("hook", metavar="HOOK_ID")
@@ -42,7 +42,7 @@ def add_commands(commands: Commands) -> None:
 @with_database
 def run_hook_add(config: Config, args: Namespace) -> None:
     """Add a hook for an owner and print its secret once. The operator vouches for the receiver, so
-    it doesn't have to answer a ping first.
+    it doesn't have to respond to a ping first.
     """
     from accounts import hooks, owners
 

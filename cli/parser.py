@@ -15,7 +15,7 @@ from storage.files import give_to_owner
 
 
 def build_parser() -> Parser:
-    """Return the parser of all commands.
+    """Return a parser for all commands.
 
     Each module of cli/ adds its own. A command is a function `run(config, args) -> exit code`, set
     as the default of `run`.

@@ -113,7 +113,7 @@ def print_season(config: Config, args: Namespace, season: "Season") -> None:
 
 
 def show_season(season: "Season") -> dict[str, Any]:
-    """Make the JSON of a season."""
+    """Return a season as JSON."""
     from accounts import seasons
 
     return {

@@ -36,9 +36,9 @@ class Member:
 
     name: str
     bio: str
-    # Its wallet's number in the recording, None without a wallet.
+    # The wallet's number in the recording, None without a wallet.
     wallet: int | None
-    # The share of its trades that it posts about.
+    # The share of trades that the bot posts about.
     post_share: float
     voice: dict[str, object] = field(default_factory=dict)
     # Whether the instance also posts about its trades.
@@ -245,7 +245,7 @@ class Lot(NamedTuple):
 
 
 def find_losses(transactions: Iterable[RecordedTransaction]) -> set[str]:
-    """Return the signatures of sales below the price of every purchase they use, oldest first."""
+    """Return signatures of sales priced below every purchase they use, oldest first."""
     lots: defaultdict[tuple[int, str], deque[Lot]] = defaultdict(deque)
     losses = set()
     for row in transactions:
@@ -442,5 +442,5 @@ def _plan_remarks(first: int, last: int, mints: Mapping[str, str]) -> Iterator[P
         )
         pause = ORLA_AWAKE_SECONDS if at >= AWAKE else ORLA_ASLEEP_SECONDS
         following = at + 40 + int(chance.expovariate(1 / pause))
-        # Her post is the first one after the start.
+        # Her post is the first one after the demo starts.
         at = 8 if at < 0 <= following else following

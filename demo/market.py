@@ -47,9 +47,9 @@ class Token:
     symbol: str
     name: str
     decimals: int
-    # The SOL price it varies around,
+    # The average price in SOL.
     price: float
-    # ... and how much: 1 is normal.
+    # How much the price varies; 1 is normal.
     volatility: float
     # SOL in its pool at that price.
     pool_sol: float

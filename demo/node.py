@@ -47,7 +47,7 @@ class RecordedTransaction:
 
 
 def slot_of(at: int) -> int:
-    """Return the slot `at` seconds after the start; slots last 0.4 s."""
+    """Return the slot `at` seconds after the demo starts; slots last 0.4 s."""
     return START_SLOT + at * 5 // 2
 
 

@@ -197,7 +197,7 @@ SOL = 10**9
 # For the slow wallet: transactions, and its node's seconds for each; 15 minutes in total.
 SLOW_COUNT, SLOW_SECONDS = 2_400, 0.4
 SLOW_BEGIN, SLOW_APART = -900_000, 360
-# Its token isn't in any market list, so it has no price.
+# The slow wallet's token isn't in any market list, so it has no price.
 UNPRICED, UNPRICED_DECIMALS = make_address("unpriced token"), 6
 # For the retired wallet: times of its trades, and raw units per trade.
 RETIRED_BEGIN, RETIRED_APART, RETIRED_TRADES = -200_000, 9_000, 12
@@ -309,7 +309,7 @@ def _sell(made: Receipts, raw: int, lamports: int, kind: str) -> None:
 
 
 # ---- additional transactions ---------------------------------------------------------------------
-# Wallet number; seconds before the start when it begins; seconds between two.
+# Wallet number; seconds before the demo starts when it begins; seconds between two.
 WHO, BEGIN, APART = 1, -5_000, 61
 DECIMALS, WHOLE = 6, 10**6
 

@@ -68,7 +68,7 @@ def find_answer(market: Market, path: str, at: float) -> object:
 
 
 def answer_call(node: Node, call: object, at: float) -> dict[str, object]:
-    """Return the JSON-RPC answer to one call."""
+    """Return the JSON-RPC response to one call."""
     if not isinstance(call, dict) or not isinstance(call.get("params", []), list):
         return {
             "jsonrpc": "2.0",
@@ -120,7 +120,7 @@ def _handler(
 
 
 # ---- stage ---------------------------------------------------------------------------------------
-# Seconds of paper mode's history before the start.
+# Seconds of paper mode's history before the demo starts.
 PAST_SECONDS = 2_400
 # Files of a previous demo: each start begins from scratch.
 DISPOSABLE = [
@@ -233,7 +233,7 @@ def _create_traders(config: Config, recording: JsonObject, market: Market) -> No
 
 def simulate_past(config: Config, mint_accounts: Mapping[str, JsonObject], market: Market) -> None:
     """Play the market's last PAST_SECONDS with the scout's real writes and paper mode's real ticks,
-    so that traders have a history at the start.
+    so that traders have a history when the demo starts.
     """
     job = papertrade.PaperJob(config)
     for at in range(-PAST_SECONDS, 0, int(config.scout_interval_seconds)):

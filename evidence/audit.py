@@ -358,7 +358,7 @@ class WalletAudit:
             if self.memory.add_claims(lines):
                 self._differs(None, "receipts", "a signature twice", "each once")
         if early:
-            # They count in the forward record from then on; the chain can't confirm that.
+            # These transactions count in the forward record; the chain can't confirm the time seen.
             self._cannot_tell(
                 INSTANCE,
                 f"it claims to have seen {early} transactions more than"
@@ -751,7 +751,7 @@ class Auditor:
     now: Callable[[], int] = lambda: int(time.time())
 
     def audit(self, bot: str) -> Report:
-        """Audit a bot. Raises NodeTrouble if the node stops answering."""
+        """Audit a bot. Raises NodeTrouble if the node stops responding."""
         for left in reversed(range(MAX_READINGS)):
             report = Report(bot)
             try:
@@ -771,7 +771,7 @@ class Auditor:
         is_read = self.reads_log and log.read(log.measure(), ())
         missing = set(self.memory.log.list_bots() if is_read else ()) - set(listed)
         if missing:
-            # They may be newer than the list.
+            # Missing bots may be newer than the list.
             missing -= set(self.instance.list_bots())
         reports = [Report(bot) for bot in sorted(missing)]
         for report in reports:

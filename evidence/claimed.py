@@ -155,7 +155,7 @@ def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
 
 
 def name_board(board: Board) -> str:
-    """Return the name of a board: its record, money and window in seconds (0: all time)."""
+    """Return a board's name: its record, money and window in seconds (0: all time)."""
     return f"{board.record}/{board.money or 'SOL'}/{board.seconds}"
 
 
@@ -242,7 +242,7 @@ class Books:
         self._db.execute(sql, (*values.values(), number))
 
     def find_bot(self, uid: str) -> int:
-        """Return the number of a bot, which is inserted if it is new."""
+        """Return a bot's number. Inserts the bot if it is new."""
         found = self._db.execute("SELECT id FROM bot WHERE uid = ?", (uid,)).fetchone()
         return int(found[0]) if found else self.add(Bot, uid=uid)
 

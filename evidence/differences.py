@@ -71,7 +71,7 @@ NODE, INSTANCE, AUDITOR = "your node", "the instance", "this program"
 
 @dataclass
 class Report:
-    """The result of a bot's audit. `unknown`: why it can't tell; `notes`: remarks about the
+    """A bot's audit result. `unknown`: why it can't tell; `notes`: remarks about the
     verdict; `receipts`, `posts`: how many were compared.
     """
 

@@ -189,7 +189,7 @@ ORDER BY a.detached_at IS NULL DESC, CASE WHEN a.detached_at IS NULL THEN a.atta
 
 def list_bots(after: str) -> Json:
     """List bots with their current wallets, oldest first, after the bot with the public id `after`
-    ("": from the start).
+    ("": from the first bot).
     """
     rows = database.execute_sql(BOTS, (after,)).fetchall()
     return {
@@ -237,7 +237,7 @@ class DigestLog:
             leaves = {number: read_stored(data, LEAF) for number, data, *_ in rows}
             self._logged = {number: leaf["digest"] for number, leaf in leaves.items() if leaf}
         for number, address, *texts in database.execute_sql(STATES).fetchall():
-            # Its text is tens of kilobytes per wallet.
+            # Compare hashes: the text is tens of kilobytes per wallet.
             state = hashlib.sha256(orjson.dumps(texts)).digest()
             if texts[0] is None or self._states.get(number) == state:
                 continue

@@ -50,7 +50,7 @@ class Paged(NamedTuple):
 
 
 class Page(NamedTuple):
-    """`last`: the id of its last line."""
+    """`last`: the last line's ID."""
 
     kind: str
     number: int

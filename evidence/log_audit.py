@@ -58,7 +58,9 @@ class LogAudit:
         """
         try:
             if not before.size:
-                raise witness.CannotTell("it served no checkpoint before its evidence was read")
+                raise witness.CannotTell(
+                    "its log was empty or unreadable before its evidence was read"
+                )
             chain = self._read_chain()
         except witness.NewLog as error:
             self.unknown.append(f"its log: {error}")
@@ -155,7 +157,7 @@ class LogAudit:
         if previous.kept == previous.size:
             self._read_all(one, prefix)
         else:
-            # The root of the leaves that a restore kept is unsigned.
+            # A restore doesn't sign the root of the leaves it kept.
             self._read_leaves(one, prefix)
         return one
 
@@ -184,7 +186,7 @@ class LogAudit:
         return self._get(f"{uid}/{path}")
 
     def _read_all(self, one: Checkpoint, prefix: str) -> None:
-        """Read the leaves of a checkpoint. Raises BadProof."""
+        """Read a checkpoint's leaves. Raises BadProof."""
         if one.size > MAX_LEAVES:
             raise witness.CannotTell(f"it has {one.size} leaves, too many to read")
         for _ in range(2):

@@ -32,7 +32,7 @@ CREATE INDEX IF NOT EXISTS log_leaf_bot ON log_leaf (bot, kind);
 CREATE INDEX IF NOT EXISTS log_leaf_season ON log_leaf (kind) WHERE {OF_SEASONS};
 CREATE TEMP TABLE part (origin TEXT PRIMARY KEY, begins INTEGER, size INTEGER);
 """
-# The subject of a leaf, by its kind.
+# A leaf's subject, by kind.
 ABOUT = {
     **dict.fromkeys(("post", "verification", "hiding"), "post"),
     **dict.fromkeys(("profile", "retirement", "attachment", "detachment"), "bot"),
@@ -354,7 +354,7 @@ class Memory:
         return self._list_posts("ORDER BY created_at, place")
 
     def list_repeated(self) -> set[str]:
-        """Return the ids of posts that name the same transaction as an earlier post."""
+        """Return IDs of posts that cite the same transaction as an earlier post."""
         rows = self._posts.execute(
             "SELECT id FROM post p WHERE EXISTS (SELECT 1 FROM post o"
             " WHERE o.signature = p.signature AND o.place < p.place)"

@@ -38,20 +38,21 @@ from models import Bot
 from storage import Rows, read_rows, write_rows, writing
 from storage.arrivals import append_leaf
 
-# Standings freeze no sooner than this after the end, so a clock that jumped has been corrected.
+# Standings freeze no sooner than this after the season ends, so a clock that jumped has been
+# corrected.
 SETTLE_MS = 5 * 60_000
-# A bot whose history reached the end keeps those results if transactions that came later are being
-# fetched at the deadline.
+# A bot whose history covers the season keeps its results at the deadline, even if later
+# transactions are still being fetched.
 PASSING = ("not_observed", "backfilling")
 NUMBERS = ("realized", "cost", "return_points", "worst_case", "sales", "trades")
 
 
 # ---- freezing ------------------------------------------------------------------------------------
 def run_tick(config: Config, now: int) -> tuple[None, None]:
-    """Freeze the standings of seasons that are over, once every history reaches the end."""
+    """Freeze the standings of each season that is over, once every history covers it."""
     for season in list_open():
         if now < season.ends_at:
-            # Its clock was ahead before.
+            # The season was marked as closing while the clock was ahead.
             _note_closing(season, None)
         elif season.closing_at is None or season.closing_at > now:
             _note_closing(season, now)
@@ -76,7 +77,7 @@ def _freeze(number: int, rules: str, now: int) -> None:
     with writing():
         season = Season.get_by_id(number)
         terms = find_terms(season)
-        # It may have been canceled, or frozen by another instance, since it was listed.
+        # The season may have been canceled, or frozen by another instance, since it was listed.
         if season.cancelled_at is not None or season.frozen_at is not None:
             return
         rows = work_out(read_rows, number, terms, now)
@@ -130,7 +131,9 @@ def compare_seasons(
         if any(one.leaf.get("bot") == bot for one in logged[uid]):
             yield Difference(None, f"seasons.{uid}", None, "it is logged")
         elif _is_held_at(held, final[0].leaf.get("startsAtMs")):
-            yield Difference(None, f"seasons.{uid}", None, "it had a wallet at the start")
+            yield Difference(
+                None, f"seasons.{uid}", None, "it had a wallet when the season started"
+            )
 
 
 def _compare_season(

@@ -37,7 +37,7 @@ REPORT_SECONDS = 2.0
 
 
 class NodeTrouble(Exception):
-    """The auditor's node doesn't answer; the message is for the auditor."""
+    """The auditor's node doesn't respond; the message is for the auditor."""
 
 
 class Node:
@@ -45,7 +45,7 @@ class Node:
         self.rpc, self._sleep = rpc, sleep
 
     def ask(self, method: str, params: list[Any], check: Callable[[Any], Any]) -> Any:
-        """Return the checked answer, or None if it is unusable. Raises NodeTrouble without one."""
+        """Return the checked response, or None if unusable. Raises NodeTrouble if none arrives."""
         failures = 0
         while True:
             try:
@@ -60,7 +60,7 @@ class Node:
             except Unavailable as error:
                 failures += 1
                 if failures >= MAX_FAILURES:
-                    raise NodeTrouble(f"your node doesn't answer ({error})") from None
+                    raise NodeTrouble(f"your node doesn't respond ({error})") from None
 
 
 class View:
@@ -97,7 +97,7 @@ class View:
         self._find_accounts()
         limit = 2 * claimed + MAX_SURPLUS
         for number in range(1, MAX_ROUNDS + 1):
-            # It may belong to an address found since.
+            # A foreign transaction may belong to an address found since.
             self.foreign.clear()
             known, before = len(self.addresses), self.memory.listed
             for count, address in enumerate(sorted(self.addresses), 1):
@@ -113,7 +113,7 @@ class View:
             options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
             params = [self.wallet, {"programId": program}, options]
             found = self.node.ask("getTokenAccountsByOwner", params, check_accounts)
-            # Without an answer, it finds every address that a transaction named.
+            # Without a response, it finds every address that a transaction named.
             self.addresses |= set((found or [])[:MAX_ADDRESSES])
 
     def _tell(self, text: str) -> None:
@@ -222,7 +222,7 @@ class View:
                 "rewards": False,
                 "maxSupportedTransactionVersion": 1,
             }
-            # Without an answer, the chain of balances must show the order.
+            # Without a response, the chain of balances must show the order.
             places = self.node.ask("getBlock", [slot, options], check_block) or {}
             self.memory.store_places({s: places[s] for s in signatures if s in places})
 

@@ -31,7 +31,7 @@ from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 from storage import tree, write_rows, writing
 
-# The observation of a log at one URL.
+# What was seen of a log at one URL.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
 # Logs after the last one seen; each names the one before it.
@@ -104,7 +104,7 @@ def read_log(get: Fetch, seen: Seen | None) -> Look:
     except FetchError as error:
         raise CannotTell(f"it {error}") from None
     except BadNote as error:
-        raise CannotTell(f"it serves no checkpoint: {error}") from None
+        raise CannotTell(f"it didn't serve a valid checkpoint: {error}") from None
     now = Seen(str(key), raw.decode())
     same = seen is not None and seen.checkpoint.origin == checkpoint.origin
     _check_signature(note, checkpoint, Verifier.parse(seen.key) if seen and same else key)

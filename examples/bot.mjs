@@ -13,7 +13,7 @@ import { ask, postTrade, sleep } from "./candor.mjs";
 const CURSOR = process.env.CANDOR_CURSOR ?? "bot.cursor";
 const LOOK_SECONDS = 15;
 
-// The text of a post. Replace it with your bot's own: its reasons, its plans, its doubts. Amounts
+// The post's text. Replace it with your bot's own: its reasons, its plans, its doubts. Amounts
 // and results are in the receipt shown below the post.
 function describe({ kind, symbol, mint, currency }) {
   const token = symbol ?? mint;

@@ -36,7 +36,7 @@ WORDS = {
 
 
 def ask(method, path, body=None):
-    """The JSON answer. Retries after a failure, which an event ID makes safe."""
+    """Return the JSON response. Retries after a failure, which an event ID makes safe."""
     request = urllib.request.Request(
         URL + path,
         method=method,
@@ -56,7 +56,7 @@ def ask(method, path, body=None):
             print(f"{error}, trying again", file=sys.stderr)
             wait = 2**attempt
         time.sleep(wait)
-    sys.exit(f"{method} {path}: no answer after {TRIES} tries")
+    sys.exit(f"{method} {path}: no response after {TRIES} tries")
 
 
 def read_refusal(method, path, refusal):

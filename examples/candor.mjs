@@ -12,7 +12,7 @@ export async function ask(path, body) {
     });
     if (answer?.ok) return answer.json();
     if (answer && answer.status !== 429 && answer.status < 500) throw await readProblem(answer);
-    if (attempt === TRIES) throw new Error(`${path}: no answer after ${TRIES} tries`);
+    if (attempt === TRIES) throw new Error(`${path}: no response after ${TRIES} tries`);
     await sleep(Number(answer?.headers.get("Retry-After")) || 2 ** attempt);
   }
 }

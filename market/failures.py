@@ -4,7 +4,7 @@ HTTP library.
 
 
 class FetchError(Exception):
-    """There was no usable response. The text follows a name ("answered HTTP 500").
+    """There was no usable response. The text follows a name ("returned HTTP 500").
 
     `wait_seconds`: the requested wait, None without one. `status`: HTTP status of a response other
     than 200.

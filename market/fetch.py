@@ -90,10 +90,10 @@ def fetch(
         ) as response:
             if response.status_code != 200:
                 status = response.status_code
-                raise FetchError(f"answered HTTP {status}", _read_wait(response), status)
+                raise FetchError(f"returned HTTP {status}", _read_wait(response), status)
             return _read_body(response.raw, deadline, limits.max_bytes)
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
-        raise FetchError("did not answer in time") from None
+        raise FetchError("did not respond in time") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
         raise FetchError("could not be reached, or the connection was lost") from None
 
@@ -110,7 +110,7 @@ def fetch_json(
         return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant)
     # ArithmeticError: an exponent that doesn't fit a Decimal.
     except (ValueError, ArithmeticError, RecursionError):
-        raise FetchError("sent an answer that is not JSON") from None
+        raise FetchError("sent a response that is not JSON") from None
 
 
 def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:
@@ -124,7 +124,7 @@ def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:
         if size > max_bytes:
             raise FetchError("sent far too much data")
         if time.monotonic() > deadline:
-            raise FetchError("did not answer in time")
+            raise FetchError("did not respond in time")
     return b"".join(chunks)
 
 

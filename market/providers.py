@@ -122,7 +122,7 @@ def _parse_rows(rows: Unread, parse: Callable[[Unread], T | None]) -> tuple[list
     is dropped without affecting the others.
     """
     if not isinstance(rows, list):
-        raise FetchError("sent an answer of an unexpected shape")
+        raise FetchError("sent an unexpected response format")
     values: list[T | None] = []
     unreadable = 0
     for row in rows:
@@ -196,7 +196,7 @@ def _windows(value: Unread) -> tuple[str | None, str | None]:
 
 
 def _lenient(value: Unread) -> str | None:
-    """Return the exact text of a number, None for anything else. A bad value that only describes a
+    """Return a number's exact text, None for anything else. A bad value that only describes a
     pair must not drop its price.
     """
     try:
@@ -226,7 +226,7 @@ def parse_pools(value: Unread) -> tuple[dict[str, Quote], RowCount]:
     token.
     """
     if not isinstance(value, dict):
-        raise FetchError("sent an answer of an unexpected shape")
+        raise FetchError("sent an unexpected response format")
     named, _ = _parse_rows(
         value.get("included", []), lambda row: (str(row["id"]), row["attributes"])
     )
@@ -267,7 +267,7 @@ def _parse_pool(row: Unread, names: dict[str, Unread]) -> Quote | None:
 
 
 def _dex(sides: Unread) -> Unread:
-    """Return the ID of a pool's exchange in DexScreener's spelling, if the response has it."""
+    """Return a pool's exchange ID as DexScreener spells it, if the response has it."""
     dex = ((sides.get("dex") or {}).get("data") or {}).get("id")
     return GECKO_NAMES.get(dex, dex) if isinstance(dex, str) else None
 

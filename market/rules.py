@@ -102,7 +102,7 @@ class FallCheck(NamedTuple):
 
 
 def find_fall(quote: Located, before: Located) -> Fall | None:
-    """Return the fall of a token's price in one pool since its last quote; None if it didn't fall
+    """Return how far a token's price fell in one pool since its last quote; None if it didn't fall
     or the pool changed.
     """
     if not quote.price_sol or not before.price_sol or not quote.pair:

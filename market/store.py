@@ -113,7 +113,7 @@ def list_moved(after: int) -> list[MovedRow]:
 
 
 def list_expired(now_ms: int) -> list[int]:
-    """Return the ids of expired snapshots, at most PRUNE_ROWS."""
+    """Return expired snapshots' IDs, at most PRUNE_ROWS."""
     return [
         row.id
         for row in Snapshot.select(Snapshot.id)

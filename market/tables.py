@@ -58,7 +58,7 @@ class Token(QuoteColumns):
     quoted_at = BigIntegerField(null=True)
     pair_url = TextField(null=True)
     pair_created_at = BigIntegerField(null=True)
-    # The side of the pool that isn't SOL, in whole tokens.
+    # The pool's other side, not SOL, in whole tokens.
     pool_tokens = TextField(null=True)
     # In percent.
     change5m_pct = TextField(null=True)

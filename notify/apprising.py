@@ -25,7 +25,7 @@ IDLE_SECONDS = 60.0
 # How long to wait for unfinished messages when the process ends.
 END_SECONDS = 1.0
 MISSING = "needs Apprise, which is not installed"
-TOO_LATE = "did not answer in time"
+TOO_LATE = "did not respond in time"
 BROKEN = "could not be sent"
 # Apprise uses about 50 MB; each message has a deadline.
 LIMITS = Limits(memory_bytes=2**30)
@@ -35,7 +35,7 @@ ERRORS = {
     b"refused": "refused it or could not be reached",
     b"unknown": "isn't an address that Apprise understands",
 }
-# The part of the environment that a child receives: none of our secrets.
+# Environment variables passed to a child: none of our secrets.
 ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
 PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
@@ -117,7 +117,7 @@ def _ask(child: Child, lines: bytes) -> Answer:
         child.stdin.flush()
         word = child.stdout.readline()
     except OSError:
-        # It has ended, as the empty word shows.
+        # The child has exited, so `word` is empty.
         pass
     finally:
         timer.cancel()
@@ -125,7 +125,7 @@ def _ask(child: Child, lines: bytes) -> Answer:
 
 
 class Speakers:
-    """The children of all addresses; `site`: the address of this instance."""
+    """The children of all addresses; `site`: this instance's address."""
 
     def __init__(self, site: str) -> None:
         self._site = site

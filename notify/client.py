@@ -49,7 +49,7 @@ SPECIAL = tuple(
 
 
 class Answer(NamedTuple):
-    """The result of a POST. `error`: one of our own fixed sentences, None if it was accepted;
+    """A POST's result. `error`: one of our own fixed sentences, None if it was accepted;
     `status`: of HTTP, None without a response; `wait_seconds`: the wait the receiver asked for.
     """
 
@@ -71,14 +71,14 @@ def post(message: Message, private: bool = False) -> Answer:
     except _Refused:
         return Answer(None, "has no public address")
     except TimeoutError:
-        return Answer(None, "did not answer in time")
+        return Answer(None, "did not respond in time")
     except ssl.SSLError:
         return Answer(None, "has no valid certificate")
     except (OSError, http.client.HTTPException, UnicodeError):
         return Answer(None, "could not be reached, or the connection was lost")
     if 200 <= status < 300:
         return Answer(status, None)
-    return Answer(status, f"answered HTTP {status}", read_wait(wait, time.time()))
+    return Answer(status, f"returned HTTP {status}", read_wait(wait, time.time()))
 
 
 def read_wait(text: str | None, now: float) -> int:

@@ -35,7 +35,7 @@ POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
 # Seconds between checks for a commit: a hook is notified within 250 ms. Most of a check's cost is
 # waking up.
 COMMIT_SECONDS = 0.15
-# The length of a pass. Then health is reported, and the next pass begins.
+# How long a pass takes. Health is reported after each pass.
 PASS_SECONDS = 60.0
 # At most one message a second to a host.
 HOST_SECONDS = 1.0
@@ -286,7 +286,7 @@ class Outbox:
 
     def _send_soon(self, target: Target, event: Event | None, now: int) -> None:
         message = write_message(target.receiver, event, now, self.config.base_url)
-        # The operator decides the targets of the hooks in the settings.
+        # The operator chooses where the hooks in the settings are sent.
         private = self.config.hooks_private == "on" or target.is_operators
         is_apprise = target.receiver.kind == hooks.APPRISE
         post = self._speakers.send if is_apprise else self._send

@@ -168,7 +168,7 @@ class Balances:
 
     # ---- what was observed when ------------------------------------------------------------------
     def store_polls(self, wallets: Sequence[Wallet], now: int) -> None:
-        """Store when a node last answered about these wallets, before work that may take long."""
+        """Store when a node last responded about these wallets, before work that may take long."""
         polled = {wallet.id: wallet.polled_at for wallet in wallets if self.note_poll(wallet, now)}
         for part in in_parts(polled):
             polled_at = max(at or 0 for at in polled.values())
@@ -176,7 +176,7 @@ class Balances:
             storage.database.execute_sql(sql, (polled_at, *part))
 
     def note_poll(self, wallet: Wallet, now: int) -> bool:
-        """Update the time of the last answer about the wallet. Return whether this poll got one."""
+        """Update when a node last responded about the wallet. Return whether one did just now."""
         state, answered_at = self._state, self._state.watches[wallet.id].answered_at
         if answered_at >= state.begun_at:
             wallet.polled_at = now + int(1000 * (answered_at - state.begun_at))

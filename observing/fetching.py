@@ -38,7 +38,7 @@ from observing.state import (
 
 MAX_RETRY_WAIT_MS = 3_600_000
 # A method of some providers that returns many transactions at once, up to MANY: more may exceed
-# the largest accepted answer. Providers charge it like as many single requests, so it isn't worth
+# the largest accepted response. Providers charge it like as many single requests, so it isn't worth
 # it for fewer than FEW.
 IN_BULK, MANY, FEW = "getTransactionsForAddress", 100, 20
 
@@ -150,7 +150,7 @@ class Fetching:
     def _fetch_in_bulk(self, wallet: Wallet, rows: list[Pending], now: int) -> int:
         """Fetch many transactions with one request, if a node offers that. Return how many.
 
-        The lists of signatures are complete, and transactions missing from this answer are fetched
+        The signature lists are complete, and transactions missing from this response are fetched
         one by one, so a node can't hide anything.
         """
         rows = _leave_sparse(wallet, end_with_slot(rows, MANY)) if len(rows) >= FEW else []
@@ -166,7 +166,7 @@ class Fetching:
         if not answers:
             return 0
         part = Slice(wallet, list_addresses(wallet.id), bodies, answers)
-        # An answer that reached its limit says nothing about later slots.
+        # A response that reached its limit says nothing about later slots.
         last = max(row.slot for row in rows if row.signature in answers)
         return self._fetch_rows(part, [row for row in rows if row.slot <= last], now)
 
@@ -326,7 +326,7 @@ def _list_pending(wallet: Wallet, now: int, which: str, *head: bool) -> list[Pen
 
 
 def _leave_sparse(wallet: Wallet, rows: list[Pending]) -> list[Pending]:
-    """Leave out older rows that are few among stored ones: a bulk answer has everything in a span
+    """Leave out older rows that are few among stored ones: a bulk response has everything in a span
     of slots. The others are fetched one by one when no dense ones are left.
     """
     while len(rows) >= FEW:

@@ -116,7 +116,7 @@ class ScanCursor:
             self.before = page[-1].signature
 
     def is_finished(self) -> bool:
-        """Whether the scan reached the end; if nothing was listed at all, after two empty pages."""
+        """Whether the scan is complete; if nothing was listed at all, after two empty pages."""
         return self.beyond or self.empty >= (1 if self.listed else 2)
 
 

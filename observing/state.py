@@ -250,7 +250,7 @@ class Watch:
     observer's clock.
     """
 
-    # By address: the node's answer in the last comparison.
+    # By address: the node's response in the last comparison.
     holdings: dict[str, Holding] = field(default_factory=dict)
     # By address: consecutive polls with an unexplained balance.
     unexplained_polls: dict[str, int] = field(default_factory=dict)

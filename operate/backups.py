@@ -35,7 +35,7 @@ PG_DUMP = "pg_dump --format=custom"
 
 @dataclass(frozen=True)
 class Holding:
-    """The contents of a database file. `schema` is the name of its newest migration.
+    """A database file's contents. `schema` is the newest migration's name.
 
     `foreign`: sentences about schema objects that Candor didn't create.
     """
@@ -106,7 +106,7 @@ def store_copy(source: Path, target: Path) -> Holding:
     """
     remove_partials(target.parent, target.name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    # Locked while it is written, to tell it from the leftovers of a killed process.
+    # Locked while it is written, to tell it from a killed process's leftovers.
     held = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         lock_descriptor(held)
@@ -220,7 +220,7 @@ def _refuse_foreign(path: Path, foreign: Sequence[str]) -> None:
 
 
 def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holding:
-    """Count the rows of a database; Refused if it isn't Candor's or is newer."""
+    """Count a database's rows; Refused if it isn't Candor's or is newer."""
     applied = foreign_schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is not a Candor database")

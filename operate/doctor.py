@@ -294,9 +294,9 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
             )
             continue
         yield (
-            fine(f"Solana endpoint {number} answers, at slot {slot}")
+            fine(f"Solana endpoint {number} responds, at slot {slot}")
             if genesis == MAINNET
-            else look(f"Solana endpoint {number} answers but isn't mainnet")
+            else look(f"Solana endpoint {number} responds but isn't mainnet")
         )
         yield check_finality(rpc, number)
         if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
@@ -345,7 +345,7 @@ def check_redis(config: Config, now: int) -> Iterator[Finding]:
             "check the host and password in RATELIMIT_STORAGE_URL, and that Redis is running",
         )
     else:
-        yield fine("Redis answers")
+        yield fine("Redis responds")
 
 
 def check_providers(config: Config) -> Iterator[Finding]:
@@ -356,7 +356,7 @@ def check_providers(config: Config) -> Iterator[Finding]:
     ):
         try:
             fetch_json(open_session(), url)
-            yield fine(f"{name} answers")
+            yield fine(f"{name} responds")
         except FetchError as error:
             yield look(
                 f"{name} {error}",
@@ -505,7 +505,7 @@ def is_network(kind: str) -> bool:
 
 
 def find_type(folder: Path, mountinfo: str) -> str:
-    """Return the type of the filesystem that a resolved path is on; "" if `mountinfo` lacks it.
+    """Return the filesystem type that a resolved path is on; "" if `mountinfo` lacks it.
 
     `mountinfo`: the text of /proc/self/mountinfo, described in proc_pid_mountinfo(5).
     """
@@ -625,7 +625,7 @@ def _tell_differences(found: Sequence[inspection.Difference]) -> Iterator[Findin
     if len(found) > MAX_DIFFERENCES:
         yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", REBUILD)
     if not any(one.level == "wrong" for one in found):
-        # These were not compared, or not completely.
+        # Wallets with these problems were not fully compared.
         but = "except for the problems above, " if found else ""
         yield fine(
             f"{but}every wallet matches a rebuild from its receipts; every post, verification"
@@ -660,7 +660,7 @@ def check_server(config: Config, now: int) -> list[Finding]:
         with database.connection_context():
             applied = storage.list_applied(database)
             return [
-                fine(f"PostgreSQL {database.version()} answers"),
+                fine(f"PostgreSQL {database.version()} responds"),
                 *check_schema(applied),
                 *check_current(database.execute_sql, applied, config, now),
             ]

@@ -12,7 +12,7 @@ import storage
 from storage import files, trouble
 from storage.files import make_folder
 
-# Suffixes of the files of a SQLite database.
+# Suffixes of a SQLite database's files.
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 

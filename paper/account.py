@@ -52,11 +52,11 @@ class Position:
     opened_at: int
     # At entry, in USD cents.
     liquidity: int | None
-    # The mark: the last plausible price,
+    # The mark: the last plausible price.
     price: int
-    # ... when it was taken,
+    # When the mark was taken.
     marked_at: int
-    # ... and the id of its snapshot.
+    # The mark's snapshot ID.
     marked_on: int
     high: int
     # Scout intervals since the entry.

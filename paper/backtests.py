@@ -158,7 +158,7 @@ class Difference(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """The result of a recording: a trial per candidate, the folds, and the look-ahead check."""
+    """A recording's result: a trial per candidate, the folds, and the look-ahead check."""
 
     recording: Recording
     trials: list[Trial]
@@ -358,7 +358,7 @@ def _show_venues(recording: Recording) -> list[Json]:
 
 
 def show_close(close: Close, account: str = STRATEGY) -> Json:
-    """Return a close of a backtest as JSON, its keys those of COLUMNS."""
+    """Return a backtest's close as JSON, its keys those of COLUMNS."""
     return {
         "closedAt": _show_time(close.closed_at),
         "openedAt": _show_time(close.opened_at),

@@ -104,7 +104,7 @@ def quote_symbol(symbol: str) -> str:
 
 
 def format_line(kind: str, facts: Mapping[str, Any]) -> str:
-    """Return the sentence of a diary line; if its facts are damaged, a sentence that names only its
+    """Return a diary line's sentence; if its facts are damaged, a sentence that names only its
     kind.
     """
     try:
@@ -164,7 +164,7 @@ class Lesson:
     close_ids: tuple[str, ...]
     created_at: int
     expires_at: int
-    # Its rates, each with its interval; see paper.results.describe_rates.
+    # The lesson's rates, each with its interval; see paper.results.describe_rates.
     evidence: Mapping[str, Any]
     is_pattern: bool
 

@@ -227,7 +227,7 @@ class Followers:
         self.worst = {size: Follower(size, stays=False) for size in SIZES}
 
     def follow(self, trade: CopiedTrade) -> Outcome:
-        """Return the outcome of SHOWN_SIZE in the best case."""
+        """Return SHOWN_SIZE's best-case outcome."""
         for one in self.worst.values():
             one.follow(trade)
         outcomes = {size: one.follow(trade) for size, one in self.best.items()}

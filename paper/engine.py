@@ -92,9 +92,9 @@ class Market:
         self.windows: dict[str, tuple[Snapshot, ...]] = {}
         # By mint, the last snapshot that had a price.
         self.before: dict[str, Snapshot] = {}
-        # Simulated trades in each pool, by paper.fills.pool_key,
+        # Simulated trades in each pool, by paper.fills.pool_key.
         self.memories: dict[str, Memory] = {}
-        # ... and, by handle, each twin's trades in its own.
+        # By handle, each twin's own simulated trades in each pool.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
@@ -190,7 +190,7 @@ class Market:
 
     def is_unproven(self, snapshot: Snapshot) -> bool:
         if snapshot.pool:
-            # The formula reproduced the fill of the transaction that showed it.
+            # The formula reproduced the fill in the transaction that showed it.
             return False
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
@@ -392,7 +392,7 @@ def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
 
 
 def settle_orders(traders: Sequence[Player], moment: Round) -> None:
-    """Fill the orders that are due. The oldest decision is filled first.
+    """Fill due orders, oldest decision first.
 
     A token with prices only from observed transactions has no next quote: its orders fill on the
     last reserves.
@@ -689,7 +689,7 @@ RESERVED_CASH = 20_000_000
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
 # In lamports.
 MIN_ENTRY = 10_000_000
-# The largest share of a pool's SOL reserve that an entry uses.
+# The largest share of a pool's SOL reserve that an entry may use.
 MAX_POOL_SHARE_BPS = 200
 
 
@@ -712,7 +712,7 @@ def leave_position(
     if not isinstance(found, Exit) or (order and not gives_way(order, found)):
         return
     if trader.account.cash < market.costs.p50:
-        unpaid = Refusal(NO_FEES, "not enough cash for one network fee, so it can't be sold")
+        unpaid = Refusal(NO_FEES, "not enough cash for the network fee, so it can't be sold")
         refuse(trader, market.tokens[position.mint], unpaid, snapshot.at)
         return
     if order:
@@ -904,7 +904,7 @@ def size_entry(trader: Player, view: View, at: int) -> int:
 
 
 def cap_entry(trader: Player, view: View, wanted: int) -> int:
-    """Limit the size of an entry to the free cash and a share of the pool."""
+    """Limit an entry's size to the free cash and a share of the pool."""
     token = view.token
     pool = find_pool(view.last, token.decimals) if token.decimals is not None else None
     most = pool.sol * MAX_POOL_SHARE_BPS // ONE if pool else wanted
@@ -967,7 +967,7 @@ def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) ->
 
 
 def draw_delay(handle: str, number: int) -> int:
-    """Return the delay of a ticket in scout intervals: 0 to WINDOW."""
+    """Return a ticket's delay in scout intervals: 0 to WINDOW."""
     return int.from_bytes(_draw(handle, number, "delay")[:8]) % (WINDOW + 1)
 
 

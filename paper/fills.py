@@ -80,11 +80,11 @@ def find_venue(name: str | None) -> Venue:
 
 
 # ---- pools ---------------------------------------------------------------------------------------
-# Launch curves follow from the price alone: virtual lamports times virtual raw units,
+# Launch curves are priced from this product: virtual lamports times virtual raw units.
 CURVE = 30 * LAMPORTS * 1_073_000_000 * 10**6
-# ... starting with this many lamports, which can't be taken out,
+# Initial virtual lamports; can't be withdrawn.
 CURVE_VIRTUAL_SOL = 30 * LAMPORTS
-# ... and this many raw units, which can't be bought.
+# Raw units that are never for sale.
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
 MINUTE_MS = 60_000
@@ -99,7 +99,7 @@ class Memory(NamedTuple):
 
     # Net lamports put in; negative if more was taken out.
     flow: int = 0
-    # The snapshot of the last trade, None before the first.
+    # The last trade's snapshot, None before the first.
     last: Snapshot | None = None
     # The number of simulated trades.
     turns: int = 0
@@ -243,9 +243,9 @@ MAX_ATTEMPTS = 8
 WAIT_INTERVALS = 3
 # The default limit on how much worse than quoted an order may fill.
 SLIPPAGE_LIMIT_BPS = 500
-# Liquidity is gone below a twentieth of what it was at entry,
+# Liquidity counts as gone below one part in this many of the liquidity at entry.
 GONE_SHARE = 20
-# ... and below this much.
+# Liquidity below this amount counts as gone, whatever it was at entry.
 GONE_USD_CENTS = 100_00
 
 
@@ -499,7 +499,7 @@ def _attempt(
 
 
 def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the caveats of a fill: unknown reserves or pricing, which exclude it; observed
+    """Return a fill's caveats: unknown reserves or pricing, which exclude it; observed
     reserves; a fall confirmed by a second provider.
     """
     if not snapshot.price:

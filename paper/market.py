@@ -18,9 +18,10 @@ PRICE_DECIMALS = 24
 SCALE = 10**PRICE_DECIMALS
 # In a SOL.
 LAMPORTS = 10**9
-# Number of a token's usable snapshots kept for strategies,
+# Number of usable snapshots per token kept for strategies.
 WINDOW = 14
-# ... none older than this many scout intervals: a return over N snapshots must not span a night.
+# Strategies get no snapshot older than this many scout intervals: a return over N snapshots must
+# not span a night.
 WINDOW_INTERVALS = 28
 # Scout intervals that a held token may lack a usable price.
 MISSING_INTERVALS = 3
@@ -90,7 +91,7 @@ class Snapshot:
     # Market cap: all tokens at this price, in lamports.
     market_cap: int | None = None
     sol_cents: int | None = None
-    # If the price of a held token fell sharply: the provider's previous price, and a second
+    # If a held token's price fell sharply: the provider's previous price, and a second
     # provider's current price, if any.
     fell_from: int | None = None
     second_price: int | None = None
@@ -111,7 +112,7 @@ class Snapshot:
 
     @property
     def known_price(self) -> int:
-        """The price of a snapshot without a flaw."""
+        """The price in a snapshot without a flaw."""
         assert self.price is not None
         return self.price
 

@@ -135,7 +135,7 @@ def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
 
 
 def find_error(predicted: int, real: int) -> int | None:
-    """Return the shortfall of a swap in basis points; None without a prediction."""
+    """Return a swap's shortfall in basis points; None without a prediction."""
     if predicted <= 0:
         return None
     missed = predicted - real

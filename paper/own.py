@@ -95,13 +95,13 @@ class OwnFile:
 
     def _read(self, line: bytes) -> Any:
         if not line.endswith(b"\n"):
-            self.fail(f"no answer within {MAX_SECONDS:g} s, or its process exited")
+            self.fail(f"no response within {MAX_SECONDS:g} s, or its process exited")
         match _parse(line):
             case {"error": str(error)}:
                 self.fail(error)
             case {"answer": answer}:
                 return answer
-        self.fail("its process wrote something other than answers")
+        self.fail("its process wrote something other than responses")
 
     def fail(self, why: str) -> NoReturn:
         """Stop its process, keep the reason, and raise OwnFault."""
@@ -162,14 +162,14 @@ class OwnStrategy(Strategy):
     # Settings of the file, in its order.
     given: tuple[tuple[str, int], ...] = ()
     file: OwnFile = field(compare=False)
-    # Its decision about each token in the round.
+    # The file's decision about each token in the round.
     answers: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def prepare(self, views: Sequence[View]) -> None:
         shown = [show_view(view) for view in views]
         found = self._ask("enter", views=shown)
         if not isinstance(found, list) or len(found) != len(views):
-            self.file.fail("its answer doesn't match the request")
+            self.file.fail("its response doesn't match the request")
         self.answers.clear()
         self.answers.update(zip((view.token.mint for view in views), found, strict=True))
 
@@ -234,7 +234,7 @@ class OwnFiles:
             file.stop()
 
     def read_strategy(self, family: str, given: Mapping[str, Any]) -> Strategy:
-        """Return the strategy of a family, or of a file as `own:NAME`. Raises BadSetting for an
+        """Return a family's strategy, or a file's as `own:NAME`. Raises BadSetting for an
         unknown setting and OwnFault if the file fails.
         """
         found = NAME.fullmatch(family)
@@ -250,7 +250,9 @@ def make_strategy(family: str, file: OwnFile, given: Mapping[str, Any]) -> OwnSt
     bounds = file.bounds
     for name, value in given.items():
         if name not in bounds:
-            raise BadSetting(name, f"isn't a setting of this file; it has: {', '.join(bounds)}")
+            raise BadSetting(
+                name, f"isn't a setting of this file; choose from: {', '.join(bounds)}"
+            )
         low, high = bounds[name][1:]
         if type(value) is not int or not low <= value <= high:
             raise BadSetting(name, f"must be a whole number from {low} to {high}")

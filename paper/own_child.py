@@ -157,7 +157,7 @@ def _show_bounds(one: Any) -> list[int]:
 
 
 def show_found(found: object) -> Any:
-    """Return a decision as JSON; for anything else, the name of its type."""
+    """Return a decision as JSON; for anything else, its type's name."""
     if found is None:
         return None
     if isinstance(found, Enter | Refusal):

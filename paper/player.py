@@ -51,7 +51,7 @@ class ReviewReason:
     symbol: str | None = None
 
 
-# A fill or failed attempt, and the number of its position, None before there is one.
+# A fill or failed attempt, and its position's number, None before there is one.
 JournalFill = tuple[Fill, int | None]
 
 
@@ -116,7 +116,7 @@ class Player:
     # UTC day, counted from 1970, and the equity at its first heartbeat.
     day: int = -1
     day_equity: int = STARTING_CASH
-    # Those without a noted end.
+    # Pauses whose end hasn't been noted.
     pauses: list[rules.Pause] = field(default_factory=list)
     # Of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Player:
     refused: dict[RefusalKey, int] = field(default_factory=dict)
     # Keys of all reasons for a review there ever were.
     review_keys: set[str] = field(default_factory=set)
-    # Topics of the reasons of the open review, see topic_of.
+    # Topics of the open review's reasons, see topic_of.
     review_topics: set[str] = field(default_factory=set)
     # Mints suspended after an internal error.
     put_off: frozenset[str] = frozenset()
@@ -135,7 +135,7 @@ class Player:
     tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
     reviewable: bool = True
-    # Its paper.store.TraderRow, if it is stored.
+    # The trader's paper.store.TraderRow, if stored.
     row: Any = None
 
     @property

@@ -25,7 +25,7 @@ WHERE s.id > ? AND s.taken_at >= ? ORDER BY s.id LIMIT {PAGE}"""
 
 
 def read_recording(span: range, interval_ms: int, now: int) -> Recording:
-    """Return the recording of a time (ms) at the distance at which all of it is kept.
+    """Return the recording for a time (ms) at the distance at which all of it is kept.
 
     `interval_ms`: the scout's. Token data is current, not from the time of the recording.
     """

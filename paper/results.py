@@ -29,7 +29,7 @@ SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
 COST_FACTORS = (1, 2, 3)
 
 
-# The contribution of a cluster or day to a ratio: (part, whole).
+# What a cluster or day contributes to a ratio: (part, whole).
 Share = tuple[float, float]
 PSEUDO = ((0.0, 1.0), (1.0, 1.0))
 
@@ -47,7 +47,7 @@ class Ratio(NamedTuple):
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of eligible closes. start: lamports of their accounts."""
+    """Return figures for eligible closes. start: lamports of their accounts."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         **describe_rates(eligible),
@@ -101,7 +101,7 @@ def find_win(close: Close) -> float:
 def find_ratio(
     groups: Sequence[Sequence[Close]], measure: Callable[[Close], float], *, pseudo: bool = False
 ) -> Ratio | None:
-    """Return the mean of a measure over clustered closes with its error over days; None for too few
+    """Return a measure's mean over clustered closes with its error over days; None for too few
     days or clusters. pseudo: add one close at 0 and one at 1, each on its own day, since otherwise
     closes that all won would have no error (Agresti and Coull 1998).
     """
@@ -265,7 +265,7 @@ class Mark(NamedTuple):
 
 
 def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of an account that started with `start` lamports. Marks are in order."""
+    """Return figures for an account that started with `start` lamports. Marks are in order."""
     returns = list_daily_returns(marks, start)
     drawdown, growth = find_drawdown(marks, start), find_growth(marks, start, len(returns))
     percentage = drawdown and round(100 * drawdown.share, 2)
@@ -368,7 +368,7 @@ def list_falls(marks: Sequence[Mark], start: int) -> list[Fall]:
 
 
 def list_daily_returns(marks: Sequence[Mark], start: int) -> list[float]:
-    """Return the return of each UTC day with a mark, relative to the preceding mark."""
+    """Return each marked UTC day's return, relative to the preceding mark."""
     ends = {mark.at // DAY_MS: mark.equity for mark in marks}
     before, returns = start, []
     for equity in ends.values():

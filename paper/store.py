@@ -113,7 +113,7 @@ FILL_FIELDS = [one.name for one in fields(Fill)]
 
 
 def _find_column(name: str) -> str:
-    """Return the column of a fill's field, in its own table or in its order's."""
+    """Return the column for a fill's field, in its own table or in its order's."""
     if name == "order":
         return "o.number"
     return f"{'f' if name in PaperFill._meta.fields else 'o'}.{name}"
@@ -769,7 +769,7 @@ def store_round(
     notes: Iterable[Columns] = (),
     sol_cents: int | None = None,
 ) -> None:
-    """Store the result of a tick in one transaction: accounts, the position in the snapshots, and
+    """Store a tick's result in one transaction: accounts, the position in the snapshots, and
     equity at `now` (ms). Raises Outdated, without storing anything. notes: diary rows of traders
     that were left out. sol_cents: the SOL price.
     """
@@ -951,7 +951,7 @@ def fill_again(
     if snapshot is None:
         return None
     if snapshot.pool:
-        # It fills orders until there is a newer one.
+        # A snapshot fills orders until there is a newer one.
         snapshot = replace(snapshot, at=done.at)
     memory = Memory(done.flow, snapshot, done.turn - 1)
     if order.reason in WRITE_OFFS:
@@ -962,7 +962,7 @@ def fill_again(
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
     """Name the sums that differ between two accounts' positions with the same number. A missing
-    position differs in every sum that isn't None.
+    position counts as different in every sum that isn't None.
     """
     return [
         f"position {number}: another {name}"

@@ -18,12 +18,12 @@ from paper.market import Check, Flow, Snapshot, Token, View
 
 # Exits that accept any price: a stop with a limit could fail in a crash.
 STOPS = ("stop", "trailing_stop")
-# Its authority could freeze purchased tokens.
+# The mint's authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
 BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
 # Apart from rounding, a smaller share of a position isn't sold.
 LEAST_SHARE_BPS = 100
-# The proceeds of a sale can't be estimated.
+# A sale's proceeds can't be estimated.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
 
 
@@ -228,9 +228,9 @@ class Breakout(Strategy):
     margin_bps: int = setting(200, 0, 50_000)
     # Multiple of the window's mean volume.
     volume_bps: int = setting(20_000, 11_000, 1_000_000)
-    # How long a pair counts as new,
+    # How long a pair counts as new.
     new_seconds: int = setting(86_400, 0, 86_400)
-    # ... and how many snapshots of it are required.
+    # Snapshots required of a new pair.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
     # Orders for tokens that rise fast only fill at a higher price.
@@ -337,7 +337,7 @@ class FlowFollower(Strategy):
 class Copy(Strategy):
     """Buy what one observed bot buys, after the latency; sell the same share when it sells."""
 
-    # Its public id.
+    # The public ID of the bot to copy.
     bot: str = field(default="", metadata={"form": BOT_ID})
     # From the snapshot on which the bot's purchase is seen to the earliest fill.
     latency_ms: int = setting(6_000, 0, 60_000)
@@ -416,7 +416,7 @@ def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
 
 def _known(known: Mapping[str, Field[Any]], name: str) -> Field[Any]:
     if name not in known:
-        raise BadSetting(name, f"isn't a setting of this family; it has: {', '.join(known)}")
+        raise BadSetting(name, f"isn't a setting of this family; choose from: {', '.join(known)}")
     return known[name]
 
 

@@ -131,7 +131,7 @@ class PaperFill(Base):
 
     id = AutoField()
     order = ForeignKeyField(PaperOrder, backref="fills")
-    # Its number; null for a failed attempt before there was one.
+    # The position's number; null for a failed attempt before there was a position.
     position = IntegerField(null=True)
     snapshot = BigIntegerField(index=True)
     at = BigIntegerField()

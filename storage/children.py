@@ -47,7 +47,7 @@ class Limits(NamedTuple):
 class Child(subprocess.Popen[bytes]):
     def kill(self) -> None:
         """Kill the whole session: its descendants would keep the pipes open."""
-        # Its pid can't be reused until we wait for it.
+        # The child's PID can't be reused until we wait for it.
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)

@@ -59,7 +59,7 @@ def make_shape(kind: Any) -> Shape:
 
 
 def decode(text: str | bytes | None, shape: Shape) -> Any:
-    """Return the value of stored JSON, None for NULL. Raises Damaged."""
+    """Parse stored JSON; None for NULL. Raises Damaged."""
     if text is None:
         return None
     try:
@@ -138,7 +138,7 @@ def _make_type(table: str, *names: str, **columns: Column) -> Any:
 
 @functools.lru_cache(512)
 def find_columns(sql: str) -> tuple[str, ...]:
-    """Return a statement's (first) table, and the names of the columns it selects."""
+    """Return a statement's (first) table, and the column names it selects."""
     depth, listed, names, words = 0, False, [""], iter(WORDS.findall(sql))
     for word in words:
         depth += (word == "(") - (word == ")")

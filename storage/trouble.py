@@ -100,12 +100,12 @@ class BusyHandler:
 # ---- why it isn't usable -------------------------------------------------------------------------
 # Messages shown instead of a library's error.
 TROUBLES = {
-    "disk_full": "the disk of this instance is full",
+    "disk_full": "the server disk is full",
     "read_only": "the database or its disk is read-only",
-    "disk_error": "the disk of this instance is failing",
-    "gone": "the data folder of this instance was removed or replaced",
+    "disk_error": "the server disk is failing",
+    "gone": "the data folder was removed or replaced",
     "locked": "another program keeps the database locked",
-    "unreachable": "the database of this instance cannot be reached",
+    "unreachable": "the database can't be reached",
 }
 # Bytes: with less free space, assume writes fail; with this much, retry after a full disk.
 DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024

@@ -23,7 +23,7 @@ def ask_service(service):
     def ask(path):
         answer = service.get(path)
         if answer.status_code != 200:
-            raise FetchError(f"answered HTTP {answer.status_code}", status=answer.status_code)
+            raise FetchError(f"returned HTTP {answer.status_code}", status=answer.status_code)
         return answer.data
 
     return ask

@@ -17,7 +17,7 @@ from pathlib import Path
 from solders.keypair import Keypair
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "samples.md"
-INTRODUCTION = """# Sample answers
+INTRODUCTION = """# Sample responses
 
 One response to every request, recorded from `make demo`: chain, market and bots are made up. Lists
 are cut to one row. `/docs/fields` on your instance explains each field, [verified.md](verified.md)

@@ -343,7 +343,7 @@ def test_nodes_that_never_answer_are_told_while_the_pass_still_waits(crew):
         assert row("observer").state == "ok"
         made._rpc.seconds = jobs.SILENT_SECONDS
         until(lambda: row("observer").state == "failing")
-        assert "no node has answered" in row("observer").last_error
+        assert "no node has responded" in row("observer").last_error
     finally:
         made._rpc = None
         ending.set()

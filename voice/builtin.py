@@ -40,7 +40,7 @@ from voice.facts import (
 RECENT_POSTS = 20
 # A catchphrase appears in at most one of this many posts.
 CATCHPHRASE_POSTS = 10
-# The clauses of an event. For results, the sign selects them.
+# An event's clauses. For results, the sign selects them.
 EVENTS = {
     "buy": "buy",
     "sell": "sell",
@@ -55,7 +55,7 @@ EVENTS = {
     "phase standard": "phase",
     "review": "review",
 }
-# The clauses of a tone, by event.
+# A tone's clauses, by event.
 Clauses = Mapping[str, Sequence[str]]
 DEFAULT_TONE = "plain"
 

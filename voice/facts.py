@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-# The facts of a post: a `kind`, and display texts by name.
+# A post's facts: a `kind`, and display texts by name.
 Facts = Mapping[str, Any]
 
 # Untrusted text: repeated unchanged, but its numbers don't count as facts.
@@ -178,7 +178,7 @@ def find_false_direction(text: str, facts: Facts) -> str | None:
         if any(means != sign for means in (*words.values(), *marked)):
             return "a wrong sign"
         if words and numbers - results:
-            return "a number next to a gain or loss that isn't its result"
+            return "a gain or loss with a number that isn't the result"
         if numbers & results and not words and not marked:
             return "a result without its sign"
     return None
@@ -188,6 +188,6 @@ RESULT_FACTS = ("resultSol", "returnPct")
 
 
 def _told_words(facts: Facts) -> set[str]:
-    """Return the words of the facts' own sentences, which may be repeated."""
+    """Return the words in the facts' own sentences, which may be repeated."""
     sentences = " ".join(str(facts.get(name) or "") for name in ("detail", "text", "numbers"))
     return set(re.findall(r"[a-z]+", sentences.lower()))

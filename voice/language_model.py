@@ -23,7 +23,7 @@ UNWANTED_CATEGORIES = ("Cc", "Cf", "Co", "Cs")
 LINK_MARKS = ("http", "www.", "://", "@", "t.me", "discord")
 # A dot within a word, as in evil.example: messengers turn it into a link.
 DOMAIN = re.compile(r"[^\W_][.\u3002][^\W\d_]{2}")
-# The word of a label that a paper mode post must not use.
+# A label's word that paper mode posts must not use.
 VERIFIED = re.compile(r"\bverified\b")
 SIMULATION_WORDS = ("simulat", "paper", "virtual")
 RULES = (
@@ -94,8 +94,8 @@ def check_text(text: str, facts: Facts) -> str | None:
     """Return why a model's text can't be posted, or None.
 
     Reasons: empty or too long, control or invisible characters, a link, the word "verified", no
-    word that says it is simulated, a foreign number, advice or a promise, a wrong sign or
-    direction.
+    word that says it is simulated, a number that isn't in the facts, advice or a promise, a wrong
+    sign or direction.
     """
     if not 1 <= len(text) <= MAX_LENGTH:
         return "its length"
@@ -110,5 +110,5 @@ def check_text(text: str, facts: Facts) -> str | None:
         return "it doesn't say that it is simulated"
     foreign = find_foreign_numbers(text, facts)
     if foreign:
-        return f"a foreign number: {foreign[0]}"
+        return f"a number that isn't in the facts: {foreign[0]}"
     return find_false_direction(plain, facts) or find_promise(plain)

@@ -66,9 +66,9 @@ def measure_start(given):
     ours, bare, importing = (statistics.median(values) for values in zip(*took, strict=True))
     shown = f"{ours:.2f} s / {importing:.2f} s"
     missed = tell(
-        "start to first answer / importing its libraries", shown, ours / importing, most=1.5
+        "start to first response / importing its libraries", shown, ours / importing, most=1.5
     )
-    tell("start to first answer / a bare Flask's", f"{ours:.2f} s / {bare:.2f} s", ours / bare)
+    tell("start to first response / a bare Flask's", f"{ours:.2f} s / {bare:.2f} s", ours / bare)
     return missed
 
 

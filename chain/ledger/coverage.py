@@ -109,7 +109,7 @@ class BalanceChain:
         )
 
     def is_broken(self, mint: str | None, money: str) -> bool:
-        """Whether the history of a mint, or of its currency, has a gap."""
+        """Whether a mint's history, or its currency's, has a gap."""
         broken = self.broken
         return bool(broken) and (None in broken or mint in broken or money in broken)
 
@@ -273,7 +273,7 @@ def is_explained(seen: Seen | None, held: Holding) -> bool | None:
         return (held.amount, held.lamports) == (0, 0)
     if held.slot < seen.slot:
         return None
-    # A node's answer names the mint only if the balance isn't zero.
+    # A node's response names the mint only if the balance isn't zero.
     return seen.joins(held.mint or seen.mint, held.amount, held.lamports)
 
 
@@ -358,8 +358,8 @@ UNCONFIRMED = (
     " that nothing is missing."
 )
 OLDER = (
-    "This wallet is older than the history that can still be fetched. Tokens it already held have"
-    " an unknown cost."
+    "Part of this wallet's history is too old to fetch. Tokens it already held have an unknown"
+    " cost."
 )
 
 

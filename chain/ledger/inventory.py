@@ -13,7 +13,7 @@ from typing import NamedTuple
 # ---- lots ----------------------------------------------------------------------------------------
 # The `since` of an undated cost: earlier than every attachment.
 UNDATED = -1
-# Above every slot: the rank of an account that never appeared in a transaction.
+# Above every slot: the rank of accounts that never appeared in a transaction.
 UNSEEN_SLOT = 2**63
 
 
@@ -52,7 +52,7 @@ class Lot:
         return Slice(self, quantity, cost, self.since)
 
     def see_cost(self, begins: int) -> int | None:
-        """Return the cost of what is left, or None if it is unknown or older than `begins` (UTC
+        """Return the remaining cost, or None if it is unknown or older than `begins` (UTC
         ms).
         """
         return self.left_cost if self.since >= begins else None

@@ -141,7 +141,7 @@ def split_changes(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amou
 
 
 def find_traded(entry: Entry, amounts: Amounts) -> str:
-    """Return the mint of one side of a trade, ignoring residues."""
+    """Return the mint on one side of a trade, ignoring residues."""
     if entry.mint in amounts:
         return entry.mint
     return next(mint for mint in amounts if mint not in entry.residues)

@@ -25,7 +25,7 @@ AGAINST = frozenset(("buy", "sell"))
 
 
 class Fill(NamedTuple):
-    """The market price of an order. `kind`: buy or sell for SOL, or order_fill if one token was
+    """An order's market price. `kind`: buy or sell for SOL, or order_fill if one token was
     exchanged for another. `returned`: raw units by mint that left the order, including rent.
     """
 
@@ -155,7 +155,7 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
         # One stablecoin for another, or none of this one.
         booked = booked._replace(other=side.through)
     if side.returned:
-        # It was `other` when the order was opened.
+        # The returned amount was counted as `other` when the order was opened.
         booked = booked._replace(other=booked.other + side.returned)
     return _leave(booked, left)
 

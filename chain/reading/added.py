@@ -10,7 +10,7 @@ class BadTable(ValueError):
 
 
 class AddedRows:
-    """The rows of an operator's file below its header, as stripped cells.
+    """Return an operator's rows below the header, as stripped cells.
 
     Iterating raises BadTable for a wrong header, a wrong number of cells or an open quote.
     """

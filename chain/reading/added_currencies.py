@@ -30,7 +30,7 @@ def read_currencies(text: str) -> tuple[Currency, ...]:
 
 
 def use_added(text: str) -> None:
-    """Make the currencies of this file money in this process. Raises BadTable."""
+    """Count this file's currencies as money in this process. Raises BadTable."""
     use_currencies(read_currencies(text))
 
 

@@ -1,4 +1,4 @@
-"""Validate a node's answers: from JSON to plain values, or ValueError. Pure; a node may return
+"""Validate a node's responses: from JSON to plain values, or ValueError. Pure; a node may return
 anything.
 
 Numbers are limited to signed 64-bit columns.
@@ -119,7 +119,7 @@ def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, 
     try:
         slot, accounts = result["context"]["slot"], result["value"]
         if not is_number(slot) or len(accounts) != len(owned):
-            raise ValueError("the number of answers doesn't match the number of accounts")
+            raise ValueError("the number of results doesn't match the number of accounts")
         return slot, [
             _read_holding(account, *pair, slot)
             for pair, account in zip(owned, accounts, strict=False)
@@ -150,7 +150,7 @@ def check_decimals(result: Any, mints: list[str]) -> dict[str, int]:
     """
     try:
         if len(result["value"]) != len(mints):
-            raise ValueError("the number of answers doesn't match the number of accounts")
+            raise ValueError("the number of results doesn't match the number of accounts")
         read = [_read_decimals(account) for account in result["value"]]
     except (TypeError, KeyError, IndexError, AttributeError) as error:
         raise ValueError("not a list of accounts") from error

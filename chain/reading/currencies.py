@@ -56,7 +56,7 @@ CURRENCIES = {
 def use_currencies(added: Iterable[Currency]) -> None:
     """Use these stablecoins as money in this process, in addition to SOL and the built-in ones.
 
-    Call it once, at the start: entries read with other currencies must be reread.
+    Call it once, at startup: entries read with other currencies must be reread.
     """
     known = {one.mint: one for one in (*STABLECOINS, *added)}
     for gone in MINTS - known.keys():

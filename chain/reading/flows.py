@@ -609,7 +609,9 @@ def _list_one_way(flows: Flows) -> dict[int, list[Move]]:
 
 
 def _find_settled(flows: Flows, by_call: Mapping[int, list[Move]]) -> set[int]:
-    """Return calls that place orders or settle them, at the same market."""
+    """Return the indexes of calls that settle orders, and of the earlier calls that placed them in
+    the same market.
+    """
     settled: set[int] = set()
     for place, moves in by_call.items():
         body = flows.calls[place].body

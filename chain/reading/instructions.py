@@ -63,7 +63,8 @@ PARSED_LAMPORTS = {
     (STAKE, "withdraw"): ("withdraw", "stakeAccount", "destination"),
     (VOTE, "withdraw"): ("withdraw", "voteAccount", "destination"),
 }
-# Their amounts aren't given, or are in instructions that the node leaves bundled.
+# Instructions without an amount in the node's parsed form, or with amounts inside a batch that it
+# doesn't parse.
 UNREAD = ("withdrawExcessLamports", "unwrapLamports", "batch")
 UNREAD_KINDS = (38, 45)
 AUTHORITIES = (

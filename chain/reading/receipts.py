@@ -181,7 +181,7 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 def _check_conservation(lost: int, rent: int, failed: bool) -> None:
     """Check that lamports are conserved. `lost`: lamports missing beyond the fee."""
-    # The runtime lists the rent of a failed transaction, but stores only some of its accounts.
+    # The runtime lists a failed transaction's rent, but stores only some of its accounts.
     if lost != rent and not (failed and 0 <= lost < rent):
         raise BadReceipt("lamports are not conserved")
 

@@ -343,7 +343,7 @@ def split_trade(
 
 
 def split_fill(flows: Flows) -> Split:
-    """Return the split of an order's fill: everything received must come from known calls."""
+    """Split an order's fill: everything received must come from known calls."""
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "", explain_feeding=False)
@@ -357,8 +357,7 @@ def split_fill(flows: Flows) -> Split:
 
 
 def add_market(split: Split, flows: Flows) -> Split:
-    """Add to the split of a fill the amounts that swap calls, in `flows` of all on its side, paid
-    and took."""
+    """Add to a fill's split what swap calls paid and took. `flows` covers everyone on its side."""
     if not flows.choose_trading():
         return split
     net: Amounts = Counter()
@@ -366,14 +365,15 @@ def add_market(split: Split, flows: Flows) -> Split:
         net.update(call.net)
     net[WRAPPED_SOL] += flows.unshown_explained()
     percent, fed = _explain_feeding(flows, net)
-    # Its own side doesn't pay into a pool either.
+    # Transfers from the wallet's own side straight to an account in the trade count as feeding,
+    # too.
     if fed or any(who in flows.partners for (_, who), paid in flows.went.items() if paid):
         return replace(split, explained_percent=percent, fed=True)
     return replace(split, market=tuple(sorted((m, n) for m, n in net.items() if n)))
 
 
 def split_unpriced(flows: Flows) -> Split:
-    """Return the split of a trade with several readings: none of it is explained."""
+    """Split a trade with several readings: none of it is explained."""
     beside = flows.beside
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 

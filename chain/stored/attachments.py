@@ -125,7 +125,7 @@ def _list(siblings: Collection[Sibling]) -> str:
 # ---- attachments ---------------------------------------------------------------------------------
 # Ids of the wallets attached now, each once.
 HELD = "(SELECT wallet_id FROM attachment WHERE detached_at IS NULL)"
-# Their count, from the index of open rows only.
+# The number of attached wallets; reads only the index of open rows.
 COUNT_HELD = "(SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL)"
 # Whether wallet `w` is attached, for a query over few wallets.
 IS_HELD = """EXISTS (

@@ -317,7 +317,7 @@ def show_summary(ledger: Ledger) -> Row:
 
 @functools.cache
 def list_summary() -> tuple[str, ...]:
-    """Return the names of show_summary's columns."""
+    """Return show_summary's column names."""
     return tuple(show_summary(Ledger(True, Spans(()), BalanceChain({}))))
 
 

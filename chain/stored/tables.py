@@ -102,7 +102,7 @@ OBJECT = make_shape(dict[str, Any])
 
 
 # ---- tables --------------------------------------------------------------------------------------
-# SQL for the id of a mint; `{}`: its address.
+# SQL for a mint's ID; `{}`: its address.
 NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
 
 

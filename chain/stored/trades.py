@@ -221,7 +221,7 @@ def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]
 
 
 def number_mints(addresses: set[str]) -> dict[str, int]:
-    """Return the ids of mints by address, adding new ones."""
+    """Return mint IDs by address, adding new ones."""
     found = _read_numbers(addresses)
     fresh = sorted(addresses - found.keys())
     if fresh:

@@ -29,7 +29,7 @@ def test_a_webhook_shows_its_secret_once_and_waits_for_an_answer(browser, nell):
     assert (hook.secret, hook.state, hook.ping) == (secret, "waiting", True)
     manage = browser.get(f"/bots/{nell}/manage").text
     assert secret not in manage and "https://x.example/…" in manage
-    assert "waiting for an answer" in manage
+    assert "waiting for a response" in manage
 
 
 def test_a_messengers_token_is_never_shown(browser, nell):
@@ -70,9 +70,9 @@ def test_the_sixth_is_one_too_many(browser, nell):
 def test_a_test_and_a_removal(browser, nell):
     add(browser, nell, DISCORD, kind="discord")
     hook = Hook.get()
-    Hook.update(ping=False, state="paused", last_error="answered HTTP 410").execute()
+    Hook.update(ping=False, state="paused", last_error="returned HTTP 410").execute()
     manage = browser.get(f"/bots/{nell}/manage").text
-    assert "it answered HTTP 410" in manage and "paused" in manage
+    assert "it returned HTTP 410" in manage and "paused" in manage
     browser.send(f"/hooks/{hook.uid}/test", f"/bots/{nell}/manage")
     assert Hook.get().ping
     assert "discord.com/…" in browser.get(f"/hooks/{hook.uid}/remove").text

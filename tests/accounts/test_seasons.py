@@ -126,9 +126,9 @@ def refused(call, *args):
         ("starts_at", "2026-11-05T12:00+05:30", "full hour"),
         ("starts_at", "2026-11-05T09:00Z", "past"),
         ("starts_at", "2028-01-01T00:00Z", "366 days"),
-        ("ends_at", "2026-11-05T12:00Z", "after the start"),
+        ("ends_at", "2026-11-05T12:00Z", "after the season starts"),
         ("ends_at", "2028-11-05T12:00Z", "366 days"),
-        ("ends_at", "0001-01-01T00:00+12:00", "after the start"),
+        ("ends_at", "0001-01-01T00:00+12:00", "after the season starts"),
     ],
 )
 def test_bad_terms_name_the_field_and_what_is_allowed(db, field, text, told):
@@ -631,7 +631,7 @@ def test_a_bot_that_was_left_out_is_named(audited):
     change("UPDATE log_leaf SET data = ? WHERE id = ?", leaf, number)
     report = audit(audited)
     assert [(one.field, one.ours) for one in report.differences] == [
-        (f"seasons.{audited[2]}", "it had a wallet at the start")
+        (f"seasons.{audited[2]}", "it had a wallet when the season started")
     ]
 
 

@@ -119,7 +119,7 @@ def test_a_bot_proves_two_wallets_and_earns_with_both(service, browser, bot, tri
     assert posted.json["verified"] is True
     page = browser.get(f"/bots/{uid}?tab=record").text
     assert page.count("Solscan") >= 2 and A in page and B in page
-    assert "Every transaction of its wallets" in html.unescape(page)
+    assert "We have every transaction of its wallets" in html.unescape(page)
 
 
 def test_the_least_known_wallet_is_named(service, browser, bot, trip, watched):

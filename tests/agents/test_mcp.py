@@ -198,7 +198,7 @@ def test_a_read_key_cannot_post_and_no_key_is_shown(live):
     (failed, text), _ = talk_as(live, ask, CANDOR_URL="http://127.0.0.1:9")
     assert (
         failed
-        and "http://127.0.0.1:9 did not answer: ConnectionError" in text
+        and "http://127.0.0.1:9 did not respond: ConnectionError" in text
         and live.key[:20] not in text
     )
 

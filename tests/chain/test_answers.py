@@ -181,7 +181,7 @@ def test_an_account_of_another_form_is_refused(account):
 @pytest.mark.parametrize("slot, accounts", [(-1, 1), (2**63, 1), ("9", 1), (9, 0), (9, 2)])
 def test_each_account_asked_for_has_one_answer_of_one_slot(slot, accounts):
     with pytest.raises(
-        ValueError, match=("^the number of answers doesn't match the number of accounts$")
+        ValueError, match=("^the number of results doesn't match the number of accounts$")
     ):
         read_holdings(*[hold(1)] * accounts, slot=slot)
 
@@ -220,7 +220,7 @@ def test_what_lists_no_mints_is_refused(result):
 @pytest.mark.parametrize("count", [0, 2])
 def test_each_mint_asked_for_has_one_answer(count):
     with pytest.raises(
-        ValueError, match=("^the number of answers doesn't match the number of accounts$")
+        ValueError, match=("^the number of results doesn't match the number of accounts$")
     ):
         check_decimals({"value": [None] * count}, [MINT])
 

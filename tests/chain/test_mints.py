@@ -192,7 +192,7 @@ NO_POWERS = {
 WHO, OTHER_ONE = address(7), address(8)
 REOPENED = "can close the mint once no tokens exist and open a new one at the same address"
 UNTOLD = ("unknown", "the mint's extensions could not be read")
-UNREAD = ("unknown", "the state of the extension could not be read")
+UNREAD = ("unknown", "the extension's state couldn't be read")
 WITHOUT_FEE = {"transferFeeBasisPoints": 0}
 
 

@@ -443,7 +443,7 @@ def test_an_instance_that_is_down_or_busy_is_asked_some_times(watched):
 
     def busy(path):
         asked.append(path)
-        raise FetchError("answered HTTP 503", 5, 503)
+        raise FetchError("returned HTTP 503", 5, 503)
 
     waits = []
     with pytest.raises(Nonsense, match="HTTP 503"):
@@ -474,7 +474,7 @@ def test_a_page_that_changed_is_read_again(watched, chain, monkeypatch):
     def restless(path):
         if "digest" in path and not changed:
             changed.append(path)
-            raise FetchError("answered HTTP 404", status=404)
+            raise FetchError("returned HTTP 404", status=404)
         return ask(path)
 
     report = make_auditor(restless, FakeNode(chain)).audit(Bot.get().uid)

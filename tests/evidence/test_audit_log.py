@@ -368,7 +368,7 @@ def replace(service, start, answer):
         if not path.startswith(start):
             return ask(path)
         if answer is None:
-            raise FetchError("answered HTTP 404", status=404)
+            raise FetchError("returned HTTP 404", status=404)
         return answer(ask(path))
 
     return asked

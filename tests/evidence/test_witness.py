@@ -40,11 +40,11 @@ def fetching(service, **replaced):
         for start, answer in replaced.items():
             if path.startswith(start.replace("__", "/")):
                 if answer is None:
-                    raise FetchError("answered HTTP 404")
+                    raise FetchError("returned HTTP 404")
                 return answer
         answer = service.get(f"/log/{path}")
         if answer.status_code != 200:
-            raise FetchError(f"answered HTTP {answer.status_code}")
+            raise FetchError(f"returned HTTP {answer.status_code}")
         return answer.data
 
     return get
@@ -319,7 +319,7 @@ class Busy(http.server.BaseHTTPRequestHandler):
 @pytest.mark.parametrize("serving", [Busy], indirect=True)
 def test_a_pause_that_cannot_be_ends_no_look(service, serving):
     told = witness.observe_log(serving, SIGNER, NOW)
-    assert (told.verdict, told.text) == ("cannot_tell", "it answered HTTP 503")
+    assert (told.verdict, told.text) == ("cannot_tell", "it returned HTTP 503")
 
 
 def test_so_many_requests_and_no_more(monkeypatch):

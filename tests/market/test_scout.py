@@ -324,7 +324,7 @@ def test_checks_say_what_the_accounts_allow_and_when_they_were_read(world):
 def test_an_account_that_is_not_in_base64_as_asked_is_no_answer(data):
     """Of what a node decoded by itself any part may be anything."""
     node = FakeNode({TWO: {"owner": KEY, "data": data}})
-    with pytest.raises(ValueError, match="^returned an answer of an unexpected shape$"):
+    with pytest.raises(ValueError, match="^returned an unexpected response format$"):
         fetch_accounts(node, [ONE, TWO])
 
 
@@ -543,7 +543,7 @@ def test_one_provider_down_does_not_stop_the_other(world):
     world.tick()
     assert (
         set(entries(world)) == {ONE, TWO}
-        and health(world)["discovery"]["lastError"] == "GeckoTerminal new pools: answered HTTP 500"
+        and health(world)["discovery"]["lastError"] == "GeckoTerminal new pools: returned HTTP 500"
     )
 
 
@@ -569,7 +569,7 @@ def test_a_slow_provider_costs_one_wait_a_question(world):
     asked = world.market.asked[PRICES]
     world.tick()
     assert world.market.asked[PRICES] == asked + 1
-    assert "did not answer in time" in health(world)["discovery"]["lastError"]
+    assert "did not respond in time" in health(world)["discovery"]["lastError"]
 
 
 def test_batches_after_a_failed_one_come_first_next_time(world):
@@ -627,7 +627,7 @@ def test_an_empty_market_says_why(world):
     world.tick()
     assert (
         shown.explain_empty(world.now)
-        == "the scout has found nothing yet; GeckoTerminal new pools: answered HTTP 500"
+        == "the scout has found nothing yet; GeckoTerminal new pools: returned HTTP 500"
     )
 
 

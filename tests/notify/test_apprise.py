@@ -106,7 +106,7 @@ def test_a_child_that_hangs_is_ended_and_holds_up_nobody(monkeypatch):
     speakers = apprising.Speakers("https://candor.example")
     hanging = messages.Message("json://127.0.0.1:9/", {}, b"x")
     # An interpreter alone takes longer to begin.
-    assert speakers.send(hanging) == Answer(None, "did not answer in time")
+    assert speakers.send(hanging) == Answer(None, "did not respond in time")
 
 
 def test_an_address_that_apprise_does_not_know_is_named_so_and_a_child_is_ended_with_time(

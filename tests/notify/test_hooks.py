@@ -229,8 +229,8 @@ def test_receivers_that_fail_delay_nobody_else(private, delivering, receivers):
     until(lambda: len(good.got) == 8)
     assert events_of(good) == [f"e{n}" for n in range(8)]
     until(lambda: row(made[0]).last_error and row(made[2]).last_error)
-    assert row(made[0]).last_error == "answered HTTP 500"
-    assert row(made[2]).last_error == "answered HTTP 302"
+    assert row(made[0]).last_error == "returned HTTP 500"
+    assert row(made[2]).last_error == "returned HTTP 302"
     until(lambda: row(made[3]).delivered_at)
     assert row(made[3]).last_error is None
     assert set(events_of(bad)) == set(events_of(away)) == {"e0"}
@@ -457,7 +457,7 @@ def test_a_new_hook_must_answer_a_ping_before_it_is_told_anything(private, deliv
     delivering()
     until(lambda: len(good.got) == 2)
     assert [json.loads(body)["type"] for _, body in good.got] == ["ping", "post"]
-    until(lambda: row(made[0]).last_error == "answered HTTP 404")
+    until(lambda: row(made[0]).last_error == "returned HTTP 404")
     assert row(made[0]).state == "waiting" and len(mute.got) == 1
 
 
@@ -592,7 +592,7 @@ def progress(**more):
 def test_failures_wait_longer_each_time_and_end_in_a_pause_after_a_day():
     now, seen, waits = 0, progress(), []
     while seen.state == "active":
-        seen = plan.after_failure(seen, now, 500, "answered HTTP 500")
+        seen = plan.after_failure(seen, now, 500, "returned HTTP 500")
         waits.append((seen.due_at - now) // 1000)
         now = max(seen.due_at, now + 1)
     # 5 + 15 + 60 + 300 + 900 s, then hours: 1280 s + 24 * 3600 s is the first beyond a day.
@@ -622,11 +622,11 @@ def test_a_receiver_that_asks_for_a_pause_is_left_alone_so_long(receivers):
     (busy,) = receivers()
     busy.behave(receiver.answer(429, **{"Retry-After": "90"}))
     answered = client.post(Message(busy.url, {}, b"x"), private=True)
-    assert answered == client.Answer(429, "answered HTTP 429", 90)
+    assert answered == client.Answer(429, "returned HTTP 429", 90)
     # Not sooner than it asks, and not sooner than we would by ourselves: 5 s, then 15 s.
     once = plan.after_failure(progress(), 0, *answered)
     assert once.due_at == 90_000
-    assert plan.after_failure(once, 0, 429, "answered HTTP 429", 1).due_at == 15_000
+    assert plan.after_failure(once, 0, 429, "returned HTTP 429", 1).due_at == 15_000
 
 
 @pytest.mark.parametrize(
@@ -663,7 +663,7 @@ def test_a_test_that_is_asked_for_while_a_message_is_under_way_is_sent_too(priva
             hooks.ask_for_ping(made.hook.uid, clock.time_ns() // 1_000_000)
             box.synchronize()
         return (
-            client.Answer(500, "answered HTTP 500") if len(sent) == 1 else client.Answer(204, None)
+            client.Answer(500, "returned HTTP 500") if len(sent) == 1 else client.Answer(204, None)
         )
 
     read = functools.partial(notices.list_notices, private.config.base_url)
@@ -673,7 +673,7 @@ def test_a_test_that_is_asked_for_while_a_message_is_under_way_is_sent_too(priva
 
 
 def test_a_ping_that_is_told_to_wait_makes_what_follows_wait():
-    failed = plan.after_failure(progress(ping=True), 0, 429, "answered HTTP 429", 30, is_ping=True)
+    failed = plan.after_failure(progress(ping=True), 0, 429, "returned HTTP 429", 30, is_ping=True)
     assert (failed.ping, failed.due_at) == (False, 30_000)
 
 
@@ -689,7 +689,7 @@ def test_a_pause_until_a_date_without_a_zone_is_until_utc(monkeypatch):
 
 
 def test_success_forgets_failures():
-    failed = plan.after_failure(progress(), 10, None, "did not answer in time")
+    failed = plan.after_failure(progress(), 10, None, "did not respond in time")
     assert plan.after_success(failed, 20, 8) == progress(delivered=8, due_at=20, delivered_at=20)
 
 
@@ -768,7 +768,7 @@ def test_a_trickle_ends_at_the_deadline(receivers, monkeypatch):
     monkeypatch.setattr(client, "ANSWER_SECONDS", 0.3)
     began = time.monotonic()
     answered = client.post(Message(slow.behave(receiver.trickle(20)).url, {}, b"x"), private=True)
-    assert answered == client.Answer(None, "did not answer in time")
+    assert answered == client.Answer(None, "did not respond in time")
     assert time.monotonic() - began < 10
 
 
@@ -776,7 +776,7 @@ def test_what_a_receiver_says_is_not_kept(receivers):
     (bad,) = receivers()
     bad.behave(receiver.answer(500, b"<script>canary</script>", **{"X-Canary": "canary"}))
     assert client.post(Message(bad.url, {}, b"x"), private=True) == client.Answer(
-        500, "answered HTTP 500"
+        500, "returned HTTP 500"
     )
 
 

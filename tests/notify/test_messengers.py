@@ -107,7 +107,7 @@ def test_what_a_service_refuses_is_tried_again(
     service.behave(answer(status, said))
     say(private, bot, "one")
     until(lambda: row(made).failures)
-    assert row(made).last_error == f"answered HTTP {status}" and row(made).state == "active"
+    assert row(made).last_error == f"returned HTTP {status}" and row(made).state == "active"
     assert row(made).due_at > NOW // 10**6 and TOKEN not in caplog.text
     # What is refused is not forgotten.
     service.behave(accepting)
@@ -127,7 +127,7 @@ def test_a_service_that_is_gone_is_left_alone(private, delivering, hook, kind): 
     until(lambda: row(made).state == "paused")
     count = len(service.got)
     say(private, bot, "three")
-    assert row(made).last_error == "answered HTTP 410" and len(service.got) == count
+    assert row(made).last_error == "returned HTTP 410" and len(service.got) == count
 
 
 @pytest.mark.parametrize("kind", SERVICES)
@@ -139,4 +139,4 @@ def test_a_service_that_leads_elsewhere_is_not_followed(private, delivering, hoo
     service.behave(answer(302, Location=other.url))
     say(private, bot, "one")
     until(lambda: row(made).failures)
-    assert row(made).last_error == "answered HTTP 302" and len(other.got) == 1
+    assert row(made).last_error == "returned HTTP 302" and len(other.got) == 1

@@ -56,7 +56,7 @@ def test_a_wallet_whose_first_receipt_is_withheld_looks_older_than_its_history(l
     assert (
         seen.state() == "partial"
         and seen.gaps() == []
-        and "older than the history" in seen.coverage()["note"]
+        and "too old to fetch" in seen.coverage()["note"]
     )
 
 

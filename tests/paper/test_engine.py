@@ -683,7 +683,7 @@ def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
     # Less than the cheapest of half of all swaps.
     one.account.cash = 24_999
     tape.play(65)
-    detail = "not enough cash for one network fee, so it can't be sold"
+    detail = "not enough cash for the network fee, so it can't be sold"
     told_once = {"reason": "no_cash_for_fees", "detail": detail, "symbol": "AA"}
     assert said(one, "refusal") == [told_once] * 2 and len(one.journal.orders) == 1
 

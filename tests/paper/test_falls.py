@@ -63,10 +63,10 @@ def test_nobody_is_asked_about_smaller_falls_and_tokens_nobody_holds(holding):
 @pytest.mark.parametrize(
     "answer, problem",
     [
-        ({"status": 500}, "answered HTTP 500"),
-        ({"status": 429, "headers": {"Retry-After": "60"}}, "answered HTTP 429"),
+        ({"status": 500}, "returned HTTP 500"),
+        ({"status": 429, "headers": {"Retry-After": "60"}}, "returned HTTP 429"),
         ({"status": None}, "could not be reached, or the connection was lost"),
-        ({"body": b"nonsense"}, "sent an answer that is not JSON"),
+        ({"body": b"nonsense"}, "sent a response that is not JSON"),
         ({"body": b'{"data": [7]}'}, "1 entries could not be read"),
         ({"body": b'{"data": []}'}, "returned no price for this pool"),
     ],
@@ -91,10 +91,10 @@ def test_the_price_of_another_pool_confirms_nothing(holding):
     [
         ("pool", "0.01", None, ("0.01", None)),
         # What was told before an answer broke off counts.
-        ("pool", "0.01", "answered HTTP 500", ("0.01", None)),
+        ("pool", "0.01", "returned HTTP 500", ("0.01", None)),
         ("another", "0.01", None, (None, "returned no price for this pool")),
         ("pool", None, None, (None, "returned no price for this pool")),
-        ("pool", None, "answered HTTP 500", (None, "answered HTTP 500")),
+        ("pool", None, "returned HTTP 500", (None, "returned HTTP 500")),
     ],
 )
 def test_only_a_price_of_the_same_pool_is_an_answer(pair, price, problem, found):

@@ -113,7 +113,7 @@ def test_a_file_that_fails_stops_its_traders_alone(place, enter, leave, said):
     (trouble,) = place.job.troubles.values()
     assert (
         said in trouble.what
-        and "@dora is put off because its strategy file mine.py" in trouble.what
+        and "@dora is suspended because its strategy file mine.py" in trouble.what
     )
     (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
     assert said in line["detail"]
@@ -154,9 +154,9 @@ def test_an_endless_loop_ends(place, monkeypatch):
     monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
     place.write("mine", BEGINNING.format(enter="\n        while True: pass", leave="return None"))
     place.play(["0.001"])
-    # One of them waited for it; both are put off.
+    # One of them waited for it; both are suspended.
     assert len(place.job.troubles) == 2
-    assert all("no answer within" in one.what for one in place.job.troubles.values())
+    assert all("no response within" in one.what for one in place.job.troubles.values())
 
 
 # Five at most. Each leaves its session, as its own child, and would sleep beyond the server.
@@ -250,7 +250,7 @@ def test_a_file_that_writes_into_its_answers_fails_alone(place, line):
     place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
     place.play(["0.001"])
     (trouble,) = place.job.troubles.values()
-    assert "wrote something other than answers" in trouble.what
+    assert "wrote something other than responses" in trouble.what
 
 
 def test_a_file_that_others_may_write_is_not_run(place):
@@ -297,7 +297,7 @@ def test_what_a_file_tells_of_its_settings_holds_at_both_bounds():
     known = ", ".join([*shared, "mine"])
     with pytest.raises(BadSetting) as refused:
         own.make_strategy("own:mine", file, {"mine": 4, "other": 1})
-    assert refused.value.args == (f"isn't a setting of this file; it has: {known}",)
+    assert refused.value.args == (f"isn't a setting of this file; choose from: {known}",)
     assert refused.value.field == "other"
 
 
@@ -358,7 +358,7 @@ def test_posts_pages_and_feeds_say_whose_strategy_it_is(service, family):
         *("/feed.atom?label=simulated", "/feed.json?label=simulated", f"/traders/{trader.uid}"),
     ):
         assert (label in service.get(path).text) is is_own, path
-    whose = "own strategy of this instance’s operator: dip buyer"
+    whose = "custom strategy by this instance’s operator: dip buyer"
     for path in ("/traders", f"/traders/{trader.uid}", close):
         assert (whose in service.get(path).text) is is_own, path
     told = "1 trader follows a strategy of this instance’s operator. It isn’t included"
@@ -438,7 +438,7 @@ def test_a_file_that_is_gone_or_changed_ends_its_process(tmp_path):
     "line, why",
     [
         (None, "its process exited"),
-        (b"cut", "no answer within"),
+        (b"cut", "no response within"),
         (b'{"error": "ValueError in line 3"}\n', "ValueError in line 3"),
         (b'{"answer": {"mine": [1, 0, 9]}}\n', "settings don't match"),
         (b'{"answer": []}\n', "settings don't match"),

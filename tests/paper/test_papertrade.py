@@ -446,12 +446,12 @@ def test_the_trouble_of_one_trader_ends_no_round_for_the_others(stage, monkeypat
     assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"] and len(
         count
     ) == 2
-    assert problem == "@bad in MintA is put off after an internal error (ZeroDivisionError)"
+    assert problem == "@bad in MintA is suspended after an internal error (ZeroDivisionError)"
     assert [line["detail"] for line in lines_of(bad) if line.get("reason") == "put_off"] == [
         problem
     ]
     assert [
-        record.exc_info is not None for record in caplog.records if "put off" in record.message
+        record.exc_info is not None for record in caplog.records if "suspended" in record.message
     ] == [True]
     assert (
         papertrade.rebuild_trader(good, stage.now) == []
@@ -477,7 +477,7 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
     monkeypatch.setattr(engine, "run_heartbeat", heartbeat_or_break)
     stage.play(["0.001"] * 64)
     assert [(at - tries[0]) // MINUTE for at in tries] == [0, 1, 3, 7, 15, 31, 63]
-    assert len([record for record in caplog.records if "put off" in record.message]) == 1
+    assert len([record for record in caplog.records if "suspended" in record.message]) == 1
     assert [line["reason"] for line in lines_of(bad)] == ["put_off"]
     broken[0] = False
     stage.play(["0.001"] * 58)
@@ -515,7 +515,7 @@ def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
     closed = PaperPosition.select().join(Period).where(Period.trader == good.id)
     assert [position.reason for position in closed] == ["trailing_stop"]
     assert problem is None or (
-        problem.startswith("@bad is put off") and lines_of(bad)[-1]["reason"] == "put_off"
+        problem.startswith("@bad is suspended") and lines_of(bad)[-1]["reason"] == "put_off"
     )
 
 
@@ -553,7 +553,7 @@ def test_a_trader_with_trouble_everywhere_is_put_off_as_a_whole(stage, monkeypat
     for mint in ("MintA", "MintB", "MintC", "MintD", "MintE"):
         stage.snapshot(mint)
     problem, _ = stage.tick()
-    assert "@bad is put off" in problem and lines_of(Trader.get())[-1]["symbol"] == "every trade"
+    assert "@bad is suspended" in problem and lines_of(Trader.get())[-1]["symbol"] == "every trade"
 
 
 def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatch):
@@ -574,7 +574,7 @@ def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatc
     assert [position.reason for position in PaperPosition.select()] == ["trailing_stop"] and {
         order.mint for order in PaperOrder.select()
     } == {"MintA"}
-    assert "MintB is put off" in problem and "MintC is put off" in problem
+    assert "MintB is suspended" in problem and "MintC is suspended" in problem
 
 
 def test_a_post_that_fails_keeps_no_other_from_being_written(stage, monkeypatch):

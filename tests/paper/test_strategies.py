@@ -665,7 +665,9 @@ def test_each_setting_may_be_at_its_bounds_and_no_further():
                     parse_settings(family, {name: value})
                 assert refused.value.args == (f"must be a whole number from {low} to {high}",)
         assert show_settings(kind()) == {public_name(one.name): one.default for one in fields(kind)}
-    with pytest.raises(BadSetting, match="^isn't a setting of this family; it has: sizeBps, max"):
+    with pytest.raises(
+        BadSetting, match="^isn't a setting of this family; choose from: sizeBps, max"
+    ):
         parse_settings("flow", {"riseBps": 600})
 
 

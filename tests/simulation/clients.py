@@ -144,8 +144,8 @@ class Receiver:
         if self.behavior == "well":
             return Answer(204, None)
         if self.behavior == "lost":
-            return Answer(None, "did not answer in time")
-        return Answer(503, "answered HTTP 503", 120 if self.behavior == "busy" else 0)
+            return Answer(None, "did not respond in time")
+        return Answer(503, "returned HTTP 503", 120 if self.behavior == "busy" else 0)
 
     def _note(self, arrival):
         """Something may come again after a lost answer or a kill, but never before its time."""

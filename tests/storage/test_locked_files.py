@@ -16,7 +16,7 @@ from peewee import OperationalError
 from storage import counters, database, trouble
 
 pytestmark = ground.sqlite_only
-GONE = "the data folder of this instance was removed or replaced"
+GONE = "the data folder was removed or replaced"
 PAGES = ("/", "/market", "/leaderboard", "/status", "/feed.json", "/api/traders")
 
 

@@ -211,7 +211,7 @@ def test_the_doctor_asks_redis_when_told_to(shared_redis, tmp_path, monkeypatch)
     given = config.load(
         {"DATA_DIR": str(tmp_path / "none"), "RATELIMIT_STORAGE_URL": shared_redis.url}, dotenv=None
     )
-    assert "Redis answers" in [one.text for one in doctor.examine(given, NOW, online=True)]
+    assert "Redis responds" in [one.text for one in doctor.examine(given, NOW, online=True)]
     assert not [one for one in doctor.examine(given, NOW) if "Redis" in one.text]
     shared_redis.stop()
     assert [

@@ -76,16 +76,16 @@ def test_a_full_disk_is_told_in_its_own_words(small_disk, caplog):
             break
     assert (answer.status_code, answer.json["code"]) == (503, "busy")
     assert (
-        "the disk of this instance is full" in answer.json["detail"]
+        "the server disk is full" in answer.json["detail"]
         and "nothing was stored" in answer.json["detail"]
     )
     assert not any(record.exc_info for record in caplog.records if record.levelno >= logging.ERROR)
     status, shown = look(service)
     assert (status, shown["status"]) == (200, "degraded")
     assert (shown["database"]["ok"], shown["database"]["writable"]) == (True, False)
-    assert shown["database"]["problem"] == "the disk of this instance is full"
+    assert shown["database"]["problem"] == "the server disk is full"
     page = service.get("/status")
-    assert page.status_code == 200 and "the disk of this instance is full" in page.text
+    assert page.status_code == 200 and "the server disk is full" in page.text
     (small_disk / "filler").unlink()
     assert post_words(service, key, 50).status_code == 201
     status, shown = look(service)
@@ -111,7 +111,7 @@ def test_where_the_counters_cannot_be_written_health_says_so(small_disk, tmp_pat
         for number in range(300)
     ]
     assert (answers[-1].status_code, answers[-1].json["code"]) == (503, "busy")
-    assert "the disk of this instance" in answers[-1].json["detail"]
+    assert "the server disk" in answers[-1].json["detail"]
     status, shown = look(service)
     assert (status, shown["status"], shown["allowanceOk"]) == (200, "degraded", False)
     service.close()

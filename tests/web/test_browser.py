@@ -177,7 +177,7 @@ def test_the_newcomers_way_to_a_verified_post(site, open_page):
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith("Sold some.\n[receipt verified") and "/posts/post_" in copied
     page.get_by_role("link", name="Nell").first.click()
-    page.get_by_text("Every transaction of this wallet").wait_for()
+    page.get_by_text("transactions of this wallet since its first").wait_for()
     assert (
         page.get_by_text("receipt verified").count() == 1
         and page.get_by_text("not verified").count() == 1

@@ -327,8 +327,7 @@ def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, obser
     page = text_of(service.get(f"/bots/{observed.bot.uid}"))
     assert "Realized PnL −0.2500 SOL worst case −0.2500 SOL ; from 1 sale" in page
     assert (
-        "Every transaction of this wallet since its first on Oct 16, 2026 is known: 4 in all"
-        in page
+        "We have all 4 transactions of this wallet since its first on Oct 16, 2026" in page
         and "claimed, not proven" in page
     )
 

@@ -22,13 +22,14 @@ TOLD = {
     "results.md": (f"lists the {NUMBERS[results.MAX_LISTED]} with the largest effect;",),
     "check.md": (
         f"A page has {evidence_lines.PAGE_SIZE:,} lines.",
-        f"up to {witness.LIMITS.max_bytes // MB} MB; a run takes {witness.MAX_REQUESTS} requests",
+        f"up to {witness.LIMITS.max_bytes // MB} MB. A run makes at most"
+        f" {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
         f"An owner can have {stream.MAX_STREAMS_EACH} open streams, and so can an IP address",
         f"One process serves {stream.MAX_STREAMS} streams;",
         f"a comment is sent every {stream.COMMENT_SECONDS} seconds",
-        f"An answer has at most {answers.MAX_ANSWER_BYTES:,} bytes;",
+        f"Responses are limited to {answers.MAX_ANSWER_BYTES:,} bytes.",
     ),
     "interface.md": (f"from the page's cursor on; {stream.MAX_STREAMS_EACH} per IP",),
     "hooks.md": (

@@ -40,8 +40,15 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
         (
             {},
             (
-                "Every transaction of this wallet since its first on Oct 16, 2026 is known: 240 in"
-                " all, with no gaps. Last checked 2 minutes ago."
+                "We have all 240 transactions of this wallet since its first on Oct 16, 2026, with"
+                " no gaps. Last checked 2 minutes ago."
+            ),
+        ),
+        (
+            {"receipts": 1},
+            (
+                "We have this wallet’s only transaction, from Oct 16, 2026. Last checked 2 minutes"
+                " ago."
             ),
         ),
         (
@@ -69,10 +76,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
         ),
         (
             {"wallet": "AAAABBBBCCCC"},
-            (
-                "Every transaction of its wallets is known, with no gaps. Last checked 2 minutes"
-                " ago."
-            ),
+            ("We have every transaction of its wallets, with no gaps. Last checked 2 minutes ago."),
         ),
         (
             {"state": "partial", "gaps": [{}], "wallet": "AAAABBBBCCCC"},

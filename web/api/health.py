@@ -1,4 +1,4 @@
-"""GET /api/health: whether this instance is serving, and the state of its background jobs. Public;
+"""GET /api/health: whether this instance is serving, and its background jobs' state. Public;
 503 if the database can't be read, or DATA_DIR is missing or read-only.
 """
 

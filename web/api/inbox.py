@@ -64,7 +64,7 @@ def take_message(key: str) -> Response:
     """
     app, context, caller = find_app(), gate.find_context(), gate.find_caller()
     if caller.bot_id is None:
-        raise Problem("bot_retired", "the bot of this key is retired")
+        raise Problem("bot_retired", "this key's bot is retired")
     value = read_message()
     given = discord.read_message(value)
     event_id = v1.read_event_id() or discord.name_event(

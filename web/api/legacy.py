@@ -50,7 +50,7 @@ def show_one_trader(uid: str) -> Response:
     return respond({**shorten(trader), "asOf": show_time(now)})
 
 
-# The shapes of a detail's rows, whose optional members only its lists include.
+# Shapes of a detail's rows; only its lists include their optional members.
 SHAPES: dict[str, Any] = {
     "closes": paper_closes.PaperClose,
     "fills": paper_closes.PaperFill,

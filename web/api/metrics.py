@@ -60,7 +60,7 @@ AND (w.trouble IS NULL OR w.trouble <> ?) ORDER BY w.polled_at LIMIT 1"""
 JOB_STATES = ("ok", "failing", "off")
 
 
-# Label values and the number of a sample.
+# A sample's label values and number.
 Samples = Iterable[tuple[tuple[str, ...], float]]
 
 
@@ -166,7 +166,7 @@ class Instance(Collector):
         )
         yield number(
             "connections_closed",
-            "Connections closed since the start because their address had too many",
+            "Connections closed since the process started because their address had too many",
             self.crowded_out,
         )
         refused = CounterMetricFamily(

@@ -50,13 +50,12 @@ TAGS = {
     "Trades": "Finalized transactions, rankings and seasons.",
     "Market": "Tokens the scout discovered.",
     "Search": "Names, tickers, addresses and words.",
-    "Account": "The key of the request.",
+    "Account": "The request's key.",
     "Paper mode": "Simulated trading: public, read-only, no key.",
     "Health": "Status of this instance.",
 }
 
 
-# It takes half a second.
 # ---- errors, RFC 9457: accounts.problem raises them, web.server.errors sends them ---------------
 class FieldError(TypedDict):
     """A rejected field, and why."""

@@ -69,7 +69,7 @@ MAC_BYTES, MARK_BYTES = 9, 3
 ARRIVALS = ("since",)
 Row = TypeVar("Row")
 Kind = TypeVar("Kind")
-# The name of a list and its filters, None for a missing one.
+# A list's name and filters, None for a missing one.
 Scope = tuple[str | None, ...]
 # The numbers in a cursor. Each list has its own NamedTuple for them.
 Position = tuple[int, ...]

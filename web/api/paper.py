@@ -91,7 +91,7 @@ DOCUMENTS = {
     "reasons": Part(list[REASON]),
 }
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
-# The family of a file in DATA_DIR/strategies.
+# A strategy family from a file in DATA_DIR/strategies.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
 
 

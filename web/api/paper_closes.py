@@ -144,7 +144,7 @@ WHERE p.trader_id = ? AND p.twin = 0 AND c.closed_at IS NOT NULL"""
 CLOSES = f"""{CLOSE} AND (c.closed_at < ? OR c.closed_at = ? AND c.id < ?)
 ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
 ONE_CLOSE = f"{CLOSE} AND c.number = ?"
-# Attempts to fill an order, and the number of the position they belong to.
+# Attempts to fill an order, with their position's number.
 OF_POSITIONS = """
 SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.order_id = o.id))
        AS position, o.side, o.decided_at, f.at, o.decided_on, f.snapshot, f.raw, f.mid, f.slippage,
@@ -303,7 +303,7 @@ def read_compared(sql: str, *values: Any) -> list[Any]:
     return read_many(sql, values, marks=MARKS)
 
 
-# ---- the page of a close -------------------------------------------------------------------------
+# ---- a close's page ------------------------------------------------------------------------------
 # How much of the price path to show before the first decision and after the last fill.
 MARGIN_MS = 600_000
 MAX_PATH_ROWS = 5_000
@@ -374,7 +374,7 @@ def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
 
 
 def find_number(trader: Any, close_id: str) -> int | None:
-    """Return the number of the position with this public ID, which is derived from the number."""
+    """Return the position number that this public ID is derived from."""
     numbers = range(1, trader.next_position)
     return next((n for n in numbers if public_id(trader.handle, "close", n) == close_id), None)
 
@@ -415,7 +415,7 @@ def _list_path(row: Any, fills: list[Any]) -> list[Any]:
     return read(PATH, (row.mint, begins - MARGIN_MS, ends + MARGIN_MS, MAX_PATH_ROWS))
 
 
-# ---- the value of an account over time -----------------------------------------------------------
+# ---- account value over time ---------------------------------------------------------------------
 Json = dict[str, Any]
 
 
@@ -509,7 +509,7 @@ class AccountHistory(NamedTuple):
 
 
 def read_history(uid: str) -> AccountHistory | None:
-    """Return the history of a trader's open account, or None."""
+    """Return a trader's open account history, or None."""
     row = read_one(ACCOUNT, (uid,))
     if row is None:
         return None

@@ -110,7 +110,7 @@ SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
 FROM wallet w JOIN bot b ON b.id = w.bot_id"""
 
 
-# The number of an arrival, and the number of its row.
+# An arrival's number, and its row's.
 ARRIVED_POSTS = "SELECT r.id AS arrival, p.id AS row_id FROM post p CROSS JOIN arrival r"
 LAST_POST = """
 SELECT post_id FROM arrival WHERE kind = 'post' AND id <= ? ORDER BY id DESC LIMIT 1"""
@@ -148,7 +148,7 @@ AND a.bot_id IN """
 
 
 # ---- post rows -----------------------------------------------------------------------------------
-# Whether the wallet of a post `p` was proven while it was attached.
+# Whether post `p`'s wallet was proven while it was attached.
 POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
     SELECT 1 FROM attachment a
     WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
@@ -487,7 +487,7 @@ def find_coverages(ids: Sequence[int]) -> dict[int, Any]:
 
 
 class Arrived(NamedTuple):
-    """A post or a trade, and the number of its arrival."""
+    """A post or a trade, and its arrival number."""
 
     arrival: int
     row: Any

@@ -250,7 +250,7 @@ class Risk(TypedDict):
     maxDrawdownLamports: Whole
     medianHoldingSeconds: Annotated[
         int | None,
-        described("of positions, from the first purchase to the end, to two significant digits"),
+        described("from a position's first purchase until it ended, to two significant digits"),
     ]
     bestLamports: Annotated[Whole | None, described("the best position with a sale")]
     worstLamports: Whole | None
@@ -387,7 +387,7 @@ class TokenResult(TypedDict):
     winningSells: int
 
 
-# The wallets of a bot, with 0 for their whole history.
+# A bot's wallets, with 0 for their whole history.
 SPANS = """
 SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL
@@ -438,7 +438,7 @@ def list_by_token(bot_id: int) -> list[TokenResult] | None:
     spans = read(SPANS, [bot_id])
     if not spans:
         return None
-    # These tokens are near one of the two ends, which an index finds.
+    # The list has only tokens with the largest gains or losses.
     found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
     ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
     return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))

@@ -107,7 +107,7 @@ def find_others(query: str) -> Found:
 
 def _find_named(table: str, name: str) -> list[Any]:
     exact = name.lower()
-    # A handle joins the words of a name with hyphens.
+    # A handle joins a name's words with hyphens.
     handle = exact.replace(" ", "-")
     values = (_inside(handle), _inside(exact), handle, exact, _escape(handle) + "%", MAX_OTHERS)
     return read(NAMED.format(table=table), values)
@@ -148,7 +148,7 @@ def find_posts(query: str, limit: int, below: int = END) -> list[Any]:
     return [rows[number] for number in ids if number in rows]
 
 
-# ---- the list of the API -------------------------------------------------------------------------
+# ---- the API's list ------------------------------------------------------------------------------
 @v1.cached_list("/search", SearchHit, "cursor", "q")
 def search_everything(args: Args) -> Json:
     limit, query = paging.read_limit(args), read_query(args.get("q", ""))

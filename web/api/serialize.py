@@ -118,7 +118,7 @@ def _plan(shape: Any, row: Any, *told: str) -> list[tuple[str, str | None, Any]]
 def _find_column(name: str, row: type) -> str | None:
     whole = re.sub("([A-Z])", r"_\1", name).lower()
     shorter = (whole.removesuffix(one) for one in SUFFIXES if whole.endswith(one))
-    # A public ID, not the number of a row.
+    # A public ID, not a row number.
     wanted = ("uid",) if name == "id" else (whole, *shorter)
     return next((one for one in wanted if hasattr(row, one)), None)
 

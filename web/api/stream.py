@@ -274,7 +274,7 @@ class StreamHub:
 
     # ---- the thread that polls -------------------------------------------------------------------
     def stop(self) -> None:
-        """End all streams soon. Takes no lock, so signal handlers may call it."""
+        """Tell all streams to end. Takes no lock, so signal handlers may call it."""
         self.stopping = True
 
     def _start_polling(self, newest: int) -> None:
@@ -304,7 +304,7 @@ class StreamHub:
 
     def _poll(self) -> int | None:
         """Read new arrivals, then which keys still work (last, so that nothing is sent that arrived
-        after a revocation). Return the number of events; None at the end.
+        after a revocation). Return the number of events; None once streams are told to end.
         """
         with self._news:
             keys = {one.key_id for one in self._subscribers if one.key_id is not None}
@@ -329,7 +329,7 @@ class StreamHub:
         if not events:
             return
         with self._news:
-            # The buffer may contain the text of a post that was hidden.
+            # The buffer may contain a hidden post's text.
             if any(event.hidden for event in events):
                 self._events.clear()
                 self._floor = self._reach

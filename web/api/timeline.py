@@ -24,7 +24,7 @@ LABELS = {
     "none": "Not verified",
     "simulated": "Simulated",
 }
-# The states of the posts with this label; the other labels are states.
+# States of posts with this label; the other labels are states.
 STATUSES = {
     "": queries.POST_STATUSES,
     "none": ("none", "not_found"),

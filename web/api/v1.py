@@ -41,7 +41,7 @@ from web.server import gate
 from web.server.application import JsonResponse, find_app
 
 
-# ---- the key of a request ------------------------------------------------------------------------
+# ---- the request's key ---------------------------------------------------------------------------
 class AllowanceWindow(TypedDict):
     """The rest of the owner's rate limit in one window."""
 
@@ -52,7 +52,7 @@ class AllowanceWindow(TypedDict):
 
 
 class Me(TypedDict):
-    """The key of the request."""
+    """The request's key."""
 
     kind: Literal["read", "publish"]
     keyId: str
@@ -114,7 +114,7 @@ def cached_object(path: str, shape: Any, *names: str) -> Callable[[Callable[...,
 
 
 def write_end(now: int) -> bytes:
-    """Return the end of a list with the time of the request, in ms."""
+    """Return a list's closing JSON with the request time, in ms."""
     return b',"asOf":"%b"}' % show_time(now).encode()
 
 
@@ -271,7 +271,7 @@ def list_days(args: Args, uid: str) -> Json:
 
 
 def count_days(date: str) -> int:
-    """Return the number of a day: 20261120 for `2026-11-20`."""
+    """Return a day's number: 20261120 for `2026-11-20`."""
     return int(date.replace("-", ""))
 
 

@@ -20,7 +20,7 @@ INVALID_TOKEN = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_toke
 
 
 class ApiCaller(NamedTuple):
-    """The owner of an unrevoked key. `key_expires_at` in ms, or None; `bot_*` is None for a read
+    """An unrevoked key's owner. `key_expires_at` in ms, or None; `bot_*` is None for a read
     key.
 
     `key_hash` is of the key's text, which isn't stored.
@@ -64,7 +64,7 @@ def authenticate(header: str, now: int, find: FindKey) -> ApiCaller:
 
 
 def find_caller(text: str, now: int, find: FindKey) -> ApiCaller | None:
-    """Return the owner of a valid key, or None."""
+    """Return a valid key's owner, or None."""
     digest = hash_secret(text)
     caller = find(text, digest)
     if not caller or not hmac.compare_digest(caller.key_hash, digest):
@@ -75,7 +75,7 @@ def find_caller(text: str, now: int, find: FindKey) -> ApiCaller | None:
 
 
 def find_key(text: str, digest: str) -> ApiCaller | None:
-    """Return the owner of an unrevoked key, even if it has expired; None for an unknown key.
+    """Return an unrevoked key's owner, even if it has expired; None for an unknown key.
 
     `digest`: hash_secret(text). Malformed text costs no query.
     """

@@ -44,7 +44,7 @@ REGISTRATION_MINUTES_A_DAY = 20
 # The API's name for an address's window.
 ADDRESS = "address"
 access_log = logging.getLogger("candor.access")
-# The subject of each window, for messages.
+# What each window limits, for messages.
 PERIODS = {
     "minute": "requests a minute",
     "hour": "requests an hour",

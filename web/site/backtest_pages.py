@@ -135,7 +135,7 @@ def show_csv(uid: str) -> ResponseReturnValue:
 
 
 def find_report(uid: str) -> Any:
-    """Return the result of the owner's finished backtest. Raises Problem `not_found` otherwise."""
+    """Return the owner's finished backtest result. Raises Problem `not_found` otherwise."""
     run = backtests.find_backtest(settings(), require_owner(), uid, g.now)
     if run.result is None:
         raise Problem("not_found", "this backtest has no result")
@@ -143,8 +143,8 @@ def find_report(uid: str) -> Any:
 
 
 def read_report(run: Backtest) -> Any:
-    """Parse the result of a finished backtest. Raises Problem `not_found` if it is damaged."""
+    """Parse a finished backtest's result. Raises Problem `not_found` if it is damaged."""
     report = read_stored(run.result, REPORT)
     if report is None:
-        raise Problem("not_found", "the result of this backtest is unreadable; run it again")
+        raise Problem("not_found", "this backtest's result is unreadable; run it again")
     return report

@@ -27,7 +27,7 @@ TIMES = {**WINDOW_NAMES, "all": "all time"}
 FILTERS = {
     "window": ("Time", {value: name.capitalize() for value, name in TIMES.items()}),
     "record": ("History", {"forward": "Since connected", "all": "Everything known"}),
-    # Its choices depend on the operator's currencies.
+    # The choices depend on the operator's currencies.
     "currency": ("Currency", {}),
     "ownership": ("Wallets", {"": "All", "proven": "Proven", "claimed": "Claimed"}),
 }

@@ -11,7 +11,7 @@ from storage.rows import select, write_marks
 MAX_CLAIMS = 60
 # In units of the drawing. A claim is STEP wide.
 STEP, HEIGHT = 9, 18
-# The shape of each status, drawn from the left edge of its slot.
+# Each status's shape, drawn from the left edge of its slot.
 SHAPES = {
     "verified": "M{x} 2h7v14h-7z",
     "mismatch": "M{x} 3l7 12m0-12l-7 12",

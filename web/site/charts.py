@@ -13,7 +13,7 @@ from chain.amounts import sol
 from web.site.figures import write_tokens
 
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
-# The height of a label, as a share of the race's height.
+# A label's height, as a share of the race's height.
 LABEL_HEIGHT = 8.0
 MAX_RACE_ROWS = 8
 Point = TypeVar("Point")
@@ -422,7 +422,7 @@ def spread(heights: Sequence[float]) -> list[float]:
     return placed
 
 
-# ---- the trades of a token -----------------------------------------------------------------------
+# ---- trades of one token -------------------------------------------------------------------------
 class Timeline(NamedTuple):
     """A token's trades, from oldest on the left. `begins`, `ends`: Unix seconds."""
 

@@ -1,4 +1,4 @@
-"""The page /claim: a person becomes the owner of a bot that an agent registered.
+"""The page /claim, where a person claims a bot that an agent registered.
 
 The link's code is after the #, so servers don't log it. A script puts it into the form.
 """

@@ -1,4 +1,4 @@
-"""The page of a close: its reasons, its fills on the price path, and its costs."""
+"""A close's page: its reasons, its fills on the price path, and its costs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -191,7 +191,7 @@ def list_cost_lines(close: Json) -> list[CostLine]:
 
 
 def find_venue_fact(fills: Sequence[QuotedFill]) -> VenueFact | None:
-    """Describe the pool of the first fill; None if its snapshot is unknown."""
+    """Describe the first fill's pool; None if its snapshot is unknown."""
     first = next((one for one in fills if not one.row.failed), None)
     if first is None or first.filled is None:
         return None

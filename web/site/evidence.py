@@ -33,7 +33,7 @@ def show_index() -> ResponseReturnValue:
 
 @blueprint.get("/bots/<uid>/evidence.json")
 def show_evidence(uid: str) -> ResponseReturnValue:
-    """Serve the document of a bot or of one of its wallets, or a full page of either."""
+    """Serve a bot's document or one of its wallets', or a full page of either."""
     bot = document.find_bot(uid)
     if bot is None:
         raise Problem("not_found", "there is no such bot")
@@ -41,7 +41,7 @@ def show_evidence(uid: str) -> ResponseReturnValue:
     if wallet_id is None and "wallet" in request.args:
         raise Problem("not_found", "this bot never had that wallet")
     if "posts" in request.args:
-        # Not forever: the text of a hidden post must not stay in caches.
+        # Not forever: a hidden post's text must not stay in caches.
         return show_page("posts", lambda number: read_page(POSTS, bot, number), keeps=False)
     if "page" in request.args:
         return show_page("page", lambda number: find_receipts(wallet_id, number))

@@ -1,7 +1,7 @@
 """Describe a transaction next to a post's words: one sentence and one result, as markup for pages
 and as text for feeds, previews and copies.
 
-It doesn't judge the words; the figure next to them has its sign.
+It doesn't check the post's wording. The result next to it is always signed, so readers can compare.
 """
 
 from collections.abc import Callable, Mapping
@@ -151,7 +151,7 @@ def _show_receipt(trade: Json) -> Json:
 
 
 def write_result(post: Json) -> str:
-    """Write only the result of a post's sale, `−0.0146 SOL`; empty if unknown."""
+    """Write only the sale's result in a post, `−0.0146 SOL`; empty if unknown."""
     receipt = post["receipt"]
     return str(_find_result(receipt, TEXT).amount) if receipt else ""
 

@@ -83,7 +83,7 @@ def follow(uid: str) -> ResponseReturnValue:
             raise
         return render_follow(bot, list_errors(problem), problem.status)
     if made.secret is None:
-        flash("Following. We’re sending a test. Notifications start once it’s answered.")
+        flash("Following. We’re sending a test. Notifications start once it’s received.")
         return redirect(back)
     return render_hook_secret(made.secret, back)
 

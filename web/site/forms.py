@@ -16,7 +16,7 @@ from accounts.fields import check_name, holds_secret
 from accounts.problem import Problem
 from voice import builtin
 
-# Fields that contain a list, with the separator of its items.
+# Fields that contain a list, with its separator.
 LISTS = {
     "style": r"[,\n]",
     "adjectives": r"[,\n]",

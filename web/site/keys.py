@@ -15,7 +15,7 @@ from web.site.forms import as_sentence
 
 HOUR_MS = 3_600_000
 KEY_NAMES = {"publish": "publishing key", "read": "read key", "inbox": "inbox key"}
-# The choices of a form: how long a rotated key keeps working.
+# Choices for how long a rotated key keeps working.
 OVERLAPS_MS = {"0": 0, "1": HOUR_MS, "24": 24 * HOUR_MS}
 
 
@@ -48,7 +48,7 @@ def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
 
 
 def find_last_signature(uid: str) -> str:
-    """Return the signature of a bot's last trade; empty without one."""
+    """Return a bot's last trade signature; empty without one."""
     wanted = Wanted(queries.find_wallets(bot=uid), None, expand_kinds(["trade"]))
     rows = find_trades(wanted, 1, None).rows
     return rows[0].signature if rows else ""

@@ -222,8 +222,8 @@ def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
         scope="hook",
         heading="Your new webhook",
         back=back,
-        text="Your program checks the signature of each message with this secret. We’re sending a"
-        " signed ping; notifications start once your program answers it.",
+        text="Your program uses this secret to check each message’s signature. We’re sending a"
+        " signed ping; notifications start once your program responds.",
     )
 
 

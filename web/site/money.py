@@ -209,7 +209,7 @@ def is_exchange(trade: Json) -> bool:
 
 
 def write_paid(trade: Json, places: int) -> Any:
-    """Return the HTML of a trade's payment in its currency; empty for a swap."""
+    """Return HTML for a trade's payment in its currency; empty for a swap."""
     stablecoin = find_stablecoin(trade["currency"] or "")
     if stablecoin is None:
         return "" if trade["kind"] == "swap" else figures.flow(venue_sol(trade), places)
@@ -220,7 +220,7 @@ def write_paid(trade: Json, places: int) -> Any:
 
 
 def write_result(realized: Json, places: int) -> Any:
-    """Return the HTML of a sale's result with its currency."""
+    """Return HTML for a sale's result with its currency."""
     stablecoin = find_stablecoin(realized["currency"] or "")
     if stablecoin is None:
         return figures.sol(realized["resultSol"], True, places=places)

@@ -37,7 +37,7 @@ STARTS = {
         "guarded (suggested): a quarter of the size and at most two positions, for the first 14"
         " days and 20 closes"
     ),
-    "standard": "standard: full size from the start",
+    "standard": "standard: full size immediately",
 }
 
 

@@ -34,7 +34,7 @@ LEAD_LEAVING = " The next wallet becomes the main one; the others don’t change
 
 
 class Challenge(Stored):
-    """A text for the owner of a wallet to sign, stored as JSON in the browser's session.
+    """A text for a wallet's owner to sign, stored as JSON in the browser's session.
 
     `bot`: the ID of its bot; `endsAt`: ms; `action`: `add` the wallet to the bot's wallets, or
     `replace` the primary one.

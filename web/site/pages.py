@@ -70,7 +70,7 @@ def show_one_post(uid: str) -> ResponseReturnValue:
 
 
 def link_trade(post: Json) -> str:
-    """Return the address of a post's trade in its bot's list; empty without one."""
+    """Return a link to a post's trade in its bot's list; empty without one."""
     trade = post["verification"].get("tradeId")
     token = post["receipt"] and post["receipt"]["mint"]
     if not trade or not token:

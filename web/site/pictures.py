@@ -36,7 +36,7 @@ def _macros() -> Any:
     return current_app.jinja_env.get_template("pictures.html").module
 
 
-# ---- the curve of a bot's wallet -----------------------------------------------------------------
+# ---- a bot wallet's curve ------------------------------------------------------------------------
 def draw_curves(bot: Json) -> dict[str, str]:
     """Return {currency: HTML of a bot's curve of realized PnL and its table}."""
     if not bot["wallet"]:
@@ -200,7 +200,7 @@ def write_level(raw: int, decimals: int) -> str:
     return figures.write_tokens(exact(raw, decimals), sign=True)
 
 
-# ---- the trades of a token -----------------------------------------------------------------------
+# ---- trades of one token -------------------------------------------------------------------------
 def draw_timeline(trades: Sequence[charts.TimedTrade]) -> str:
     """Return the HTML of the timeline of a token's trades, empty without trades."""
     timeline = charts.draw_timeline(trades)

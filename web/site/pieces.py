@@ -81,14 +81,14 @@ def _digest(name: str) -> str:
 
 # ---- posts ---------------------------------------------------------------------------------------
 def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
-    """Return the HTML of posts, with headings of this level."""
+    """Return HTML for posts, with headings of this level."""
     symbols, macros = find_symbols(posts), _macros()
     return [macros.post(post, symbols, heading) for post in posts]
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def draw_trades(trades: Sequence[Json]) -> list[str]:
-    """Return the HTML of trades. The amounts in a column have equal decimal places."""
+    """Return HTML for trades. The amounts in a column have equal decimal places."""
     symbols, lots, places = find_symbols(trades), find_lots(trades), _find_places(trades)
     macros = _macros()
     return [macros.trade(trade, lots[trade["id"]], symbols, places) for trade in trades]

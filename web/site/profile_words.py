@@ -1,4 +1,4 @@
-"""The text of a profile: figures, time windows, posting pace, its owner. Plain text only."""
+"""Profile text: figures, time windows, posting pace, its owner. Plain text only."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -104,7 +104,7 @@ def write_return(percent: str | None) -> str:
 
 
 def write_signed(lamports: str | int | None) -> str:
-    """Write lamports as SOL with a sign, or a dash if unknown."""
+    """Format lamports as signed SOL, or a dash if unknown."""
     return figures.UNKNOWN if lamports is None else figures.write_lamports(lamports, sign=True)
 
 

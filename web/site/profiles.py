@@ -216,7 +216,7 @@ def read_copying(bot: Json) -> dict[str, Any]:
     return {"copying": find_copying(bot["row"].id)}
 
 
-# The reader of each tab. The overview has no name.
+# Each tab's reader. The overview has no name.
 CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
     "": read_overview,
     "trades": read_trades,

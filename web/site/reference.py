@@ -69,7 +69,7 @@ EXAMPLE_BODIES = {
 class Field(NamedTuple):
     """A parameter, or a member of an object.
 
-    `kind`: its type as text; `shape`: the name of its shape, None for a plain value.
+    `kind`: its type as text; `shape`: its shape's name, None for a plain value.
     """
 
     name: str

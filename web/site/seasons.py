@@ -1,4 +1,4 @@
-"""The pages of seasons, the badge on a profile, and joining from a bot's Manage tab."""
+"""Season pages, the badge on a profile, and joining from a bot's Manage tab."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ UNRANKED = {
     "not_started": "the season hasn’t started",
     "excluded": "excluded by the operator",
     "not_proven": "a wallet is claimed, not proven",
-    "not_observed": "not observed through the end",
+    "not_observed": "not observed until the season ended",
     "too_few_sells": "too few sales with a known cost",
 }
 

@@ -3,6 +3,6 @@
 from web.site import claiming, connect, following, keys, manage, ownership, reports
 from web.site.creator import blueprint
 
-# Their routes are the blueprint's: importing a module adds them.
+# Importing a module registers its routes on the blueprint.
 PAGES = (claiming, connect, following, keys, manage, ownership, reports)
 __all__ = ["PAGES", "blueprint"]

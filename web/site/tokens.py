@@ -69,7 +69,7 @@ def show_row(row: Any, mint: str) -> Json:
 
 
 def draw_timeline(rows: Sequence[Any]) -> str:
-    """Return the HTML of the timeline of trades with a known time."""
+    """Return HTML for a timeline of trades with a known time."""
     return pictures.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
 
 

@@ -1,4 +1,4 @@
-"""The text of the pages: labels of kinds, states and reasons, and the formatting of amounts, times
+"""Page texts: labels of kinds, states and reasons, and the formatting of amounts, times
 and addresses. Text only, no HTML.
 """
 
@@ -63,7 +63,7 @@ REASONS = {
     "no_wallet": "This bot has no wallet connected, so the transaction it names can't be checked.",
     "not_final_yet": "The transaction it names isn't final yet, or hasn't been found yet.",
     "history_loading": "The wallet's history is still loading.",
-    "node_unavailable": "No Solana node answers right now. The observer keeps trying.",
+    "node_unavailable": "No Solana node is responding right now. The observer keeps trying.",
     "other_wallet": (
         "The transaction it names belongs to another wallet, or to a bot that held this wallet"
         " before."
@@ -205,7 +205,7 @@ ADVICE = {
     "body_too_large": "A request body may have at most 64 KiB.",
     "unsupported_media_type": "Send Content-Type: application/json.",
     "misdirected_request": (
-        "The instance only answers for host names its operator listed in ALLOWED_HOSTS."
+        "The instance only responds to host names its operator listed in ALLOWED_HOSTS."
     ),
     "validation_failed": "errors names each field and what is allowed. Nothing was stored.",
     "rate_limited": "Wait as long as Retry-After says. Refused requests don’t count.",
@@ -308,10 +308,13 @@ def write_found(count: int) -> str:
 
 def _describe_complete(coverage: Json, several: bool) -> str:
     if several:
-        return "Every transaction of its wallets is known, with no gaps."
+        return "We have every transaction of its wallets, with no gaps."
     begins, count = coverage["observedFrom"], coverage["receipts"]
+    if count == 1:
+        since = f", from {day(begins)}" if begins else ""
+        return f"We have this wallet’s only transaction{since}."
     since = f" since its first on {day(begins)}" if begins else ""
-    return f"Every transaction of this wallet{since} is known: {count:,} in all, with no gaps."
+    return f"We have all {count:,} transactions of this wallet{since}, with no gaps."
 
 
 def _describe_missing(coverage: Json) -> Iterator[str]:
@@ -375,7 +378,7 @@ def iso(at: Time) -> str:
 
 
 def day(at: Time) -> str:
-    """Write the UTC date of a time: `Nov 20, 2026`."""
+    """Write a time's UTC date: `Nov 20, 2026`."""
     return _parse_time(at).strftime("%b %-d, %Y")
 
 

@@ -1,8 +1,8 @@
-"""The pages of the operator, below /admin."""
+"""The operator's pages, below /admin."""
 
 from web.site.admin import backups, changes, lists, overview, seasons
 from web.site.admin.entry import blueprint
 
-# Their routes are the blueprint's: importing a module adds them.
+# Importing a module registers its routes on the blueprint.
 PAGES = (backups, changes, lists, overview, seasons)
 __all__ = ["PAGES", "blueprint"]

@@ -65,7 +65,7 @@ def hide_post(uid: str) -> ResponseReturnValue:
     post, who = conduct.find_post(uid), find_session().uid
     return confirm(
         "Hide this post?",
-        "Its text is deleted for good. The record of the post stays, and so does the text in"
+        "Its text is deleted for good. The post’s record stays, and so does the text in"
         " earlier backups.",
         "Yes, hide it",
         find_list_of(post),
@@ -111,7 +111,7 @@ def change_hook(uid: str) -> ResponseReturnValue:
     url = hooks.mask_url(hook.url)
     return confirm(
         f"Turn this webhook {'on' if on else 'off'}?",
-        f"We’ll send a ping to {url} and resume notifications once it answers."
+        f"We’ll send a ping to {url} and resume notifications once it responds."
         if on
         else f"We’ll stop sending notifications to {url}. Its owner, if it has one, sees that you"
         " turned it off and can’t turn it back on.",
