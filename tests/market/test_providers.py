@@ -257,7 +257,7 @@ def test_of_several_pairs_the_deepest_in_sol_counts():
     ],
 )
 def test_answers_of_another_shape_are_refused(parse, value):
-    with pytest.raises(FetchError, match="unexpected shape"):
+    with pytest.raises(FetchError, match="^sent an unexpected response format$"):
         parse(value)
 
 
