@@ -533,10 +533,10 @@ RESTORE = (
 )
 # A file that can't be opened or locked may be intact, and a restore would lose newer data.
 NOT_DAMAGED = (
-    "there is no sign of damage: check its disk and the permissions of the file and its folder;"
-    " then run `app.py doctor` again"
+    "nothing looks damaged; check the disk and the permissions of the file and its folder, then"
+    " run `app.py doctor` again"
 )
-REBUILD = "`app.py rebuild` recomputes it from the stored receipts; check the disk"
+REBUILD = "run `app.py rebuild` to recompute it from the stored receipts; check the disk"
 TAMPERED = (
     "someone changed the database, or its disk is failing: find out which. An older backup has"
     " the original"

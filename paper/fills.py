@@ -245,7 +245,7 @@ WAIT_INTERVALS = 3
 SLIPPAGE_LIMIT_BPS = 500
 # Liquidity counts as gone below one part in this many of the liquidity at entry.
 GONE_SHARE = 20
-# Liquidity below this amount counts as gone, whatever it was at entry.
+# Liquidity below this amount always counts as gone.
 GONE_USD_CENTS = 100_00
 
 
