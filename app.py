@@ -67,12 +67,12 @@ def fill_memory(app: Application) -> None:
 
 
 def _add_hooks(app: Application, config: settings.Config) -> None:
-    from web.api import answers
+    from web.api import v1
     from web.server import errors, gate, headers, sessions
     from web.site import cards, demonstration, pages
 
     # The last hook to run: it compresses the finished response.
-    app.after_request(answers.pack_response)
+    app.after_request(v1.pack_response)
     gate.init_app(app, config)
     errors.init_app(app)
     sessions.init_app(app)
@@ -84,10 +84,22 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 
 def _add_routes(app: Application, config: settings.Config) -> None:
-    from web.api import document, health, inbox, legacy, log, mcp, registration, seasons
+    # The last four add routes to v1's blueprint.
+    from web.api import (  # noqa: F401
+        bots,
+        health,
+        leaderboard,
+        legacy,
+        log,
+        mcp,
+        posts,
+        search,
+        seasons,
+        stream,
+        v1,
+    )
 
-    # The blueprint of seasons is v1's.
-    modules = [seasons, registration, inbox, mcp, legacy, health, document, log]
+    modules = [v1, bots, posts, mcp, legacy, health, log]
     if config.metrics == "on":
         from web.api import metrics
 

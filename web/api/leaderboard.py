@@ -1,9 +1,11 @@
-"""The board: totals of bots, how they are ranked, and their shapes."""
+"""The board: totals of bots, how they are ranked, their shapes, and the route."""
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+from flask import g
 
 from chain.amounts import exact, show_fixed, show_raw
 from chain.ledger.sums import NOTHING, Sums
@@ -29,6 +31,8 @@ from chain.stored.standings import (
 )
 from storage import read_rows
 from storage.rows import read, read_one, select, select_value, write_marks
+from web.api import paging, v1
+from web.api.paging import Args, read_choice, read_currency
 from web.api.results import Sign, find_drawdowns, find_results, is_traded
 from web.api.serialize import HELD_BY_ANOTHER, Json, show_sol, show_time
 from web.api.shapes import (
@@ -437,3 +441,30 @@ def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -
             "maxDrawdownRaw": show_raw(fall),
         }
     return shown
+
+
+# ---- the route -----------------------------------------------------------------------------------
+@v1.cached_list(
+    "/leaderboard",
+    LeaderboardEntry,
+    *("sort", "window", "record", "ownership", "currency"),
+    page=Leaderboard,
+)
+def get_leaderboard(args: Args) -> Json:
+    """Bots ranked by realized PnL, return, win rate, volume or trades. Returns at most `limit`
+    rows. A rank needs three sales with a result in the window.
+    """
+    limit, board, now = paging.read_limit(args), read_board(args), v1.start_of_minute(g.now)
+    entries = list_entries(board, now, limit)[:limit]
+    return v1.show_list(show_entries(entries, board, now), limit, **board._asdict())
+
+
+def read_board(args: Args) -> Board:
+    """Return the requested board. Raises Problem for an unknown choice."""
+    return Board(
+        read_choice(args, "record", RECORDS, RECORDS[0]),
+        read_choice(args, "sort", SORTS, SORTS[0]),
+        read_choice(args, "window", tuple(WINDOWS), "all"),
+        read_choice(args, "ownership", OWNERSHIPS, "") if "ownership" in args else None,
+        read_currency(args) or "SOL",
+    )

@@ -46,11 +46,16 @@ COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
 
 
-@v1.blueprint.get("/stream")
-def open_stream() -> Response:
+@v1.route(v1.blueprint, "get", "/stream", None, "since", "Last-Event-ID")
+def stream_events() -> Response:
+    """Stream new entries as server-sent events: `hello` (`{}`), then `post`, `trade` and
+    `verification` (a post whose verification changed); event IDs work as since. The data of an
+    event is a Post or Trade on one line. Comments keep an idle stream open. A stream ends when its
+    key is revoked or expires.
+    """
     app = find_app()
     args = v1.read_known(request.args, ("since",))
-    after = v1.read_since(args, request.headers.get("Last-Event-ID"))
+    after = paging.read_since(args, request.headers.get("Last-Event-ID"))
     newest, hub = queries.find_last_id("arrival"), app.stream_hub
     subscriber = hub.subscribe(gate.find_caller(), gate.find_network(), newest)
     response = Response(
@@ -146,7 +151,7 @@ def write_event(secret: str, arrival: int, kind: str, shown: Mapping[str, Any]) 
 
 
 def write_id(secret: str, arrival: int) -> bytes:
-    return paging.write_cursor(secret, paging.ARRIVALS, (arrival,)).encode()
+    return paging.write_cursor(paging.ARRIVALS, (arrival,), secret).encode()
 
 
 @dataclass(eq=False)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from config import Config
     from evidence.notes import Signer
     from ratelimit import Allowance
-    from web.api.stream import StreamHub
     from web.server.auth import ApiCaller
     from web.server.cache import ListCache
     from web.server.places import Places
@@ -31,7 +30,8 @@ class Application(Flask):
     # Lists as bytes, and feeds with their time of last change.
     list_cache: ListCache[Any]
     caller_cache: ListCache[ApiCaller | None]
-    stream_hub: StreamHub
+    # A web.api.stream.StreamHub, whose module imports this one.
+    stream_hub: Any
     # Signs the log's checkpoints and promises.
     log_signer: Signer
     # Slots for slow responses.

@@ -29,10 +29,10 @@ from web.server.application import Application, find_app
 KEYED = ("v1", "inbox", "mcp")
 KEYED_PATHS = "/api/v1/"
 # Routes among them that don't count toward the rate limit; tool calls by an agent do.
-FREE = ("v1.show_me", "mcp.answer_agent")
+FREE = ("v1.get_me", "mcp.answer_agent")
 # Static files, of which a page requests several, and health checks: not counted, so they never wait
 # for the counters.
-UNCOUNTED = ("static", "health.show_health")
+UNCOUNTED = ("static", "health.get_health")
 # Nobody reads faster.
 REPORTS_PER_MINUTE = 5
 # Account exports per address: each reads everything an owner has.

@@ -9,9 +9,8 @@ from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
 from chain.addresses import is_address
-from web.api import health, leaderboard, paging, queries, timeline, v1
+from web.api import health, leaderboard, paging, queries, timeline
 from web.api.serialize import Json
-from web.server.application import find_app
 from web.site import pictures
 from web.site.charts import Spark
 from web.site.lists import add_etag, read_cursor
@@ -67,13 +66,13 @@ def show_feed() -> ResponseReturnValue:
     position = read_cursor("before", scope, timeline.Start)
     page = timeline.Page([], None)
     # Read this before the posts: the stream sends posts that arrive while the page loads.
-    newest = v1.write_newest(queries.find_last_id("arrival"))
+    newest = paging.write_newest(queries.find_last_id("arrival"))
     if not wrong:
         page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
     shown = render_template(
         "feed.html",
         posts=draw_posts(page.posts),
-        cursor=page.next and paging.write_cursor(find_app().secret, scope, page.next),
+        cursor=page.next and paging.write_cursor(scope, page.next),
         asked=asked,
         problem=wrong,
         labels=timeline.LABELS,
@@ -118,7 +117,7 @@ def find_mints(token: str) -> tuple[str, ...]:
 
 
 def make_side() -> Side:
-    board = v1.read_board({"window": WINDOW})
+    board = leaderboard.read_board({"window": WINDOW})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
     shown = [row for row in leaderboard.show_entries(entries, board, g.now) if row["ranked"]]
     ranked = shown[:MAX_RANKED]

@@ -57,8 +57,8 @@ def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> R
 
 
 def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
-    # Imported on first use, as in web.api.document.
-    from web.api.operations import OPERATIONS
+    # Imported on first use, it needs the operator's currencies.
+    from web.api.openapi import OPERATIONS
 
     return render_template(
         template,

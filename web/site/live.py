@@ -4,7 +4,7 @@ instead.
 
 from flask import Blueprint, Response, request
 
-from web.api import queries, stream, v1
+from web.api import paging, queries, stream
 from web.server import gate
 from web.server.application import find_app
 
@@ -19,7 +19,7 @@ def open_stream() -> Response:
     the page polls. One stream too many from an address ends its oldest.
     """
     app = find_app()
-    after = v1.read_since(request.args, request.headers.get("Last-Event-ID"))
+    after = paging.read_since(request.args, request.headers.get("Last-Event-ID"))
     hub, newest = app.stream_hub, queries.find_last_id("arrival")
     room = max(1, stream.MAX_PAGE_STREAMS // app.settings.web_concurrency)
     subscriber = hub.subscribe_page(gate.find_network(), newest, room)

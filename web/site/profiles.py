@@ -14,7 +14,7 @@ from storage.rows import select, write_marks
 from web.api import bots, paging, queries, results
 from web.api.bots import add_estimates
 from web.api.copying import find_copying
-from web.api.paging import read_choice
+from web.api.paging import ListPage, cut_page, read_choice
 from web.api.posts import show_posts
 from web.api.queries import TradePosition
 from web.api.results import show_ends
@@ -30,15 +30,9 @@ from web.api.trades import (
 )
 from web.api.wallets import find_positions
 from web.server import sessions
-from web.server.application import find_app
 from web.site import pictures
 from web.site.front import MAX_FILTER, find_mints
-from web.site.lists import (
-    ListPage,
-    add_etag,
-    cut_page,
-    read_cursor,
-)
+from web.site.lists import add_etag, read_cursor
 from web.site.pieces import draw_posts, draw_trades, find_symbols
 
 blueprint = Blueprint("profiles", __name__)
@@ -239,4 +233,4 @@ def list_trades_of(uid: str, asked: TradeFilter, wanted: Wanted) -> tuple[Found,
     """List a page of a bot's trades, newest first, and the cursor of older ones."""
     scope = ("trades of", uid, *asked) if any(asked) else ("trades of", uid)
     found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradePosition))
-    return found, found.position and paging.write_cursor(find_app().secret, scope, found.position)
+    return found, found.position and paging.write_cursor(scope, found.position)

@@ -19,12 +19,12 @@ from web.api import queries
 from web.api.serialize import Json
 
 if TYPE_CHECKING:
-    from web.api.operations import Operation
+    from web.api.v1 import Operation
 
 SCHEMA_PREFIX = "#/components/schemas/"
 # The pages of fields, each with the shapes of these web.api modules.
 GROUPS = {
-    "bots": ("bots", "results", "copying", "registration"),
+    "bots": ("bots", "results", "copying"),
     "wallets": ("wallets",),
     "posts": ("posts",),
     "trades": ("trades", "leaderboard", "seasons"),
@@ -112,8 +112,8 @@ class Route(NamedTuple):
 
 def list_routes(base_url: str) -> list[Route]:
     """Return all requests in the document's order. Their examples contain placeholders for IDs."""
-    # Imported on first use, as in web.api.document.
-    from web.api.operations import OPERATIONS
+    # Imported on first use: it needs the operator's currencies.
+    from web.api.openapi import OPERATIONS
 
     return [read_route(Example(base_url, operation)) for operation in OPERATIONS]
 
@@ -122,7 +122,6 @@ def list_routes(base_url: str) -> list[Route]:
 @functools.lru_cache(1)
 def list_shapes() -> dict[str, list[Shape]]:
     """Return {group: its shapes, sorted by name}, with all groups in order."""
-    # Imported on first use, as in web.api.document.
     from web.api import openapi
 
     groups: dict[str, list[Shape]] = {group: [] for group in GROUPS}
@@ -162,9 +161,15 @@ class Example(NamedTuple):
     operation: "Operation"
 
     @property
+    def parameters(self) -> Sequence[Json]:
+        from web.api.openapi import list_parameters
+
+        return list_parameters(self.operation)
+
+    @property
     def url(self) -> str:
         """Return the address with an ID placeholder and the required parameters."""
-        parameters = self.operation.parameters
+        parameters = self.parameters
         needed = [one for one in parameters if one["in"] == "query" and one.get("required")]
         query = "&".join(f"{one['name']}={NAMES[one['name']]}" for one in needed)
         path = self.operation.path.replace("{id}", NAMES.get(_find_noun(parameters), ""))
@@ -190,7 +195,7 @@ def read_route(example: Example) -> Route:
         operation.path,
         operation.summary,
         operation.keyed,
-        [read_parameter(one) for one in operation.parameters],
+        [read_parameter(one) for one in example.parameters],
         operation.body.__name__ if isinstance(operation.body, type) else None,
         operation.answer.__name__ if operation.answer else None,
         operation.rows.__name__ if operation.rows else None,

@@ -11,14 +11,14 @@ from accounts.problem import Problem
 from chain.addresses import is_address
 from storage.rows import read, select_value, write_marks
 from web.api import market, queries
-from web.api.paging import read_choice, read_whole
+from web.api.paging import cut_page, read_choice, read_whole
 from web.api.posts import show_posts
 from web.api.queries import TradePosition, find_place
 from web.api.serialize import Json, count_seconds
 from web.api.trades import list_moving, read_scales, show_activity, show_changes
 from web.server.gate import settings
 from web.site import charts, pictures
-from web.site.lists import add_etag, cut_page, read_cursor
+from web.site.lists import add_etag, read_cursor
 from web.site.money import venue_changes
 from web.site.pieces import draw_activity, draw_posts
 

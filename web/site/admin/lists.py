@@ -18,12 +18,12 @@ from accounts.problem import Problem
 from chain.addresses import is_address
 from models import Bot, Owner, Post, Wallet
 from paper.tables import PaperPost
-from web.api.paging import IdPosition
+from web.api.paging import IdPosition, ListPage, cut_page
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site.admin import queries
 from web.site.admin.entry import blueprint
-from web.site.lists import ListPage, cut_page, read_cursor
+from web.site.lists import read_cursor
 
 LIMIT, MAX_QUERY = 50, 200
 # Rows of each list on an owner's page.
