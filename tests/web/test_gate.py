@@ -17,7 +17,7 @@ from accounts.keys import make_key
 from accounts.problem import Problem
 from models import Bot, Key, Post, Session
 from storage import counters, database
-from web.server import gate, headers
+from web.server import application, gate
 from web.server.logs import JsonLines
 
 V1 = [
@@ -174,7 +174,7 @@ def test_every_answer_has_its_id_and_its_policy(service, callers, monkeypatch):
     for answer in answers:
         assert (
             answer.headers["X-Request-Id"].startswith("req_")
-            and answer.headers["Content-Security-Policy"] == headers.CONTENT_POLICY
+            and answer.headers["Content-Security-Policy"] == application.CONTENT_POLICY
         )
         assert (
             answer.headers["X-Content-Type-Options"] == "nosniff"

@@ -28,7 +28,7 @@ from web.api.trades import read_scales, show_trades
 from web.api.wallets import show_coverage
 from web.server import gate
 from web.server.application import find_app
-from web.server.auth import ApiCaller
+from web.server.gate import ApiCaller
 
 # Per process for streams with a key; per instance for pages.
 MAX_STREAMS, MAX_PAGE_STREAMS = 32, 64

@@ -16,9 +16,8 @@ from werkzeug.wrappers import Response as AnyResponse
 import storage
 from accounts.problem import CODES, Problem
 from storage import trouble
-from web.server.application import Application, find_app
+from web.server.application import SECURITY_HEADERS, Application, find_app
 from web.server.connections import BodyTooLarge
-from web.server.headers import SECURITY_HEADERS
 
 # Errors that Flask raises itself, by status.
 FLASK_CODES = {
