@@ -53,13 +53,31 @@ def stream_events() -> Response:
     event is a Post or Trade on one line. Comments keep an idle stream open. A stream ends when its
     key is revoked or expires.
     """
-    app = find_app()
     args = v1.read_known(request.args, ("since",))
     after = paging.read_since(args, request.headers.get("Last-Event-ID"))
-    newest, hub = queries.find_last_id("arrival"), app.stream_hub
-    subscriber = hub.subscribe(gate.find_caller(), gate.find_network(), newest)
+    response = open_stream(after, MAX_STREAMS, gate.find_caller())
+    if response is None:
+        raise Problem(
+            "busy",
+            f"all {MAX_STREAMS} streams are in use; try again later, or poll with since",
+            headers={"Retry-After": str(RETRY_SECONDS)},
+        )
+    return response
+
+
+def open_stream(after: int | None, room: int, caller: ApiCaller | None = None) -> Response | None:
+    """Respond with a stream, or return None if there is no room for one more."""
+    hub: StreamHub = find_app().stream_hub
+    newest = queries.find_last_id("arrival")
+    subscriber = hub.subscribe(gate.find_network(), newest, room, caller)
+    if subscriber is None:
+        return None
+    begin = newest if after is None else after
+    if subscriber.is_page:
+        # A page that is far behind needs only one event: it reloads itself.
+        begin = max(begin, newest - BATCH)
     response = Response(
-        hub.read_events(subscriber, newest if after is None else after),
+        hub.read_events(subscriber, begin),
         content_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
@@ -191,50 +209,33 @@ class StreamHub:
         self._version: object = None
 
     # ---- for streams -----------------------------------------------------------------------------
-    def subscribe(self, caller: ApiCaller, network: str, newest: int) -> Subscriber:
-        """Open a stream. Raises Problem if this process has no room for another one.
+    def subscribe(
+        self, network: str, newest: int, room: int, caller: ApiCaller | None = None
+    ) -> Subscriber | None:
+        """Open a stream, or one of a page (without a caller). None if this process already has
+        `room` of them.
 
         `newest`: the last arrival; the hub polls from there if it isn't polling yet. An owner and
         an address each have at most MAX_STREAMS_EACH. One more ends the oldest, which a restarted
         bot has abandoned.
         """
+        made = Subscriber(caller and caller.key_id, caller and caller.owner_id, network)
         with self._news:
-            active = [one for one in self._subscribers if one.is_active and not one.is_page]
-            own = [one for one in active if one.owner_id == caller.owner_id]
-            oldest = _list_surplus(own)
-            near = [one for one in active if one.network == network and one not in oldest]
-            oldest += _list_surplus(near)
-            if len(active) - len(oldest) >= MAX_STREAMS:
-                raise Problem(
-                    "busy",
-                    f"all {MAX_STREAMS} streams are in use; try again later, or poll with since",
-                    headers={"Retry-After": str(RETRY_SECONDS)},
-                )
-            self._displace(oldest)
-            return self._add(Subscriber(caller.key_id, caller.owner_id, network), newest)
-
-    def subscribe_page(self, network: str, newest: int, room: int) -> Subscriber | None:
-        """Open a page's stream; None if this process already has `room` open. An address has at
-        most MAX_STREAMS_EACH: one more ends its oldest.
-        """
-        with self._news:
-            pages = [one for one in self._subscribers if one.is_active and one.is_page]
-            oldest = _list_surplus([one for one in pages if one.network == network])
-            if len(pages) - len(oldest) >= room:
+            active = [
+                one for one in self._subscribers if one.is_active and one.is_page == made.is_page
+            ]
+            oldest = [] if made.is_page else _list_surplus(active, "owner_id", made)
+            rest = [one for one in active if one not in oldest]
+            oldest += _list_surplus(rest, "network", made)
+            if len(active) - len(oldest) >= room:
                 return None
-            self._displace(oldest)
-            return self._add(Subscriber(None, None, network), newest)
-
-    def _displace(self, oldest: list[Subscriber]) -> None:
-        for subscriber in oldest:
-            subscriber.is_displaced = True
-        self._end(oldest)
-
-    def _add(self, subscriber: Subscriber, newest: int) -> Subscriber:
-        self._subscribers[subscriber] = None
-        if not self._is_polled:
-            self._start_polling(newest)
-        return subscriber
+            for one in oldest:
+                one.is_displaced = True
+            self._end(oldest)
+            self._subscribers[made] = None
+            if not self._is_polled:
+                self._start_polling(newest)
+            return made
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         with self._news:
@@ -355,9 +356,10 @@ class StreamHub:
             self._news.notify_all()
 
 
-def _list_surplus(opened: list[Subscriber]) -> list[Subscriber]:
-    """Return the oldest of these streams that must end so that one more can open."""
-    return opened[: max(0, len(opened) - MAX_STREAMS_EACH + 1)]
+def _list_surplus(opened: list[Subscriber], name: str, made: Subscriber) -> list[Subscriber]:
+    """Return the oldest streams of the same owner or address that must end for this one."""
+    same = [one for one in opened if getattr(one, name) == getattr(made, name)]
+    return same[: max(0, len(same) - MAX_STREAMS_EACH + 1)]
 
 
 def _read_version() -> object:
