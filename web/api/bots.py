@@ -25,6 +25,7 @@ from web.api import market, paging, queries, results, v1
 from web.api.copying import Copying, CopySize, find_copying, find_sizes
 from web.api.paging import Args, IdPosition, read_currency
 from web.api.posts import Post, show_posts
+from web.api.queries import PostFilter
 from web.api.results import (
     Results,
     Risk,
@@ -344,7 +345,7 @@ def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -
         spans = queries.find_wallets(bot=uid)
         shown["latestTrades"] = show_trades(queries.list_trades(LATEST, spans=spans))
     if feed:
-        shown["feed"] = show_posts(queries.list_posts(LATEST, bot=uid))
+        shown["feed"] = show_posts(queries.list_posts(LATEST, wanted=PostFilter(uid)))
     return cast(BotDetail, shown)
 
 

@@ -175,8 +175,10 @@ class Post(TypedDict):
 
 # ---- posts ---------------------------------------------------------------------------------------
 def show_posts(rows: Iterable[Any]) -> list[Post]:
-    base_url, scales = find_app().settings.base_url, read_scales()
-    return [show_post(row, base_url, scales) for row in rows]
+    base_url, shown = find_app().settings.base_url, list(rows)
+    # Only receipts have amounts.
+    scales = read_scales() if any(row.trade_kind for row in shown) else {}
+    return [show_post(row, base_url, scales) for row in shown]
 
 
 def show_post(row: Any, base_url: str, scales: Scales) -> Post:
@@ -308,9 +310,9 @@ def list_posts(args: Args) -> Json:
         return v1.show_list(
             show_posts(one.row for one in arrived), limit, newestCursor=write_newest(newest)
         )
-    scope = ("feed", *wanted[:3])
+    scope = ("feed", *(args.get(name) for name in ("botId", "mint", "label")))
     before = paging.read_cursor(args, scope, IdPosition) or IdPosition(head.post + 1)
-    rows = queries.list_posts(limit + 1, before.id, *wanted[:3])
+    rows = queries.list_posts(limit + 1, before.id, wanted)
     page = paging.cut_page(rows, limit, scope, lambda row: (row.id,))
     newest = write_newest(head.arrival)
     return v1.show_list(show_posts(page.rows), limit, page.cursor, newestCursor=newest)
@@ -318,7 +320,8 @@ def list_posts(args: Args) -> Json:
 
 def read_post_filter(args: Args) -> queries.PostFilter:
     label = read_choice(args, "label", queries.POST_STATUSES, "") if "label" in args else None
-    return queries.PostFilter(read_bot(args), read_address(args, "mint"), label)
+    bot, mint = read_bot(args), read_address(args, "mint")
+    return queries.PostFilter(bot, (mint,) if mint else None, (label,) if label else None)
 
 
 @v1.cached_object("/posts/<uid>", Post)

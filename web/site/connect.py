@@ -143,7 +143,7 @@ def find_state(bot: Json, is_down: bool) -> BotState:
         return LOADING
     if coverage["gaps"]:
         return GAP
-    latest = queries.list_posts(1, bot=bot["id"])
+    latest = queries.list_posts(1, wanted=queries.PostFilter(bot["id"]))
     is_silent = not latest or latest[0].created_at < g.now - SILENT_MS
     return SILENT if is_silent else HEALTHY
 

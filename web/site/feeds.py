@@ -151,7 +151,7 @@ def find_feed_of_bot(uid: str) -> Feed:
 
 def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline.Page:
     """List posts of a bot, newest first, before a position."""
-    found = queries.list_posts(size + 1, before.id if before else None, bot=uid)
+    found = queries.list_posts(size + 1, before and before.id, queries.PostFilter(uid))
     rows = found[:size]
     return timeline.Page(show_posts(rows), (rows[-1].id,) if len(found) > size else None)
 

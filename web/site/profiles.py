@@ -60,7 +60,7 @@ def show_profile(uid: str) -> ResponseReturnValue:
 
 
 def read_overview(bot: Json) -> dict[str, Any]:
-    posts = queries.list_posts(LATEST_POSTS, bot=bot["id"])
+    posts = queries.list_posts(LATEST_POSTS, wanted=queries.PostFilter(bot["id"]))
     return {"posts": draw_posts(show_posts(posts), "h3"), "charts": pictures.draw_curves(bot)}
 
 
@@ -224,7 +224,7 @@ CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
 def list_posts_of(uid: str) -> ListPage[Json]:
     scope = ("posts of", uid)
     before = read_cursor("posts", scope, paging.IdPosition)
-    rows = queries.list_posts(PAGE_SIZE + 1, before.id if before else None, bot=uid)
+    rows = queries.list_posts(PAGE_SIZE + 1, before and before.id, queries.PostFilter(uid))
     page = cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
     return ListPage(show_posts(page.rows), page.cursor)
 
