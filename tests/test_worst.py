@@ -21,7 +21,8 @@ from bench._seed import fill
 from models import Post
 from paper.tables import Period
 from storage import arrivals, database, writing
-from web.api import queries, spreadsheet, trades
+from web.api import queries, trades
+from web.site import exports
 
 BOTS, ROWS, LISTED, LEAVES = 2, 1_500, 120, 300
 # Steps of SQLite's machine are counted by the hundred.
@@ -126,7 +127,7 @@ def reader(tmp_path, monkeypatch):
     # So that little is enough to reach what bounds them.
     monkeypatch.setattr(trades, "MAX_LOOK_BACK", 60)
     monkeypatch.setattr(queries, "MAX_RECENT", 20)
-    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 100)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 100)
     yield Reader(service.app)
     service.close()
 
