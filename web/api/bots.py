@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import orjson
-from flask import Blueprint, g, request
+from flask import Blueprint, g, request, url_for
 
 from accounts import registration
 from accounts.fields import is_provable, parse_body, parse_json
@@ -711,6 +711,6 @@ def register_bot() -> JsonResponse:
         "claimUrl": f"{app.settings.base_url}/claim#{done.claim_code}",
         "claimExpiresAt": show_time(done.claim_ends_at),
     }
-    location = f"{app.settings.base_path}/api/v1/bots/{done.bot.uid}"
+    location = url_for("v1.get_bot", uid=done.bot.uid)
     status, headers = (201, {"Location": location}) if done.is_new else (200, None)
     return JsonResponse(orjson.dumps(shown), status, headers)

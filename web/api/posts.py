@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import orjson
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, request, url_for
 
 from accounts import discord, posts
 from accounts.fields import parse_json
@@ -368,8 +368,7 @@ def publish_post() -> JsonResponse:
     shown = orjson.dumps({**post, "logPromise": make_promise(done, post["logId"] or "")})
     if done.replayed:
         return JsonResponse(shown, 200, {"Idempotent-Replayed": "true"})
-    location = f"{app.settings.base_path}/api/v1/posts/{done.uid}"
-    return JsonResponse(shown, 201, {"Location": location})
+    return JsonResponse(shown, 201, {"Location": url_for("v1.get_post", uid=done.uid)})
 
 
 def make_promise(done: posts.Published, log_uid: str) -> LogPromise:

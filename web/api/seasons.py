@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import orjson
-from flask import g
+from flask import g, url_for
 
 from accounts import seasons
 from accounts.influencers import find_bot
@@ -27,7 +27,7 @@ from web.api.shapes import (
     described,
 )
 from web.server import gate
-from web.server.application import JsonResponse, find_app
+from web.server.application import JsonResponse
 
 
 class Season(TypedDict):
@@ -176,5 +176,5 @@ def join_season(uid: str) -> JsonResponse:
     is_new = seasons.join(uid, find_bot(caller.bot_uid), g.now)
     row = seasons.find_season(uid)
     shown = orjson.dumps(show_season(row, g.now))
-    location = f"{find_app().settings.base_path}/api/v1/seasons/{uid}"
-    return JsonResponse(shown, 201 if is_new else 200, {"Location": location} if is_new else {})
+    location = {"Location": url_for("v1.get_season", uid=uid)}
+    return JsonResponse(shown, 201 if is_new else 200, location if is_new else {})
