@@ -34,12 +34,10 @@ from web.server import gate
 MODULES = (
     gate,
     bots,
-    bots,
     health,
     market,
     metrics,
     paper,
-    paper_closes,
     paper_closes,
     queries,
     results,
