@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import time
+from pathlib import Path
 from typing import ClassVar
 
 import corpus
@@ -28,6 +29,9 @@ storage.SQLite.watchful = True
 # Regardless of the environment: some 300 processes started by tests don't compile modules again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+if not ground.SERVER:
+    # See children/psycopg.py.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent / "children")
 # The time for an example, or for creating it, depends on how busy the machine is.
 hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
