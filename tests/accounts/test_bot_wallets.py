@@ -7,6 +7,7 @@ import random
 import ground
 import orjson
 import pytest
+import sampling
 from auditing import audit
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as effort
@@ -140,7 +141,7 @@ def test_fold_equals_refold(empty, settings, seed, later, data):
     assert find_differences(settings, wallets) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
 def test_whenever_the_other_comes_and_goes_the_books_are_the_same(empty, settings, seed):
     """Eve is attached after all was booked, or before: the same rows."""
     found = list_rows(two_people(seed, 30).rows)
@@ -373,7 +374,7 @@ def observed(service, story):
     return bot
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
 def test_an_audit_finds_each_wallet_as_claimed(service, seed):
     story = two_people(seed, 24)
     observed(service, story)

@@ -23,7 +23,7 @@ def withhold(look, chain, wallet, signature, **changes):
     return node, look(node, wallets=[wallet], **changes).settle()
 
 
-@pytest.mark.parametrize("place", sample(range(MOVING), 8))
+@pytest.mark.parametrize("place", sample(range(MOVING), 4))
 def test_a_withheld_transaction_is_named_as_a_gap_and_repaired_once_given(
     look, chain, truth, place
 ):
