@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import importlib
 import os
 import sys
 import time
@@ -123,6 +124,17 @@ def pytest_configure(config):
     """Workers take the files in the order of collection, not those of many tests first."""
     config.option.loadscopereorder = False
     sampling.FULL = config.option.full
+
+
+def pytest_sessionstart(session):
+    """Each worker first imports its share of the test files. In a fresh clone, each file is then
+    compiled by one worker and not by all of them.
+    """
+    given = getattr(session.config, "workerinput", None)
+    if given and session.config.args == session.config.getini("testpaths"):
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        for path in files[int(given["workerid"][2:]) :: given["workercount"]]:
+            importlib.import_module(path.stem)
 
 
 def pytest_collection_modifyitems(config, items):
