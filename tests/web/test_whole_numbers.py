@@ -105,7 +105,7 @@ def test_no_number_in_a_form_is_an_error_of_ours(browser):
     fields, token = list_fields(), owner.token()
     # They sign the owner out.
     paths = [path for path in WRITE if path not in ("/logout", "/admin/logout", "/admin/login")]
-    for path, number in itertools.product(paths, SOME):
+    for path, number in itertools.product(paths, sampling.sample(SOME, 3)):
         typed, _statuses = WRITE[path]
         for needed in ({}, typed):
             sent = {**dict.fromkeys(fields, number), **needed, "csrf_token": token}
