@@ -73,14 +73,14 @@ def test_no_number_in_a_query_is_an_error_of_ours(service, browser):
     # Of each path, one name in each of these; the next path begins with the next name.
     step = 1 if sampling.FULL else 8
     paths = dict.fromkeys((*(path.format(**ids) for path in READ), *documented))
-    for place, path in enumerate(paths):
+    for turn, path in enumerate(paths):
         if path in ("/stream", "/api/v1/stream", "/api/v1/posts"):
             continue
         client = (keyed if path.startswith("/api/v1/") else owner).client
         # What a path doesn't know, it gets all at once.
         known = documented.get(path, set(parameters))
         rest = {name: next(numbers) for name in parameters if name not in known}
-        some = sorted(known)[place % step :: step]
+        some = sorted(known)[turn % step :: step]
         for query in ({}, rest, *({name: next(numbers)} for name in some)):
             check(client.get(path, query_string=query), (path, query))
 
