@@ -48,13 +48,13 @@ def start_and_ask(folder: Path, manner: str, names: str) -> None:
 
 
 @needs_filter
-def test_the_server_starts_where_no_resource_may_be_set(tmp_path: Path) -> None:
+def test_the_server_starts_without_resource_limits(tmp_path: Path) -> None:
     start_and_ask(tmp_path, "deny", RESOURCES)
 
 
 @needs_filter
 @needs_systemd
-def test_the_server_starts_under_the_whole_filter_of_the_systemd_unit(tmp_path: Path) -> None:
+def test_the_server_starts_under_the_units_full_filter(tmp_path: Path) -> None:
     allowed = read_filter(UNIT.read_text())
     assert len(allowed) > 100 and "sched_setaffinity" in allowed and "setpriority" not in allowed
     start_and_ask(tmp_path, "allow", ",".join(sorted(allowed)))
@@ -62,7 +62,7 @@ def test_the_server_starts_under_the_whole_filter_of_the_systemd_unit(tmp_path: 
 
 @needs_filter
 @needs_systemd
-def test_the_server_starts_under_the_filter_of_the_first_edition(tmp_path: Path) -> None:
+def test_the_server_starts_under_the_first_systemd_filter(tmp_path: Path) -> None:
     """Units that were copied to /etc stay there."""
     allowed = read_filter(UNIT.read_text()) - {"sched_setaffinity"}
     start_and_ask(tmp_path, "allow", ",".join(sorted(allowed)))
@@ -91,7 +91,7 @@ def list_calls(word: str) -> Iterator[str]:
 
 
 @needs_systemd
-def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     """Each word of it, but for the program, which is not installed here."""
     text = UNIT.read_text()
     copy = tmp_path / "candor.service"
