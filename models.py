@@ -153,10 +153,10 @@ class Wallet(Base):
     rules = TextField(default="")
     # A node has shown the wallet's activity up to this block time.
     observed_to = BigIntegerField(null=True)
-    # Derived from the ledger. The text columns are JSON: Coverage, and the results, openPositions,
-    # reconciliation, averageCost and byStablecoin of Bot in the API. `last_trade_at` (ms) counts
-    # only trades. `imbalance` (lamports) and `stablecoin_imbalance` (by mint) are differences
-    # although no transaction is missing, which means a bug.
+    # Derived from the ledger. The text columns are JSON: Coverage, the results, and openPositions,
+    # reconciliation and averageCost of Bot in the API, and `by_stablecoin` (chain.stored.tables).
+    # `last_trade_at` (ms) counts only trades. `imbalance` (lamports) and `stablecoin_imbalance` (by
+    # mint) are differences although no transaction is missing, which means a bug.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
