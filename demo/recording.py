@@ -202,8 +202,8 @@ SLOW_COUNT, SLOW_SECONDS = 2_400, 0.4
 SLOW_BEGIN, SLOW_APART = -900_000, 360
 # The slow wallet's token isn't in a market list, so it has no price.
 UNPRICED, UNPRICED_DECIMALS = make_address("unpriced token"), 6
-# For the retired wallet: when its first trade was, the seconds between trades, and the number of
-# trades.
+# For the retired wallet: the time of its first trade, the seconds between trades, the number of
+# trades, the token, and the raw units per trade.
 RETIRED_BEGIN, RETIRED_APART, RETIRED_TRADES = -200_000, 9_000, 12
 RETIRED_SYMBOL, RETIRED_RAW = "TARN", 400 * 10**6
 # For the stablecoin wallet: its initial balance, its trading times before and after AWAKE, the raw
