@@ -421,7 +421,7 @@ def lift_quotas(config: Config) -> Config:
 
 
 def is_demonstration(path: Path | str) -> bool:
-    """Whether this database's header has the application id of a demonstration.
+    """Return whether this database's header has the application id of a demonstration.
 
     The application id is in bytes 68 to 71 (sqlite.org/fileformat.html).
     """

@@ -173,7 +173,7 @@ class Notices:
         return bool(self._taken)
 
     def is_noticed(self, wallet_id: int) -> bool:
-        """Whether the running pass polls the wallet because of a notice."""
+        """Return whether the running pass polls the wallet because of a notice."""
         return wallet_id in self._polled
 
     def note_found(self, wallet_id: int, now: float) -> None:

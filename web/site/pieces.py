@@ -43,8 +43,8 @@ class MatchedLot:
 class Columns(NamedTuple):
     """The format of a leaderboard table.
 
-    `stablecoin` is None for SOL. `time` is the window of the sparklines. The other fields are the
-    decimal places of its amounts. `link` returns the URL of the same board with other choices.
+    `stablecoin` is None for SOL. `time` is the window of the sparklines. `places` is the number of
+    decimal places. `link` returns the URL of the same board with other choices.
     """
 
     stablecoin: Currency | None
