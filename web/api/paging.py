@@ -1,9 +1,10 @@
-"""Query parameters as values, and pages of a list: the number of rows, and the opaque cursor to
-continue from. A bad value raises Problem 400 and names the parameter.
+"""Read query parameters, and split lists into pages: the number of rows, and the opaque cursor to
+continue from.
 
-A cursor is base64url of a short MAC, a hash of its list and filters, and the key of the last row
-(`slot.place.id`). The MAC covers the rest, so cursors can't be forged. A cursor is a position in an
-immutable order: rows that arrive later don't shift it.
+A bad value raises Problem 400, which names the parameter. A cursor is base64url of a short MAC, a
+hash of its list and filters, and the key of the last row (`slot.place.id`). The MAC covers the
+rest, so cursors can't be forged. A cursor is a position in an order that never changes, so rows
+that arrive later don't shift it.
 """
 
 import base64
@@ -35,8 +36,10 @@ def read_address(args: Args, name: str) -> str | None:
 
 
 def read_bot(args: Args) -> str | None:
-    """Return the bot ID from the query, or None if it's missing. An empty ID is an error: otherwise
-    the caller would mistake everyone's trades for those of one bot.
+    """Return the bot ID from the query, or None if it's missing.
+
+    An empty ID is an error, because otherwise the caller would mistake everyone's trades for one
+    bot's.
     """
     text = args.get("botId")
     if text == "":
@@ -75,18 +78,18 @@ def refuse(name: str, message: str) -> Problem:
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 MAC_BYTES, MARK_BYTES = 9, 3
-# Posts, trades and the stream share one kind of arrival position.
+# Posts, trades and the stream have the same kind of arrival position.
 ARRIVALS = ("since",)
 Row = TypeVar("Row")
 Kind = TypeVar("Kind")
-# A list's name and filters, None for a missing one.
+# A list's name and its filter values. A filter that isn't set is None.
 Scope = tuple[str | None, ...]
 # The numbers in a cursor. Each list has its own NamedTuple for them.
 Position = tuple[int, ...]
 
 
 class IdPosition(NamedTuple):
-    """A row's position in a list sorted by ID."""
+    """A row's position in a list that is sorted by ID."""
 
     id: int
 
@@ -99,8 +102,8 @@ class ListPage(NamedTuple, Generic[Row]):
 
 
 def read_limit(args: Args) -> int:
-    """Return the query's `limit`: 20 by default, at most 100 (clamped). Raises Problem if it isn't
-    a whole number of at least 1.
+    """Return the query's `limit`. It is 20 by default, and larger values are reduced to 100. Raises
+    Problem unless it is a whole number of 1 or more.
     """
     number = parse_whole(args.get("limit", str(DEFAULT_LIMIT)))
     if not number:
@@ -144,8 +147,8 @@ def read_position(scope: Scope, text: str, kind: Callable[..., Kind]) -> Kind:
 
 
 def read_since(args: Args, last_event_id: str | None = None) -> int | None:
-    """Return the arrival in `since` or, without it, in the header `Last-Event-ID`; None without
-    either.
+    """Return the arrival in `since` or, without it, in the `Last-Event-ID` header. Return None
+    without either.
     """
     text = last_event_id or args.get("since")
     if text is None:
@@ -166,7 +169,7 @@ def _check_cursor(scope: Scope, text: str) -> Position:
         position = tuple(map(int, rest[2 * MARK_BYTES :].decode("ascii").split(".")))
     except (ValueError, binascii.Error):
         raise _damaged() from None
-    # Base64 and numbers have several spellings. Only ours is accepted.
+    # Base64 and numbers can be written in several ways. Only our own form is accepted.
     told = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     written = ".".join(map(str, position)).encode() == rest[2 * MARK_BYTES :]
     if not hmac.compare_digest(mac, _mac(find_app().secret, rest)) or told != text or not written:

@@ -1,4 +1,4 @@
-"""Seasons: their shapes, their standings, and joining one."""
+"""Show seasons: their shapes, their standings, and joining one."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -51,7 +51,7 @@ class Season(TypedDict):
 
 
 class SeasonStanding(TypedDict):
-    """Unproven numbers are null."""
+    """A bot in a season's standings. Unproven numbers are null."""
 
     rank: int | None
     unrankedReason: (
@@ -82,7 +82,7 @@ class SeasonStanding(TypedDict):
 
 
 class SeasonPage(Page):
-    """Best first; rows without a rank last."""
+    """A page of standings. The best come first, and rows without a rank come last."""
 
     data: list[SeasonStanding]
     season: Season

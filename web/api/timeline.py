@@ -1,4 +1,4 @@
-"""The feed of the pages: posts of wallet bots and of paper traders in one list, newest first."""
+"""The feed on pages: posts by wallet bots and paper traders in one list, newest first."""
 
 import heapq
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ Json = Mapping[str, Any]
 
 
 class Start(NamedTuple):
-    """The start of a page: below these numbers of a bot's and of a paper trader's post. Each kind
-    keeps its own order of arrival.
+    """The start of a page: below these numbers of a bot's post and of a paper trader's post. Each
+    kind has its own order of arrival.
     """
 
     post: int
@@ -42,7 +42,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """Posts as the API shows them, and the position of the next page; None if there are no older
+    """Posts as the API shows them, and the position of the next page, or None if there are no older
     ones.
     """
 
@@ -51,8 +51,10 @@ class Page:
 
 
 class Filters(NamedTuple):
-    """Which posts to list. `label` and `source`: keys of LABELS and SOURCES; `bot`: its uid;
-    `mints`: about any of these tokens; `paper`: include posts of paper traders.
+    """Which posts to list.
+
+    `label` and `source` are keys of LABELS and SOURCES. `bot` is a uid. With `mints`, posts must be
+    about one of these tokens. `paper` includes paper traders' posts.
     """
 
     label: str = ""
@@ -75,7 +77,10 @@ ALL = Filters()
 
 
 def list_page(size: int, position: Start | None = None, filters: Filters = ALL) -> Page:
-    """Return at most `size` posts. `position`: position in an earlier Page, None for the newest."""
+    """Return at most `size` posts.
+
+    `position` is from an earlier Page, or None for the newest posts.
+    """
     start = position or find_newest()
     wallet_posts = _list_wallet_posts(size + 1, start, filters) if filters.real else []
     paper_posts = _list_paper_posts(size + 1, start, filters) if filters.simulated else []

@@ -98,10 +98,10 @@ def route(
 def cached_list(
     path: str, rows: Any, *names: str, page: Any = Page, required: str = ""
 ) -> Callable[[Callable[..., Json]], View]:
-    """Register the GET of a list of `rows`. The decorated function builds it from the query's
-    arguments (only `names`) and the path. `page`: a Page with more members.
+    """Register a GET route for a list of `rows`. `page`: a Page with more members.
 
-    The list is cached until the next write (web.server.cache), and for a minute at most, because
+    The decorated function builds the list from the query's arguments (only `names`) and the path.
+    The list is cached until the next write (web.server.cache), but at most for a minute, because
     time windows move. Its `asOf` is always current.
     """
     told = None if "data" in page.__annotations__ else rows
@@ -110,13 +110,13 @@ def cached_list(
 
 
 def cached_object(path: str, shape: Any, *names: str) -> Callable[[Callable[..., Any]], View]:
-    """Register the GET of an object in the same way."""
+    """Register a GET route for an object in the same way as `cached_list`."""
     register = route(blueprint, "get", path, shape, *names)
     return _cached(path, register, shape, names, lambda now: b"}")
 
 
 def write_end(now: int) -> bytes:
-    """Return a list's closing JSON with the request time, in ms."""
+    """Return the end of a list's JSON, with the request time `now` (ms)."""
     return b',"asOf":"%b"}' % show_time(now).encode()
 
 
@@ -149,11 +149,11 @@ def show_list(data: Any, limit: int, next_cursor: str | None = None, **more: Any
 
 
 def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
-    """Return {name: text} of a query's known parameters in one order (the first if one is
-    repeated), and `limit` as it is echoed. Raises Problem for a parameter that only other lists
-    know.
+    """Return {name: text} of a query's known parameters, in a fixed order.
 
-    This way, equivalent queries share one cache entry, regardless of unknown parameters.
+    If a parameter is repeated, the first one counts. `limit` is as the response shows it.
+    Equivalent queries therefore share one cache entry, regardless of unknown parameters. Raises
+    Problem for a parameter that only other lists know.
     """
     for name in args:
         if name not in names and any(name in one.names for one in OPERATIONS if one.keyed):
@@ -177,13 +177,16 @@ FRESH = {"Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
 
 
 class Body:
-    """A JSON object without its closing brace. The tail may differ between responses (`asOf`), so
-    the ETag and the compressed bytes cover only the rest and are made once.
+    """A JSON object without its closing brace.
+
+    The end may differ between responses (`asOf`), so the ETag and the compressed bytes cover only
+    the rest and are computed once.
     """
 
     def __init__(self, shown: Mapping[str, Any]) -> None:
         written = orjson.dumps(shown)
-        # Until freed, orjson's bytes keep a block up to ten times their length.
+        # Copy the bytes, because until they are freed, orjson's keep a block up to ten times their
+        # length.
         self.raw = bytes(memoryview(written)[:-1])
         self.tag = f'W/"{hashlib.blake2b(self.raw, digest_size=12).hexdigest()}"'
         self._packed: bytes | None = None
@@ -191,7 +194,8 @@ class Body:
     def pack(self, end: bytes) -> bytes:
         if self._packed is None:
             deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-            # A full flush ends on a byte boundary, and what follows doesn't refer back past it.
+            # A full flush ends at a byte boundary, and the data after it doesn't refer to the data
+            # before it.
             self._packed = deflate.compress(self.raw) + deflate.flush(zlib.Z_FULL_FLUSH)
         rest = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         checksum = zlib.crc32(end, zlib.crc32(self.raw))
@@ -237,8 +241,8 @@ def pack_response(response: Response) -> Response:
 
 # ---- fields= -------------------------------------------------------------------------------------
 def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
-    """Return the names in `fields` in the shape's order, or None if it's missing. Raises Problem
-    for an unknown name.
+    """Return the names in `fields` in the shape's order, or None if `fields` is missing. Raises
+    Problem for an unknown name.
     """
     if text is None:
         return None
@@ -269,8 +273,10 @@ PASSING = re.compile(
 
 
 def respond(shown: dict[str, Any], status: int = 200) -> AnyResponse:
-    """Return JSON, or 304. The ETag ignores members that change only with the clock. It is weak,
-    because `asOf` differs between equal responses.
+    """Return JSON, or 304.
+
+    The ETag ignores members that change only with the clock. It is weak, because `asOf` differs
+    between equal responses.
     """
     body = orjson.dumps(shown)
     return finish(body, hashlib.blake2b(PASSING.sub(b"", body), digest_size=16), status)
@@ -289,7 +295,7 @@ def finish(body: bytes, digest: hashlib.blake2b, status: int = 200) -> AnyRespon
 
 # ---- the request's key ---------------------------------------------------------------------------
 class AllowanceWindow(TypedDict):
-    """The rest of the owner's rate limit in one window."""
+    """What is left of the owner's rate limit in one window."""
 
     window: Literal["minute", "hour", "day", "posts_minute"]
     limit: int
@@ -298,7 +304,7 @@ class AllowanceWindow(TypedDict):
 
 
 class Me(TypedDict):
-    """The request's key."""
+    """The key of the request."""
 
     kind: Literal["read", "publish"]
     keyId: str

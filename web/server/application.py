@@ -35,8 +35,8 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-# Public and the same for everyone, so other sites' pages may read them. Never add anything that
-# depends on a key or cookie.
+# Their responses are public and the same for everyone, so other sites' pages may read them. Never
+# add anything that depends on a key or cookie.
 SHARED_BLUEPRINTS = frozenset(("legacy", "health", "feeds", "evidence", "log", "share_cards"))
 SHARED_ENDPOINTS = ("embeds.show_badge", "documentation.show_document")
 SHARED_HEADERS = {
@@ -50,7 +50,7 @@ class Application(Flask):
     """The Flask application with its shared state."""
 
     allowance: Allowance
-    # Lists as bytes, and feeds with their time of last change.
+    # Lists as bytes, and feeds with the time of their last change.
     list_cache: ListCache[Any]
     caller_cache: ListCache[Any]
     # A web.api.stream.StreamHub, whose module imports this one.
@@ -61,7 +61,7 @@ class Application(Flask):
     places: Places
     # This process's `busy` responses, by cause.
     busy_answers: Counter[str]
-    # Connections closed because their address, or the instance, had too many.
+    # Connections that were closed because their address, or the instance, had too many.
     crowded_out = 0
 
     @property
@@ -90,8 +90,9 @@ class JsonResponse(Response):
         super().__init__(body, status, given, content_type="application/json")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Respond without copying and checking all headers again. Werkzeug does that for Location
-        and for the Content-Length of HEAD responses.
+        """Respond without copying and checking all headers again.
+
+        Werkzeug does this for Location, and for the Content-Length of HEAD responses.
         """
         if environ["REQUEST_METHOD"] == "HEAD":
             return super().__call__(environ, start_response)
@@ -102,9 +103,9 @@ class JsonResponse(Response):
 class Prefix:
     """WSGI middleware that tells the application its path prefix.
 
-    BASE_URL decides, not a header: a proxy may pass the prefix on or strip it, with the same
-    result. Proxies forward X-Forwarded-Prefix unless told otherwise, so a client could use it to
-    put any link on our pages.
+    BASE_URL decides the prefix, so it doesn't matter whether a proxy passes it on or strips it. A
+    header isn't used, because proxies forward X-Forwarded-Prefix by default, so a client could use
+    it to put any link on our pages.
     """
 
     def __init__(self, app: WSGIApplication, path: str) -> None:
@@ -120,7 +121,7 @@ class Prefix:
 
 
 class Headers:
-    """WSGI middleware that adds these headers to every response that doesn't set its own."""
+    """WSGI middleware that adds these headers to every response that doesn't set them itself."""
 
     def __init__(self, app: WSGIApplication, https: bool) -> None:
         self.app, self.headers = app, {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}
@@ -137,8 +138,9 @@ class Headers:
 def add_missing(
     headers: list[tuple[str, str]], defaults: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return WSGI `headers` plus the missing `defaults`. A response with its own
-    Content-Security-Policy also controls framing.
+    """Return WSGI `headers` plus the missing `defaults`.
+
+    A response with its own Content-Security-Policy also controls framing.
     """
     named = {name for name, _ in headers}
     if "Content-Security-Policy" in named:
@@ -147,7 +149,7 @@ def add_missing(
 
 
 def share_answer(response: Response) -> Response:
-    """Let other sites' pages read shared responses. Used as Flask's after_request."""
+    """Let other sites' pages read shared responses. Flask calls this as after_request."""
     if request.blueprint in SHARED_BLUEPRINTS or request.endpoint in SHARED_ENDPOINTS:
         response.headers.update(SHARED_HEADERS)
     return response

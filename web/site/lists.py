@@ -1,4 +1,4 @@
-"""Shared by pages with lists: filters and cursors in the address, and cacheable responses."""
+"""Code that pages with lists share: filters and cursors in the URL, and cacheable responses."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from flask import Response, request, session, url_for
 
 from web.api.paging import Kind, Scope, read_position
 
-# Parameters to keep in the link to older entries.
+# The parameters to keep in the link to older entries.
 KEPT_PARAMETERS = (
     *("label", "source", "bot", "token", "mint", "posts", "trades", "tab"),
     *("q", "owner", "post", "kind"),
@@ -15,7 +15,7 @@ KEPT_PARAMETERS = (
 
 
 def link_to_older(name: str, cursor: str) -> str:
-    """Return this page's address with `cursor` and its filters only."""
+    """Return this page's URL with only `cursor` and its filters."""
     values: dict[str, Any] = {**(request.view_args or {})}
     values |= {key: text for key, text in request.args.items() if key in KEPT_PARAMETERS}
     return url_for(request.endpoint or "", **{**values, name: cursor})
@@ -24,8 +24,8 @@ def link_to_older(name: str, cursor: str) -> str:
 def add_etag(response: Response) -> Response:
     """Respond with 304 if the browser already has the page.
 
-    A page for a session, and the cookie that renews it, are only for this browser: some shared
-    caches ignore `Vary`.
+    A page for a session, and the cookie that renews it, are only for this browser, because some
+    shared caches ignore `Vary`.
     """
     response.headers.setdefault("Cache-Control", "private, no-cache" if session else "no-cache")
     if response.status_code == 200:
@@ -35,7 +35,7 @@ def add_etag(response: Response) -> Response:
 
 
 def read_cursor(name: str, scope: Scope, kind: Callable[..., Kind]) -> Kind | None:
-    """Return the position (NamedTuple `kind`) in the parameter `name`; None without one."""
+    """Return the position (NamedTuple `kind`) in the parameter `name`, or None without one."""
     text = request.args.get(name)
     if not text:
         return None
