@@ -21,7 +21,7 @@ from storage import database
 from web.api import leaderboard, legacy, paging, timeline
 from web.api.leaderboard import RECORDS
 from web.site import tokens
-from web.site.admin import queries as lists
+from web.site.admin import lists
 
 # Words that most posts have in common, and two words that never occur in the same post
 # (bench/_seed.py).

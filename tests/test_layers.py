@@ -96,7 +96,6 @@ MAY_IMPORT = {
     "web.api.mcp": {"mcp"},
     "web.api.shapes": {"typing_extensions"},
     "web.server.logs": {"pythonjsonlogger"},
-    "web.site.admin.backups": {"operate"},
     "web.site.admin.overview": {"operate"},
     "web.site.receipt_image": {"PIL", "segno"},
     "demo": {

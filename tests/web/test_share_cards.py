@@ -11,7 +11,7 @@ from test_said_and_did import W, observe, say
 
 from accounts import influencers
 from models import Post
-from web.site import candor, receipt_image, share_cards
+from web.site import candor, cards, receipt_image
 from web.site.receipt_image import clean, wrap
 
 HOSTILE = "\u202e" + "🌱" * 50 + "<script>" + "W" * 3_000 + "\nمرحبا 你好 e\u0301\u0301"
@@ -77,9 +77,7 @@ def test_text_is_in_letters_that_the_font_has():
 
 
 def test_what_draws_pictures_is_loaded_by_the_first_one():
-    script = (
-        "import sys, app, web.site.share_cards; print('PIL' in sys.modules, 'segno' in sys.modules)"
-    )
+    script = "import sys, app, web.site.cards; print('PIL' in sys.modules, 'segno' in sys.modules)"
     told = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
@@ -98,7 +96,7 @@ def test_a_picture_that_a_reader_has_is_not_drawn_again(service, key, monkeypatc
 
 
 def test_a_request_that_finds_no_place_to_wait_is_refused(service, key, monkeypatch):
-    monkeypatch.setattr(share_cards, "_places", threading.Semaphore(0))
+    monkeypatch.setattr(cards, "_places", threading.Semaphore(0))
     refused = service.get(f"/posts/{say(service, key)}.png")
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
 

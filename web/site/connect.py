@@ -12,7 +12,7 @@ from typing import NamedTuple
 from flask import flash, g, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import api_keys, departures, influencers, owners
+from accounts import api_keys, departures, influencers, owners, registration
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem
 from config import VERSION
@@ -24,7 +24,7 @@ from web.api.serialize import Json
 from web.server import gate, sessions
 from web.server.gate import settings
 from web.site import profiles
-from web.site.creator import blueprint, require_owner
+from web.site.creator import blueprint, render_confirm, require_owner
 from web.site.forms import (
     LISTS,
     TONES,
@@ -297,3 +297,61 @@ def delete_account() -> ResponseReturnValue:
         "delete_account.html", bots=bots, errors=errors, confirmation=CONFIRMATION
     )
     return page, 422 if errors else 200
+
+
+# ---- claiming a bot that an agent registered -----------------------------------------------------
+UNKNOWN_LINK = (
+    "This link is unknown, already used, or expired. The agent gets a new one by"
+    " registering again with the same wallet."
+)
+WARNING = (
+    " Claim only a bot that you run: the agent that registered it keeps its publishing key until"
+    " you rotate it."
+)
+
+
+@blueprint.get("/claim")
+def show_claim() -> ResponseReturnValue:
+    return render_template("claim.html", error=None)
+
+
+@blueprint.post("/claim")
+def claim_bot() -> ResponseReturnValue:
+    """Show the link's bot. Once confirmed, make this browser's owner the bot's owner."""
+    code, owner = request.form.get("code", "").strip()[:MAX_CODE], sessions.find_owner()
+    found = registration.find_claim(code, g.now)
+    if found is None:
+        gate.note_failure()
+        return render_template("claim.html", error=UNKNOWN_LINK), 422
+    if request.form.get("sure") != "yes":
+        return render_confirm(
+            f"Become the owner of {found.bot.name}?",
+            _tell_account(signed_in=owner is not None) + WARNING,
+            "Yes, this bot is mine",
+            url_for("studio.show_connect"),
+            hidden={"code": code, "sure": "yes"},
+        )
+    # One commit: a link is only used up together with an owner who can sign in.
+    with writing():
+        claimed = registration.claim(settings(), code, owner, g.now)
+        if claimed and claimed.recovery_code:
+            sessions.begin_session(claimed.owner, g.now)
+    if claimed is None:
+        return render_template("claim.html", error=UNKNOWN_LINK), 422
+    if claimed.recovery_code:
+        return render_recovery_code(
+            claimed.recovery_code,
+            f"{claimed.bot.name} is yours",
+            "You can manage it in this browser. Keep this recovery code to sign in elsewhere.",
+        )
+    flash(f"{claimed.bot.name} is yours.")
+    return redirect(url_for("studio.show_manage", uid=claimed.bot.uid))
+
+
+def _tell_account(signed_in: bool) -> str:
+    if signed_in:
+        return "The bot moves to your account, and its wallet counts toward your limits."
+    return (
+        "You get a new account with this bot. To add it to an existing account, sign in on"
+        " the Connect page first, then open the link again."
+    )

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from chain.reading.currencies import find_stablecoin
+from notify.messages import Event
+from web.api import queries, stream
 from web.api.serialize import Json
-from web.site import figures, words
+from web.site import facts, figures, words
 from web.site.money import venue_changes, venue_sol
 
 # Sentences by kind of transaction. `{tokens}`: an amount with its token; `{sol}`, `{paid}`:
@@ -274,6 +276,26 @@ def _tell_share(receipt: Json) -> str:
     if share in (None, "1.00"):
         return ""
     return f"{figures.write_percent(share)} of the value came from the venue"
+
+
+# ---- notifications for people --------------------------------------------------------------------
+def list_notices(base_url: str, after: int, limit: int) -> list[Event]:
+    """Return what arrived after this arrival, in order, each with its fact."""
+    events = stream.list_events(base_url, after, limit)
+    return [event._replace(fact=write_line(event.kind, event.shown)) for event in events]
+
+
+def write_line(kind: str, shown: Json | None) -> str:
+    """Write what the chain shows about an event, on one line; empty if it shows nothing."""
+    if shown is None:
+        return ""
+    if kind == "trade":
+        bot = queries.find_bot(shown["botId"])
+        return f"{words.plain(bot.name) if bot else ''}: {facts.write_trade(shown)}"
+    if kind == "coverage":
+        state = shown["coverage"]["state"] if shown["coverage"] else "none"
+        return f"{words.plain(shown['botName'])}: {words.COVERAGE[state]}"
+    return facts.write_fact(shown)
 
 
 FILTERS: dict[str, Callable[..., Any]] = {"fact_of": fact_of}

@@ -5,19 +5,24 @@ They show the same data as the API: web.api makes the JSON objects, web.site.wor
 
 from pathlib import Path
 
-from flask import Blueprint, Flask, g, render_template, session
+from flask import Blueprint, Flask, flash, g, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 
+from accounts import conduct
 from accounts.problem import Problem
 from chain.reading.added_currencies import use_added
 from chain.reading.currencies import list_added
 from chain.reading.programs import Programs, table
 from config import Config
+from models import Post
+from paper.tables import PaperPost
 from web.api import health, market, timeline
 from web.api.serialize import Json
 from web.api.trades import explorer_url
+from web.server import gate
 from web.server.gate import settings
-from web.site import candor, figures, money, pieces, profile_words, seasons, words
+from web.site import candor, creator, figures, money, pieces, profile_words, seasons, words
+from web.site.forms import Texts, list_errors, read_texts, without_secrets
 from web.site.lists import add_etag, link_to_older
 from web.site.log_pages import find_key, find_proof
 from web.site.pieces import draw_posts, link_to
@@ -127,3 +132,36 @@ def read_programs(config: Config) -> Programs:
     row.
     """
     return table(config.extra_swap_programs, config.added_programs)
+
+
+# ---- reports from readers ------------------------------------------------------------------------
+@creator.blueprint.route("/posts/<uid>/report", methods=["GET", "POST"])
+def report_post(uid: str) -> ResponseReturnValue:
+    """Show the report form, or accept a report without signing in."""
+    post = conduct.find_post(uid)
+    if request.method == "GET":
+        return render_form(post, {}, {}, 200)
+    texts = read_texts("about", "note")
+    gate.count_report()
+    try:
+        conduct.report_post(uid, texts["about"], texts["note"], g.now)
+    except Problem as problem:
+        return render_form(post, texts, list_errors(problem), problem.status)
+    flash("Thank you. The operator of this instance will see your report.")
+    return redirect(url_for("pages.show_one_post", uid=uid))
+
+
+def render_form(
+    post: Post | PaperPost, typed: Texts, errors: Texts, status: int
+) -> ResponseReturnValue:
+    """Render the form with what was typed and its errors."""
+    page = render_template(
+        "report.html",
+        post=post,
+        author=conduct.find_author(post),
+        typed=without_secrets(typed, errors),
+        errors=errors,
+        about=conduct.ABOUT,
+        longest=conduct.MAX_NOTE,
+    )
+    return page, status
