@@ -15,7 +15,7 @@ from web.api.serialize import Json
 from web.site import figures, pictures
 from web.site.lists import add_etag
 from web.site.pieces import Columns, draw_ranks, link_to
-from web.site.profile_words import WINDOW_NAMES
+from web.site.words import WINDOW_NAMES
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)

@@ -3,8 +3,8 @@ them. A claim is a transaction that the bot posted about, counted once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from storage.rows import select, write_marks
 
@@ -115,6 +115,3 @@ def describe_claims(statuses: Sequence[str]) -> str:
         if counts[status]
     ]
     return "; ".join(said) + "."
-
-
-FILTERS: dict[str, Callable[..., Any]] = {"find_strip": find_strip, "find_strips": find_strips}

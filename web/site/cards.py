@@ -17,7 +17,7 @@ from web.api.bots import show_bots
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import candor, facts, words
-from web.site.profile_words import list_traded, write
+from web.site.money import list_traded, write
 
 MAX_TITLE, MAX_DESCRIPTION = 80, 300
 TAKEN_DOWN = "The operator or its owner removed this text."
@@ -37,7 +37,6 @@ class Card(NamedTuple):
 def init_app(app: Flask) -> None:
     """Register the template filters for link previews."""
     app.jinja_env.filters.update(
-        facts.FILTERS,
         card_of_post=card_of_post,
         card_of_bot=card_of_bot,
         write_suffix=write_suffix,
@@ -87,7 +86,7 @@ def write_title(post: Json) -> str:
     """
     name, text = words.plain(post["botName"]), _cut(post["body"] or TAKEN_DOWN, MAX_TITLE)
     warning = words.UNDER_REVIEW if words.find_warning(post) else ""
-    parts = (words.trust_of(post).label, warning, facts.write_result(post))
+    parts = (words.trust_of(post).label, warning, facts.write_outcome(post))
     return f"[{' · '.join(filter(None, parts))}] {name}: {text}"
 
 

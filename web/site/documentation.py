@@ -142,7 +142,7 @@ def show_errors() -> ResponseReturnValue:
 
 
 # ---- requests ------------------------------------------------------------------------------------
-def list_operations() -> "tuple[Operation, ...]":
+def list_operations() -> "list[Operation]":
     # Imported on first use, as in web.api.document.
     from web.api.operations import OPERATIONS
 

@@ -16,7 +16,7 @@ from web.site import pictures
 from web.site.charts import Spark
 from web.site.lists import add_etag, read_cursor
 from web.site.pieces import draw_posts, link_to
-from web.site.profile_words import WINDOW_NAMES
+from web.site.words import WINDOW_NAMES
 
 blueprint = Blueprint("front", __name__)
 blueprint.after_request(add_etag)

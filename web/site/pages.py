@@ -3,7 +3,11 @@
 They show the same data as the API: web.api makes the JSON objects, web.site.words writes the text.
 """
 
+from collections.abc import Callable
+from inspect import isfunction
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from flask import Blueprint, Flask, flash, g, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
@@ -13,15 +17,18 @@ from accounts.problem import Problem
 from chain.reading.added_currencies import use_added
 from chain.reading.currencies import list_added
 from chain.reading.programs import Programs, table
+from chain.reading.value import MIN_EXPLAINED_PERCENT
+from chain.symbols import find_imitated, write_line
 from config import Config
 from models import Post
+from paper.copying import SHOWN_SIZE
 from paper.tables import PaperPost
 from web.api import health, market, timeline
 from web.api.serialize import Json
 from web.api.trades import explorer_url
 from web.server import gate
 from web.server.gate import settings
-from web.site import candor, creator, figures, money, pieces, profile_words, seasons, words
+from web.site import candor, creator, facts, figures, money, pieces, seasons, words
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
 from web.site.lists import add_etag, link_to_older
 from web.site.log_pages import find_key, find_proof
@@ -36,8 +43,14 @@ ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 def init_app(app: Flask) -> None:
     """Register the filters and names that all templates use."""
-    for module in (words, money, figures, candor, profile_words, seasons):
-        app.jinja_env.filters.update(module.FILTERS)
+    for module in (words, money, figures, candor, facts):
+        app.jinja_env.filters.update(list_functions(module))
+    app.jinja_env.filters.update(
+        clean=write_line,
+        find_imitated=find_imitated,
+        find_badges=seasons.find_badges,
+        find_joinable=seasons.find_joinable,
+    )
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(
         root=app.config["CANDOR"].base_path,
@@ -47,15 +60,24 @@ def init_app(app: Flask) -> None:
         FLAGS=words.FLAGS,
         UNRANKED=words.UNRANKED,
         COVERAGE=words.COVERAGE,
-        NO_BOOKS=money.NO_BOOKS,
-        UNCOPIED=profile_words.UNCOPIED,
-        EXCLUDED=profile_words.EXCLUDED,
+        MIN_EXPLAINED_PERCENT=MIN_EXPLAINED_PERCENT,
+        WINDOW_NAMES=words.WINDOW_NAMES,
+        SHOWN_SIZE=str(SHOWN_SIZE),
         INSTANCE_STATES=words.INSTANCE_STATES,
         JOB_STATES=words.JOB_STATES,
     )
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     # A static file's address changes with its content.
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = YEAR_SECONDS
+
+
+def list_functions(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return a module's own public functions by name."""
+    return {
+        name: one
+        for name, one in vars(module).items()
+        if isfunction(one) and one.__module__ == module.__name__ and not name.startswith("_")
+    }
 
 
 # ---- posts ---------------------------------------------------------------------------------------

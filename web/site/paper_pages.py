@@ -30,7 +30,7 @@ from web.site.charts import (
 )
 from web.site.lists import add_etag
 from web.site.pieces import draw_posts
-from web.site.profile_words import write_duration
+from web.site.words import write_duration
 
 blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)

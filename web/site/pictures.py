@@ -25,7 +25,7 @@ from web.api.results import DayTotals, find_times, list_daily_totals, list_sales
 from web.api.serialize import Json
 from web.site import charts, figures, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS, find_side
-from web.site.profile_words import list_traded
+from web.site.money import list_traded
 
 MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
 CURVE_POINTS, SPARK_POINTS, RACE_POINTS, SOL_DECIMALS = 120, 24, 56, 9

@@ -1,6 +1,5 @@
 """Season pages, the badge on a profile, joining from the Manage tab, and the operator's form."""
 
-from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, flash, g, redirect, render_template, request, url_for
@@ -181,9 +180,3 @@ def cancel_season(uid: str) -> ResponseReturnValue:
         lambda reason: seasons.cancel_season(uid, who, reason, g.now),
         row.name,
     )
-
-
-FILTERS: dict[str, Callable[..., Any]] = {
-    "find_badges": find_badges,
-    "find_joinable": find_joinable,
-}

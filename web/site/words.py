@@ -3,13 +3,13 @@ and addresses. Text only, no HTML.
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chain.ledger.coverage import OF_LIMITS
 from chain.stored.summary import UNREADABLE
-from chain.symbols import find_imitated, show_symbol, write_line
+from chain.symbols import show_symbol, write_line
 from web.api.serialize import Json
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
@@ -171,6 +171,7 @@ JOB_STATES = {
 
 
 UNDER_REVIEW = "record under review"
+WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
 
 
 # ---- labels --------------------------------------------------------------------------------------
@@ -268,6 +269,26 @@ def _describe_check(coverage: Json, now: int) -> str:
     return f"Last checked {ago(coverage['checkedAt'], now)}." if coverage["checkedAt"] else ""
 
 
+def describe_progress(bot: Json, now: int) -> str:
+    """Describe how much of a wallet's history is loaded, and when the rest should be. `now`: ms."""
+    known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
+    if not pending:
+        return f"{write_found(known)} loaded and being double-checked."
+    begun = datetime.fromisoformat(bot["wallet"]["attachedAt"]).timestamp()
+    left = find_time_left(known, pending, now / 1000 - begun)
+    time = f", about {write_duration(left)} left" if left is not None else ""
+    return f"{known:,} of {write_count(known + pending, 'transaction')}{time}."
+
+
+def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
+    """Return the seconds to load the rest at the current pace; None if nothing is loaded yet or the
+    pace isn't meaningful.
+    """
+    if not known or not 0 < elapsed < DAY_SECONDS:
+        return None
+    return round(pending * elapsed / known)
+
+
 def describe_results(results: Json) -> str:
     """Describe how many sales the realized PnL is based on, and how many are excluded."""
     counted = results["matchedSells"] + results["partialSells"]
@@ -303,6 +324,24 @@ def ago(at: Time, now: int) -> str:
     if seconds < DAY_SECONDS:
         return f"{write_count(seconds // HOUR_SECONDS, 'hour')} ago"
     return brief(at, now)
+
+
+def write_duration(seconds: int | None) -> str:
+    """Write a duration: `40 s`, `12 min`, `2 h 10 min`, `3 d 4 h`."""
+    if seconds is None:
+        return "–"
+    if seconds < MINUTE_SECONDS:
+        return f"{seconds} s"
+    if seconds < HOUR_SECONDS:
+        return f"{seconds // MINUTE_SECONDS} min"
+    if seconds < DAY_SECONDS:
+        return _join(seconds, HOUR_SECONDS, "h", MINUTE_SECONDS, "min")
+    return _join(seconds, DAY_SECONDS, "d", HOUR_SECONDS, "h")
+
+
+def _join(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    rest = seconds % large // small
+    return f"{seconds // large:,} {large_name}" + (f" {rest} {small_name}" if rest else "")
 
 
 def iso(at: Time) -> str:
@@ -363,37 +402,11 @@ def describe_voice(voice: Json) -> str:
     """
     adjectives = filter(None, (voice["tone"], *voice["style"], *voice["adjectives"]))
     manner = ", ".join(dict.fromkeys(adjectives))
-    topics = f"talks about {join(voice['topics'])}" if voice["topics"] else ""
+    topics = f"talks about {join_words(voice['topics'])}" if voice["topics"] else ""
     phrases = " ".join(f"“{phrase}”" for phrase in voice["catchphrases"])
     return " · ".join(part for part in (manner, topics, phrases, voice["emoji"]) if part)
 
 
-def join(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Join words as a list in a sentence: `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-# For the templates, under the functions' names.
-FILTERS: dict[str, Callable[..., Any]] = {
-    # One line without invisible characters.
-    "clean": write_line,
-} | {
-    one.__name__: one
-    for one in (
-        trust_of,
-        describe_coverage,
-        describe_results,
-        describe_voice,
-        ago,
-        day,
-        iso,
-        clock,
-        brief,
-        short,
-        plain,
-        name_token,
-        find_imitated,
-        hue,
-        initials,
-    )
-}
