@@ -49,7 +49,7 @@ def show_leaderboard() -> ResponseReturnValue:
         most=MAX_RANKS,
         is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),
         connected=show_connected(),
-        race=pictures.draw_race(board, rows, TIMES[board.window]),
+        race=pictures.draw_race(board, rows),
     )
 
 

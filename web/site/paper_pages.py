@@ -18,16 +18,7 @@ from web.api.serialize import Json
 from web.server import sessions
 from web.server.gate import settings
 from web.site import charts, pictures
-from web.site.charts import (
-    PRICE_SCALE,
-    Axis,
-    Scale,
-    Tick,
-    list_dates,
-    list_levels,
-    scale_price,
-    thin_out,
-)
+from web.site.charts import thin_out
 from web.site.lists import add_etag
 from web.site.pieces import draw_posts
 from web.site.words import write_duration
@@ -162,88 +153,8 @@ class VenueFact(NamedTuple):
     fee_percent: Decimal | None
 
 
-MAX_LEVELS = 6
 # With more quotes than this, draw every nth.
 MAX_DRAWN = 120
-
-
-class PricePoint(NamedTuple):
-    """A price in SOL. `at`: Unix seconds."""
-
-    at: int
-    price: Decimal
-
-
-class PaidMark(NamedTuple):
-    """A fill at its price. `kind`: bought | part (partial sale) | sold."""
-
-    x: float
-    y: float
-    kind: str
-
-
-class PricePath(NamedTuple):
-    """Quotes, each valid until the next. `line`: the `d` attribute of a path; `drawn`: the drawn
-    quotes, in order; `begins`, `ends`: Unix seconds; `bought`, `sold`: prices of the first purchase
-    and the last sale, None without one.
-    """
-
-    line: str
-    levels: list[Tick]
-    dates: list[Tick]
-    marks: list[PaidMark]
-    drawn: Sequence[PricePoint]
-    begins: int
-    ends: int
-    bought: Decimal | None
-    sold: Decimal | None
-
-
-def draw_path(
-    quotes: Sequence[PricePoint],
-    bought: Sequence[PricePoint],
-    sold: Sequence[PricePoint],
-    closed_at: int,
-) -> PricePath | None:
-    """Draw quotes, given in order, with fills; None for fewer than two quotes. `closed_at`: Unix
-    seconds; earlier sales are partial.
-    """
-    if len(quotes) < 2:
-        return None
-    drawn = thin_out(quotes, MAX_DRAWN)
-    prices = [scale_price(one.price) for one in (*drawn, *bought, *sold)]
-    scale = Scale(max(prices), min(prices))
-    axis = Axis(quotes[0].at, quotes[-1].at)
-    marks = [
-        PaidMark(axis.find_x(one.at), scale.find_y(scale_price(one.price)), kind)
-        for kind, one in (
-            *(("bought", one) for one in bought),
-            *(("part" if one.at < closed_at else "sold", one) for one in sold),
-        )
-    ]
-    return PricePath(
-        _draw_line(drawn, axis, scale),
-        list_levels(scale, write=_write_level, most=MAX_LEVELS),
-        list_dates(axis),
-        marks,
-        drawn,
-        axis.begins,
-        axis.ends,
-        bought[0].price if bought else None,
-        sold[-1].price if sold else None,
-    )
-
-
-def _draw_line(drawn: Sequence[PricePoint], axis: Axis, scale: Scale) -> str:
-    first = f"M{axis.find_x(drawn[0].at):g} {scale.find_y(scale_price(drawn[0].price)):g}"
-    return first + "".join(
-        f"H{axis.find_x(one.at):g}V{scale.find_y(scale_price(one.price)):g}" for one in drawn[1:]
-    )
-
-
-def _write_level(scaled: int) -> str:
-    text = f"{Decimal(scaled) / PRICE_SCALE:,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 @blueprint.get("/traders/<uid>/closes/<close_id>")
@@ -251,12 +162,14 @@ def show_close(uid: str, close_id: str) -> ResponseReturnValue:
     story = paper_closes.find_story(uid, close_id)
     if story is None:
         raise Problem("not_found", "there is no such closed position")
+    quotes = thin_out(story.path, MAX_DRAWN) if story.path else []
     return render_template(
         "close.html",
         story=story,
         close=story.close,
         held=write_duration(_find_held_seconds(story.close)),
-        path=draw_story(story),
+        quotes=quotes,
+        path=draw_story(story, quotes),
         lines=list_cost_lines(story.close),
         venue=find_venue_fact(story.fills),
     )
@@ -267,19 +180,23 @@ def _find_held_seconds(close: Json) -> int:
     return int((closed - opened).total_seconds())
 
 
-def draw_story(story: CloseStory) -> PricePath | None:
+def draw_story(story: CloseStory, quotes: Sequence[Any]) -> charts.Curve | None:
     """Draw a close's price path with its fills; None if too little is recorded."""
-    quotes = [PricePoint(one.at // 1000, Decimal(one.price_sol)) for one in story.path]
-    paid = {
-        side: [
-            PricePoint(one.row.at // 1000, one.paid)
-            for one in story.fills
-            if one.row.side == side and one.paid is not None
-        ]
-        for side in ("buy", "sell")
-    }
     closed_at = int(datetime.fromisoformat(story.close["closedAt"]).timestamp())
-    return draw_path(quotes, paid["buy"], paid["sell"], closed_at)
+    paid = [
+        (name_fill(one.row, closed_at), charts.PricePoint(one.row.at // 1000, one.paid))
+        for one in story.fills
+        if one.paid is not None
+    ]
+    path = [charts.PricePoint(one.at // 1000, Decimal(one.price_sol)) for one in quotes]
+    return charts.draw_path(path, paid)
+
+
+def name_fill(fill: Any, closed_at: int) -> str:
+    """Return the kind of a fill's mark. Sales before the close are partial."""
+    if fill.side == "buy":
+        return "unknown"
+    return "part" if fill.at // 1000 < closed_at else "sold"
 
 
 def list_cost_lines(close: Json) -> list[CostLine]:

@@ -32,6 +32,7 @@ from web.api.wallets import find_positions
 from web.server import sessions
 from web.server.application import find_app
 from web.site import pictures
+from web.site.charts import DAY_SECONDS
 from web.site.front import MAX_FILTER, find_mints
 from web.site.lists import (
     ListPage,
@@ -204,10 +205,12 @@ def read_posts(bot: Json) -> dict[str, Any]:
 
 
 def read_record(bot: Json) -> dict[str, Any]:
-    number = bot["row"].id
+    number, days = bot["row"].id, pictures.list_days_of(bot)
+    today = g.now // 1000 // DAY_SECONDS
     return {
         "bot": {**bot, "recordRisk": results.find_risk(OF_RECORD, number)},
-        "days": pictures.draw_days(bot),
+        "days": days,
+        "calendar": pictures.draw_calendar(days["SOL"][0], today) if "SOL" in days else [],
         "windows": results.list_windows(number, g.now) if bot["record"] else [],
     }
 

@@ -17,7 +17,7 @@ from web.api.queries import TradePosition, find_place
 from web.api.serialize import Json, count_seconds
 from web.api.trades import list_moving, read_scales, show_activity, show_changes
 from web.server.gate import settings
-from web.site import charts, pictures
+from web.site import charts
 from web.site.lists import add_etag, cut_page, read_cursor
 from web.site.money import venue_changes
 from web.site.pieces import draw_activity, draw_posts
@@ -68,9 +68,9 @@ def show_row(row: Any, mint: str) -> Json:
     return {**shown, "tokenChanges": venue_changes(shown)}
 
 
-def draw_timeline(rows: Sequence[Any]) -> str:
-    """Return HTML for a timeline of trades with a known time."""
-    return pictures.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
+def draw_timeline(rows: Sequence[Any]) -> charts.Timeline | None:
+    """Draw trades with a known time; None without one."""
+    return charts.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
 
 
 def time_trade(row: Any) -> charts.TimedTrade:
