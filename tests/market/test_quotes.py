@@ -53,7 +53,7 @@ def table(now, sort="age", filter="all"):
 
 
 def symbols(now, *query):
-    return [row["symbol"] for row in table(now, *query).rows]
+    return [row["symbol"] for row in table(now, *query)["rows"]]
 
 
 def test_a_change_compares_the_price_now_with_the_one_stored_then(service, now):
@@ -63,7 +63,7 @@ def test_a_change_compares_the_price_now_with_the_one_stored_then(service, now):
     # Too late for five minutes ago, and doubted.
     remember(token, now - 4 * MINUTE_MS, "9.00")
     remember(token, now - 5 * MINUTE_MS, "9.00", absurd="jump")
-    (row,) = table(now).rows
+    (row,) = table(now)["rows"]
     # 1.50 / 1.20 and 1.50 / 2.00
     assert row["changes"] == {"change5m": Decimal(25), "change1h": Decimal(-25)}
 
@@ -71,13 +71,13 @@ def test_a_change_compares_the_price_now_with_the_one_stored_then(service, now):
 @pytest.mark.parametrize("more", [{"quoted_at": 1}, {"absurd": "jump"}, {"price_usd": None}])
 def test_a_price_that_does_not_hold_changes_nothing(service, now, more):
     remember(track("old", now, **more), now - 6 * MINUTE_MS, "1.20")
-    (row,) = table(now).rows
+    (row,) = table(now)["rows"]
     assert row["changes"] == {"change5m": None, "change1h": None}
 
 
 def test_a_price_of_long_ago_stands_for_no_other_time(service, now):
     remember(track("gap", now), now - 15 * MINUTE_MS, "1.20")
-    assert table(now).rows[0]["changes"]["change5m"] is None
+    assert table(now)["rows"][0]["changes"]["change5m"] is None
 
 
 def test_rows_are_sorted_by_a_number_and_what_is_unknown_is_last(service, now):
@@ -105,7 +105,7 @@ def test_failures_come_first_and_numbers_are_no_checks(service, now):
     assert symbols(now, "checks") == ["bad", "new", "fine"]
     assert symbols(now, "age", "no_failures") == ["new", "fine"]
     assert symbols(now, "age", "all_pass") == ["fine"]
-    bad, fine = table(now, "checks").rows[0], table(now, "checks").rows[2]
+    bad, fine = table(now, "checks")["rows"][0], table(now, "checks")["rows"][2]
     assert [one["status"] for one in bad["checks"]] == ["fail", "warn"]
     assert [one["key"] for one in fine["facts"]] == ["supply"] and fine["counts"]["pass"] == 1
 
@@ -118,7 +118,7 @@ def test_a_line_of_a_day_is_drawn_from_four_hourly_prices_on(
     token = track("few", now)
     for hour in range(hours):
         remember(token, now - hour * 60 * MINUTE_MS, f"1.{hour}")
-    assert len(table(now).rows[0]["prices"]) == hours
+    assert len(table(now)["rows"][0]["prices"]) == hours
     page = service.get("/market")
     assert ('class="spark"' in page.text) is is_drawn
     assert ("– too few prices" in text_of(page)) is not is_drawn

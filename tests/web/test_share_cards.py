@@ -168,8 +168,8 @@ def test_the_sentence_names_each_status():
 
 def test_strips_of_a_list_are_one_query(service, monkeypatch):
     bots = [service.make_bot(name, address(name)).bot.uid for name in ("a", "b", "c")]
-    asked, select = [], candor.select
-    monkeypatch.setattr(candor, "select", lambda *given: asked.append(given) or select(*given))
+    asked, select = [], candor.read
+    monkeypatch.setattr(candor, "read", lambda *given: asked.append(given) or select(*given))
     assert {one.total for one in candor.find_strips(bots).values()} == {0}
     assert len(asked) == 1
 

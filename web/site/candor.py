@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from storage.rows import select, write_marks
+from storage.rows import read, write_marks
 
 MAX_CLAIMS = 60
 # In units of the drawing. A claim is STEP wide.
@@ -31,13 +31,6 @@ CLAUSES = {
     "not_found": ("cites a transaction we couldn’t find", "cite transactions we couldn’t find"),
     "none": ("is not verified", "are not verified"),
 }
-
-
-class ClaimsRow(NamedTuple):
-    """A bot and the statuses of its latest claims, oldest first; None without claims."""
-
-    bot: str
-    statuses: str | None
 
 
 # The index of claims by bot makes this equally fast for any number of posts. A hidden post still
@@ -84,7 +77,7 @@ def find_strip(bot: str) -> Strip:
 
 def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
     """Return {bot uid: strip} for these bots, from one query."""
-    rows = select(ClaimsRow, f"{CLAIMS}({write_marks(bots)})", bots)
+    rows = read(f"{CLAIMS}({write_marks(bots)})", bots)
     found = {row.bot: row.statuses or "" for row in rows}
     return {bot: draw_strip(found.get(bot, "").split()) for bot in bots}
 

@@ -7,7 +7,6 @@ import re
 import secrets
 import tempfile
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from flask import flash, g, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
@@ -87,43 +86,12 @@ def render_connect(
     return page, status, headers or {}
 
 
-class BotState(NamedTuple):
-    """A bot's status: an icon's shape, and words."""
-
-    shape: str
-    text: str
-
-
-HEALTHY = BotState("verified", "healthy")
-LOADING = BotState("pending", "loading history")
-GAP = BotState("mismatch", "part of its history is missing")
-NODE_TROUBLE = BotState("mismatch", "no Solana node responds")
-SILENT = BotState("none", "silent: no posts for a week")
-NO_WALLET = BotState("none", "no wallet")
-RETIRED = BotState("none", "retired")
-
-
-class OwnBot(NamedTuple):
-    """A bot in its owner's list."""
-
-    uid: str
-    name: str
-    state: BotState
-    is_to_prove: bool
-
-
-def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
-    """List an owner's bots with their status."""
+def list_own_bots(owned: Sequence[Bot]) -> list[Json]:
+    """List an owner's bots as the API shows them, with their `state` and `isToProve`."""
     is_down = bool(owned) and health.check_instance(g.now)["walletObserver"]["state"] == "failing"
-    shown = show_bots([find_row(bot.uid) for bot in owned])
     return [
-        OwnBot(
-            bot.uid,
-            bot.name,
-            RETIRED if bot.retired_at else find_state(one, is_down),
-            is_to_prove(one["wallet"]),
-        )
-        for bot, one in zip(owned, shown, strict=True)
+        {**one, "state": find_state(one, is_down), "isToProve": is_to_prove(one["wallet"])}
+        for one in show_bots([find_row(bot.uid) for bot in owned])
     ]
 
 
@@ -132,20 +100,24 @@ def is_to_prove(wallet: Json | None) -> bool:
     return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
 
 
-def find_state(bot: Json, is_down: bool) -> BotState:
-    """Return a bot's status. `is_down`: the observer can't reach a node."""
+def find_state(bot: Json, is_down: bool) -> str:
+    """Return a bot's status, as named in connect.html. `is_down`: the observer can't reach a
+    node.
+    """
     coverage = bot["coverage"]
+    if bot["retiredAt"]:
+        return "retired"
     if not bot["wallet"]:
-        return NO_WALLET
+        return "no_wallet"
     if is_down:
-        return NODE_TROUBLE
+        return "node_trouble"
     if coverage["state"] == "backfilling" or not coverage["checkedAt"]:
-        return LOADING
+        return "loading"
     if coverage["gaps"]:
-        return GAP
+        return "gap"
     latest = queries.list_posts(1, bot=bot["id"])
     is_silent = not latest or latest[0].created_at < g.now - SILENT_MS
-    return SILENT if is_silent else HEALTHY
+    return "silent" if is_silent else "healthy"
 
 
 # ---- a new bot -----------------------------------------------------------------------------------

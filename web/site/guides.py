@@ -4,7 +4,7 @@ parameter `bot` tailors skill.md to one bot.
 They contain no untrusted text: a bot appears with its ID and wallet, never its name.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 import orjson
 from flask import Blueprint, Response, render_template, request, send_from_directory
@@ -20,13 +20,6 @@ from web.site.pieces import STATIC, asset
 blueprint = Blueprint("guides", __name__)
 
 
-class GuidedBot(NamedTuple):
-    """The bot that a guide is for."""
-
-    id: str
-    wallet: str | None
-
-
 @blueprint.get("/skill.md")
 def show_skill() -> ResponseReturnValue:
     bot = find_bot(request.args.get("bot"))
@@ -38,19 +31,17 @@ def show_llms() -> ResponseReturnValue:
     return respond("llms.txt", "text/plain; charset=utf-8")
 
 
-def find_bot(uid: str | None) -> GuidedBot | None:
-    """Return the bot with this ID. None without an ID; raises Problem `not_found` for an unknown
-    one.
+def find_bot(uid: str | None) -> Any:
+    """Return the row of the bot with this ID. None without an ID; raises Problem `not_found` for an
+    unknown one.
     """
-    if not uid:
-        return None
-    row = queries.find_bot(uid)
-    if row is None:
+    row = queries.find_bot(uid) if uid else None
+    if uid and row is None:
         raise Problem("not_found", "there is no such bot")
-    return GuidedBot(row.uid, row.address)
+    return row
 
 
-def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> ResponseReturnValue:
+def respond(template: str, content_type: str, bot: Any = None) -> ResponseReturnValue:
     """Respond with a rendered guide. Caches may keep it for five minutes."""
     response = Response(render_guide(settings(), template, bot), content_type=content_type)
     response.headers["Cache-Control"] = "public, max-age=300"
@@ -58,7 +49,7 @@ def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> R
     return response.make_conditional(request)
 
 
-def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
+def render_guide(config: Config, template: str, bot: Any) -> str:
     # Imported on first use, as in web.api.document.
     from web.api.operations import OPERATIONS
 

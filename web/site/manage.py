@@ -1,7 +1,6 @@
 """The tab Manage bot: profile, automatic posts, manual posts, publishing keys, retirement."""
 
 import secrets
-from typing import NamedTuple
 
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -13,6 +12,7 @@ from accounts.tables import Hook
 from models import Bot, Owner, Session
 from storage import writing
 from storage.rows import Stored, make_shape, read_stored
+from web.api.serialize import Json
 from web.server import gate, sessions
 from web.server.gate import settings
 from web.site import profiles
@@ -74,7 +74,7 @@ def render_manage(
         typed=_list_stored(bot) | without_secrets(typed or {}),
         errors=errors or {},
         keys=[key for key in list_keys(bot.owner) if key.bot_id == bot.id],
-        hooks=[one for one in list_hooks(bot.owner) if not one.bots or bot.uid in one.bots],
+        hooks=[one for one in list_hooks(bot.owner) if not one["bots"] or bot.uid in one["bots"]],
         last_signature=find_last_signature(bot.uid),
         hook_kinds=HOOK_KINDS,
         hook_events=HOOK_EVENTS,
@@ -180,33 +180,21 @@ def retire_bot(bot: Bot) -> ResponseReturnValue:
 TESTED = "We’re sending a test. Reload this page to see the result."
 
 
-class ListedHook(NamedTuple):
-    """A hook as its owner sees it; possible tokens in `url` are masked. `bots`: IDs, empty for all
-    of the owner's; `delivered_at`: ms.
+def list_hooks(owner: Owner) -> list[Json]:
+    """List an owner's hooks, with possible tokens in `url` masked. `bots`: IDs, empty for all of
+    the owner's.
     """
-
-    uid: str
-    kind: str
-    url: str
-    events: list[str]
-    bots: list[str]
-    state: str
-    delivered_at: int | None
-    last_error: str | None
-
-
-def list_hooks(owner: Owner) -> list[ListedHook]:
     return [
-        ListedHook(
-            hook.uid,
-            hook.kind,
-            hooks.mask_url(hook.url),
-            [HOOK_EVENTS[one] for one in hooks.read_list(hook.events) or ()],
-            hooks.read_list(hook.bots) or [],
-            hook.state,
-            hook.delivered_at,
-            hook.last_error,
-        )
+        {
+            "uid": hook.uid,
+            "kind": hook.kind,
+            "url": hooks.mask_url(hook.url),
+            "events": [HOOK_EVENTS[one] for one in hooks.read_list(hook.events) or ()],
+            "bots": hooks.read_list(hook.bots) or [],
+            "state": hook.state,
+            "delivered_at": hook.delivered_at,
+            "last_error": hook.last_error,
+        }
         for hook in hooks.list_hooks(owner)
     ]
 

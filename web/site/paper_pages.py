@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
-from paper.fills import find_venue
+from paper import fills as fills_at
 from paper.results import COST_FACTORS
 from web.api import market, paper, paper_closes
 from web.api.paging import read_choice
@@ -132,27 +132,6 @@ POOL_KINDS = {
 COSTS = (("slippageLamports", "Slippage"), ("feesLamports", "Fees"), ("rentLamports", "Rent"))
 
 
-class CostLine(NamedTuple):
-    """A line of a close's costs. `lamports`: at 1, 2 and 3 times its costs; `is_result`: a gain or
-    a loss, not a cost.
-    """
-
-    label: str
-    lamports: list[str]
-    is_result: bool = False
-
-
-class VenueFact(NamedTuple):
-    """Facts about a close's pool. `fee_percent`: the fee its fills paid."""
-
-    venue: str | None
-    kind: str
-    pair: str | None
-    liquidity_usd: str | None
-    market_cap_usd: str | None
-    fee_percent: Decimal | None
-
-
 # With more quotes than this, draw every nth.
 MAX_DRAWN = 120
 
@@ -171,7 +150,7 @@ def show_close(uid: str, close_id: str) -> ResponseReturnValue:
         quotes=quotes,
         path=draw_story(story, quotes),
         lines=list_cost_lines(story.close),
-        venue=find_venue_fact(story.fills),
+        venue=find_venue(story.fills),
     )
 
 
@@ -199,30 +178,27 @@ def name_fill(fill: Any, closed_at: int) -> str:
     return "part" if fill.at // 1000 < closed_at else "sold"
 
 
-def list_cost_lines(close: Json) -> list[CostLine]:
-    """List a close's costs, from the gross result to the net result."""
+def list_cost_lines(close: Json) -> list[tuple[str, list[int]]]:
+    """List a close's costs, from the gross result to the net result: each with its lamports at 1, 2
+    and 3 times its costs.
+    """
     gross, net = int(close["grossLamports"]), int(close["netLamports"])
-    costs = {label: int(close[name]) for name, label in COSTS}
     return [
-        CostLine("Price move", [str(gross)] * len(COST_FACTORS), True),
-        *(CostLine(label, [str(-n * cost) for n in COST_FACTORS]) for label, cost in costs.items()),
-        CostLine("Net", [str(gross - n * (gross - net)) for n in COST_FACTORS], True),
+        ("Price move", [gross] * len(COST_FACTORS)),
+        *((label, [-n * int(close[name]) for n in COST_FACTORS]) for name, label in COSTS),
+        ("Net", [gross - n * (gross - net) for n in COST_FACTORS]),
     ]
 
 
-def find_venue_fact(fills: Sequence[QuotedFill]) -> VenueFact | None:
-    """Describe the first fill's pool; None if its snapshot is unknown."""
+def find_venue(fills: Sequence[QuotedFill]) -> Json | None:
+    """Describe the first fill's pool, with the fee in percent; None if its snapshot is unknown."""
     first = next((one for one in fills if not one.row.failed), None)
     if first is None or first.filled is None:
         return None
-    quote = first.filled
     moved = sum(int(one.shown["solLamports"]) for one in fills)
     taken = sum(one.row.pool_fee for one in fills)
-    return VenueFact(
-        quote.venue,
-        POOL_KINDS[find_venue(quote.venue).kind],
-        quote.pair,
-        quote.liquidity_usd,
-        quote.market_cap_usd,
-        Decimal(taken * 100) / moved if moved else None,
-    )
+    return {
+        "quote": first.filled,
+        "kind": POOL_KINDS[fills_at.find_venue(first.filled.venue).kind],
+        "fee_percent": Decimal(taken * 100) / moved if moved else None,
+    }
