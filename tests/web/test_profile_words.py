@@ -43,7 +43,7 @@ def loading(known, pending, seconds):
     }, NOW + 1000 * seconds
 
 
-def test_the_time_left_follows_from_the_pace_so_far():
+def test_the_remaining_time_follows_from_the_current_rate():
     # 20 in 30 s: the other 216 take 324 s.
     assert words.describe_progress(*loading(20, 216, 30)) == (
         "20 of 236 transactions, about 5 min left."
@@ -54,7 +54,7 @@ def test_the_time_left_follows_from_the_pace_so_far():
     assert "All 236" in words.describe_progress(*loading(236, 0, 30))
 
 
-def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
+def test_a_loading_profile_has_a_bar_and_updates_itself(service):
     made = service.make_bot("Ada", WALLET)
     service.observe_results(WALLET, 250_000_000)
     coverage = orjson.loads(Wallet.get().coverage)
@@ -98,14 +98,14 @@ def observe_tokens(service, results):
 
 
 @pytest.mark.parametrize("gaps, said", [([], 1), ([{"fromSlot": 1, "toSlot": 9}], 0)])
-def test_a_partial_history_says_why_it_may_have_a_rank(service, gaps, said):
+def test_a_partial_history_explains_why_it_may_have_a_rank(service, gaps, said):
     page = observe_tokens(service, [250_000_000])
     coverage = orjson.loads(Wallet.get().coverage) | {"state": "partial", "gaps": gaps}
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
     assert service.get(page).text.count("It can still be ranked") == said
 
 
-def test_tokens_are_listed_once_from_the_best_to_the_worst(service):
+def test_tokens_are_listed_once_best_first(service):
     results = [n * 10**9 for n in (3, -2, 1, -4, 5, -6, 7)]
     trades = service.get(observe_tokens(service, results) + "?tab=trades").text
     by_token = re.search(r'aria-labelledby="by-token".*?</section>', trades, re.S)[0]

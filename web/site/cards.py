@@ -24,7 +24,7 @@ TAKEN_DOWN = "The operator or its owner removed this text."
 
 
 class Card(NamedTuple):
-    """The Open Graph title, description and type (`article` or `profile`) of a page, as text, and
+    """A page's Open Graph title, description and type (`article` or `profile`), as text, and
     whether it has a picture.
     """
 
@@ -45,7 +45,7 @@ def init_app(app: Flask) -> None:
 
 
 def card_of_post(post: Json) -> Card:
-    # Sites cut off a card's end, so the label comes first and the bot's words last.
+    # Sites cut off a card's end, so the label comes first and the bot's words come last.
     description = f"{describe_trust(post)} {_cut(post['body'] or TAKEN_DOWN, MAX_DESCRIPTION)}"
     return Card(write_title(post), description, "article", not post.get("hiddenAt"))
 
@@ -76,13 +76,14 @@ def _describe_earned(one: Json) -> str:
 
 
 def list_earned(results: Json) -> list[str]:
-    """List the realized PnL in each currency, SOL first: `+18.00 SOL`, `−1.000 USDT`."""
+    """List the realized PnL in each currency, with SOL first: `+18.00 SOL`, `−1.000 USDT`."""
     return [write(one, "realizedRaw", True) for one in list_traded(results)]
 
 
 def write_title(post: Json) -> str:
-    """Return a post's title. The label and the sale's result come first, so that a long name can't
-    push them out of view.
+    """Return a post's title.
+
+    The label and the sale's result come first, so that a long name can't push them out of view.
     """
     name, text = words.plain(post["botName"]), _cut(post["body"] or TAKEN_DOWN, MAX_TITLE)
     warning = words.UNDER_REVIEW if words.find_warning(post) else ""
@@ -91,7 +92,7 @@ def write_title(post: Json) -> str:
 
 
 def describe_trust(post: Json) -> str:
-    """Return a post's label, its warning, and what its transaction did, or else the label's
+    """Return a post's label, its warning, and its transaction's effect or, without one, the label's
     reason.
     """
     trust, fact = words.trust_of(post), facts.write_fact(post)
@@ -100,7 +101,7 @@ def describe_trust(post: Json) -> str:
 
 
 def write_suffix(post: Json) -> str:
-    """Return the end of a copied post: its label, what was done, and its address."""
+    """Return the end of a copied post: its label, what its transaction did, and its URL."""
     made_up = "demonstration, all made up · " if settings().demonstration else ""
     warning = f" · {words.UNDER_REVIEW}" if words.find_warning(post) else ""
     label = f"[{made_up}{words.trust_of(post).label}{warning}]"
@@ -124,7 +125,9 @@ _drawing, _places = threading.Lock(), threading.Semaphore(MAX_WAITING)
 
 
 def draw(content: Json) -> bytes:
-    """Draw a receipt_image.Content. Raises Problem `busy` if MAX_WAITING requests already wait."""
+    """Draw a receipt_image.Content. Raises Problem `busy` if MAX_WAITING requests are already
+    waiting.
+    """
     if not _places.acquire(blocking=False):
         raise _make_busy()
     try:
@@ -168,7 +171,8 @@ def _answer(content: Json, caching: str) -> ResponseReturnValue:
     response = Response(content_type="image/png")
     response.headers["Cache-Control"] = caching
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-    # Drawing costs more than any other page, so the ETag is computed from the content to draw.
+    # Drawing costs more than any other page, so the ETag is computed from the content before
+    # drawing.
     response.set_etag(generate_etag(orjson.dumps([VERSION, content])))
     response.make_conditional(request)
     if response.status_code == 200:

@@ -1,4 +1,4 @@
-"""The page Connect: new bots, and an owner's read keys, recovery and sign-out.
+"""The Connect page: new bots, and an owner's read keys, recovery code and sign-out.
 
 Secrets that are shown once (keys, recovery codes) appear only in the response to a form.
 """
@@ -39,7 +39,7 @@ from web.site.forms import (
 )
 from web.site.keys import list_keys, render_key
 
-# The text to type.
+# The text that must be typed.
 CONFIRMATION = "delete my account"
 # Archives up to this many bytes are kept in memory.
 MAX_IN_MEMORY = 4_000_000
@@ -67,8 +67,10 @@ def render_connect(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the page. `typed`: text from the form of a new bot; `errors`: errors by field, for any
-    form on the page.
+    """Render the page.
+
+    `typed` is the text from the form for a new bot. `errors` are errors by field, for any form on
+    the page.
     """
     owner = sessions.find_owner()
     page = render_template(
@@ -96,7 +98,7 @@ def list_own_bots(owned: Sequence[Bot]) -> list[Json]:
 
 
 def is_to_prove(wallet: Json | None) -> bool:
-    """Return whether the wallet is only claimed and a key can prove it."""
+    """Return whether the wallet is only claimed and a key could prove it."""
     return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
 
 
@@ -123,8 +125,8 @@ def find_state(bot: Json, is_down: bool) -> str:
 # ---- a new bot -----------------------------------------------------------------------------------
 @blueprint.post("/connect")
 def create_bot() -> ResponseReturnValue:
-    """Create a bot with the form's draft number as its ID, so that sending the form again (a
-    reload) doesn't create a second one.
+    """Create a bot with the form's draft number as its ID, so that sending the form again (by
+    reloading) doesn't create a second bot.
     """
     texts = read_texts("name", "bio", "wallet", "tone", "emoji", *LISTS)
     wallet, owner, uid = texts["wallet"].strip(), sessions.find_owner(), read_draft()
@@ -157,7 +159,10 @@ def create_bot() -> ResponseReturnValue:
 def _create(
     texts: Texts, wallet: str | None, owner: Owner | None, uid: str | None
 ) -> influencers.NewBot:
-    """Create the bot. A new owner is signed in by the same commit, or nothing is stored."""
+    """Create the bot.
+
+    A new owner is signed in by the same commit. Otherwise nothing is stored.
+    """
     gate.check_creation(owner.id if owner else None)
     with writing():
         made = influencers.create_bot(
@@ -176,7 +181,7 @@ def read_draft() -> str | None:
 
 @blueprint.get("/connect/preview")
 def show_voice() -> ResponseReturnValue:
-    """Return two sample sentences for the voice in the form. Called by a script."""
+    """Return two sample sentences for the voice in the form. A script calls this."""
     samples = write_samples(read_voice(request.args))
     return render_template("samples.html", samples=samples) if samples else ("", 204)
 
@@ -193,10 +198,10 @@ def create_read_key() -> ResponseReturnValue:
 
 @blueprint.post("/recover")
 def recover() -> ResponseReturnValue:
-    """Sign this browser in with a recovery code, which is used up and replaced. All other browsers
-    of the owner are signed out.
+    """Sign this browser in with a recovery code, which is used up and replaced. The owner's other
+    browsers are signed out.
     """
-    # One commit: a code is never used up without signing anyone in.
+    # Use one commit, so that a code is never used up without signing anyone in.
     with writing():
         found = owners.recover_owner(request.form.get("code", "")[:MAX_CODE])
         if found:
@@ -215,7 +220,7 @@ def recover() -> ResponseReturnValue:
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code() -> ResponseReturnValue:
-    """Replace the recovery code for an owner who knows the current one, and show the new one
+    """Replace the recovery code of an owner who knows the current one. The new code is shown
     once.
     """
     present = request.form.get("present", "")[:MAX_CODE]
@@ -227,7 +232,7 @@ def renew_recovery_code() -> ResponseReturnValue:
 
 
 def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnValue:
-    """Render the page that shows a recovery code, once."""
+    """Render the page that shows a recovery code once."""
     back = url_for("studio.show_connect")
     return render_template("secret.html", recovery_code=code, heading=heading, back=back, text=text)
 
@@ -245,7 +250,8 @@ def log_out() -> ResponseReturnValue:
 def export_account() -> ResponseReturnValue:
     owner = require_owner()
     gate.count_export()
-    # Sent only when complete, so that a truncated file can't be mistaken for an archive.
+    # Send the file only when it is complete, so that a truncated file can't be mistaken for an
+    # archive.
     file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115
     departures.write_archive(owner, settings().base_url, VERSION, g.now, file)
     file.seek(0)
@@ -255,7 +261,7 @@ def export_account() -> ResponseReturnValue:
 
 @blueprint.route("/account/delete", methods=["GET", "POST"])
 def delete_account() -> ResponseReturnValue:
-    """Explain what deletion means, and delete once the text was typed."""
+    """Explain what deletion means, and delete the account once the text was typed."""
     owner = require_owner()
     typed = " ".join(request.form.get("confirmation", "")[:100].split()).lower()
     if request.method == "POST" and typed == CONFIRMATION:
@@ -303,7 +309,7 @@ def claim_bot() -> ResponseReturnValue:
             url_for("studio.show_connect"),
             hidden={"code": code, "sure": "yes"},
         )
-    # One commit: a link is only used up together with an owner who can sign in.
+    # Use one commit, so that a link is used up only together with an owner who can sign in.
     with writing():
         claimed = registration.claim(settings(), code, owner, g.now)
         if claimed and claimed.recovery_code:

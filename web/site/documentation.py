@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 blueprint = Blueprint("documentation", __name__)
 blueprint.after_request(add_etag)
 SCHEMA_PREFIX = "#/components/schemas/"
-# The pages of fields, each with the shapes of these web.api modules.
+# The pages of fields. Each shows the shapes in these web.api modules.
 GROUPS = {
     "bots": ("bots", "results", "copying", "registration"),
     "wallets": ("wallets",),
@@ -43,7 +43,7 @@ GROUPS = {
     "lists": ("shapes",),
     "problems": ("openapi",),
 }
-# JSON schema types as text.
+# The types in JSON schemas, as text.
 TYPES = {
     "string": "text",
     "integer": "whole number",
@@ -109,7 +109,7 @@ def show_docs() -> ResponseReturnValue:
 
 @blueprint.get("/docs/requests/<name>")
 def show_request(name: str) -> ResponseReturnValue:
-    """Show one request with its examples. `name`: the operationId."""
+    """Show one request with its examples. `name` is the operationId."""
     operation = next((one for one in list_operations() if one.name == name), None)
     if operation is None:
         raise Problem("not_found", "there is no such request")
@@ -179,7 +179,7 @@ def name_codes(codes: Iterable[str]) -> str:
 
 
 # ---- fields --------------------------------------------------------------------------------------
-# Slower than a page should be.
+# This is cached, because it is slower than a page should be.
 @functools.lru_cache(1)
 def list_shapes() -> dict[str, dict[str, Shape]]:
     """Return {group: {name: shape}}, sorted by name, with all groups in order."""
@@ -193,7 +193,7 @@ def list_shapes() -> dict[str, dict[str, Shape]]:
 
 
 def find_group(shape: str) -> str:
-    """Return the page of fields that lists a shape. Request bodies are on the page about posts."""
+    """Return the page of fields that shows a shape. Request bodies are on the page about posts."""
     return map_groups().get(shape, "posts")
 
 
@@ -224,7 +224,7 @@ def describe_field(schema: Json) -> str:
 
 
 def find_shape(schema: Json) -> str | None:
-    """Return the name of the shape that a schema refers to: directly, in a list, or as an
+    """Return the name of the shape to which a schema refers: directly, in a list, or as an
     alternative to null.
     """
     if "$ref" in schema:
@@ -243,7 +243,9 @@ def _name_of(schema: Json) -> str:
 
 
 def describe_type(schema: Json) -> str:
-    """Write a JSON schema as text: `list of Post`, `text of 1 to 128 characters or null`."""
+    """Write a JSON schema as text, such as `list of Post` or `text of 1 to 128 characters or
+    null`.
+    """
     if "anyOf" in schema:
         return " or ".join(map(describe_type, schema["anyOf"]))
     if "$ref" in schema:

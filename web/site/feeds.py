@@ -1,8 +1,8 @@
 """Public Atom (RFC 4287) and JSON Feed 1.1 feeds of all posts or of one bot. Atom shows the members
 of the JSON Feed.
 
-The pages' script polls the JSON Feed, so each item includes its label. The content is only the
-bot's words, never markup; title and summary begin with this instance's label.
+The pages' script polls the JSON Feed, so each item includes its label. The content has only the
+bot's words, never markup. Title and summary begin with this instance's label.
 """
 
 import re
@@ -31,18 +31,18 @@ from web.site.lists import Scope
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
-# Filters in a query.
+# The filters in a query.
 FILTERS = ("label", "source", "mint")
 ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
-# Limits on a whole feed, and on an entry without its content.
+# The size limits of a whole feed, and of an entry without its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
-# XML or JSON needs several bytes for these characters: `&amp;` has 5, `\u001f` 6.
+# XML or JSON needs several bytes for these characters. `&amp;` has 5, and `\u001f` has 6.
 ESCAPED = re.compile(r"""[\x00-\x1f&<>"'\\]""")
 MAX_EXTRA_BYTES = 5
 # When an empty feed last changed.
 NEVER = "1970-01-01T00:00:00Z"
-# Characters that XML 1.0, production 2, excludes. (Compiling the inverse of what it allows would
-# cost 3 ms.)
+# The characters that production 2 of XML 1.0 excludes. Compiling the inverse of the allowed
+# characters would take 3 ms.
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 NOTICE = (
     "Labels come from this instance; a post's text comes from its author and is untrusted:"
@@ -72,7 +72,9 @@ def show_atom_of_bot(uid: str) -> ResponseReturnValue:
 
 
 def find_feed() -> Json:
-    """Return the posts that match `label`, `source` and `mint`; all posts without filters."""
+    """Return the posts that match `label`, `source` and `mint`. Without filters, return all
+    posts.
+    """
     given = {name: request.args[name] for name in FILTERS if request.args.get(name)}
     for name, allowed in (("label", timeline.LABELS), ("source", timeline.SOURCES)):
         if given.get(name, "") not in allowed:
@@ -94,7 +96,7 @@ def find_feed() -> Json:
 
 
 def find_feed_of_bot(uid: str) -> Json:
-    """Return a bot's feed, at the page in the query."""
+    """Return a bot's feed, starting at the page in the query."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
@@ -105,7 +107,7 @@ def find_feed_of_bot(uid: str) -> Json:
 
 
 def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline.Page:
-    """List posts of a bot, newest first, before a position."""
+    """List a bot's posts before a position, newest first."""
     found = queries.list_posts(size + 1, before.id if before else None, bot=uid)
     rows, more = paging.cut_page(found, size)
     return timeline.Page(show_posts(rows), (rows[-1].id,) if more else None)
@@ -118,7 +120,7 @@ def find_page(
 ) -> timeline.Page:
     """Return the page at the query's cursor, with as many posts as fit into MAX_BYTES.
 
-    `kind`: the NamedTuple of this feed's cursors.
+    `kind` is the NamedTuple of this feed's cursors.
     """
     text = request.args.get("before")
     before = None
@@ -147,10 +149,10 @@ def measure(post: Json) -> int:
 
 
 def respond(find: Callable[[], Json], content_type: str) -> ResponseReturnValue:
-    """Respond with the feed, or 304. Feeds are public lists and cached like those.
+    """Respond with the feed, or with 304. Feeds are public lists, and are cached like these.
 
-    The ETag is exact. A reader that sends only If-Modified-Since may miss the second of two changes
-    within a second until the next one.
+    The ETag is exact. If a reader sends only If-Modified-Since, and there are two changes within a
+    second, it may not see the second change until the next one.
     """
 
     def render() -> tuple[bytes, datetime]:
@@ -172,7 +174,9 @@ def respond(find: Callable[[], Json], content_type: str) -> ResponseReturnValue:
 
 # ---- JSON Feed 1.1 -------------------------------------------------------------------------------
 def show_feed(title: str, page: str, path: str, found: timeline.Page, scope: Scope) -> Json:
-    """Make a feed from a page of posts. `page` and `path`: paths of the HTML page and the feed."""
+    """Return a feed for a page of posts. `page` and `path` are the paths of the HTML page and of
+    the feed.
+    """
     config = settings()
     following = found.next and paging.write_cursor(find_app().secret, scope, found.next)
     return {
@@ -221,7 +225,9 @@ def show_item(post: Json, base_url: str) -> Json:
 
 
 def find_change(post: Json) -> str:
-    """Return when a post last changed: it arrived, its verification changed, or it was hidden."""
+    """Return when a post last changed: when it arrived, its verification changed, or it was
+    hidden.
+    """
     times = (post["createdAt"], post["verification"]["checkedAt"], post.get("hiddenAt"))
     latest: str = max(filter(None, times), key=datetime.fromisoformat)
     return latest
@@ -234,7 +240,7 @@ def write_content(post: Json) -> str:
 
 
 def show_extension(post: Json) -> Json:
-    """Make our extension member: this instance's knowledge of a post."""
+    """Return our extension member, which is what this instance knows about a post."""
     trust = words.trust_of(post)
     return {
         "post": post["id"],

@@ -61,7 +61,7 @@ def render_follow(bot: Bot, errors: dict[str, str], status: int = 200) -> Respon
 
 @blueprint.post("/bots/<uid>/follow")
 def follow(uid: str) -> ResponseReturnValue:
-    """Follow a bot with one of the owner's hooks, or with a new one."""
+    """Follow a bot with one of the owner's hooks, or with a new hook."""
     owner, bot = require_owner(), influencers.find_bot(uid)
     back = url_for("studio.show_follow", uid=bot.uid)
     try:

@@ -1,7 +1,7 @@
-"""/skill.md and /llms.txt: this instance described for programs, with its address and limits. The
-parameter `bot` tailors skill.md to one bot.
+"""/skill.md and /llms.txt describe this instance for programs, with its URL and limits.
 
-They contain no untrusted text: a bot appears with its ID and wallet, never its name.
+The parameter `bot` tailors skill.md to one bot. They don't contain untrusted text: a bot is shown
+with its ID and wallet, never its name.
 """
 
 from typing import Any
@@ -94,7 +94,9 @@ def show_icon() -> ResponseReturnValue:
 
 @blueprint.get("/manifest.webmanifest")
 def show_manifest() -> ResponseReturnValue:
-    """Return the W3C web app manifest: the site's name and icon on a home screen."""
+    """Return the W3C web app manifest, which contains the site's name and icon for a home
+    screen.
+    """
     start = settings().base_path + "/"
     icon = {"src": asset("icon.svg"), "sizes": "any", "type": "image/svg+xml"}
     manifest = {

@@ -1,4 +1,4 @@
-"""The tab Manage bot: profile, automatic posts, manual posts, publishing keys, retirement."""
+"""The Manage bot tab: profile, automatic posts, manual posts, publishing keys, retirement."""
 
 import secrets
 
@@ -52,7 +52,10 @@ POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 @blueprint.get("/bots/<uid>/manage")
 @managing
 def show_manage(bot: Bot) -> ResponseReturnValue:
-    """Show the tab where the owner manages a bot. `signature` prefills the post form."""
+    """Show the tab where the owner manages a bot.
+
+    The parameter `signature` prefills the post form.
+    """
     asked = {name: request.args[name] for name in ("signature",) if name in request.args}
     return render_manage(bot, asked)
 
@@ -64,8 +67,9 @@ def render_manage(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the tab. `typed` and `errors` belong to the rejected form; the others show stored
-    values.
+    """Render the tab.
+
+    `typed` and `errors` belong to the rejected form. The other forms show stored values.
     """
     voice = influencers.read_voice(bot.voice)
     page = render_template(
@@ -98,7 +102,10 @@ def _list_stored(bot: Bot) -> Texts:
 
 
 def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseReturnValue:
-    """Show the tab again, with a message about what was done, or what wasn't (`kind` is error)."""
+    """Show the tab again with a message.
+
+    `kind` is error if something wasn't done.
+    """
     flash(message, kind)
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
@@ -200,14 +207,14 @@ def list_hooks(owner: Owner) -> list[Json]:
 
 
 def add_hook(owner: Owner, bot: Bot) -> hooks.NewHook:
-    """Add the hook in the form, for one bot. Raises Problem naming the field."""
+    """Add the hook in the form, for one bot. Raises Problem, which names the field."""
     kind, url = request.form.get("kind", "webhook"), request.form.get("url", "").strip()
     events = request.form.getlist("event")
     return hooks.add_hook(settings(), owner, url, g.now, kind, events, [bot.uid])
 
 
 def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
-    """Render the page that shows a new webhook's secret, once."""
+    """Render the page that shows a new webhook's secret once."""
     return render_template(
         "secret.html",
         key=secret,
@@ -222,7 +229,7 @@ def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/hooks")
 @managing
 def create_hook(bot: Bot) -> ResponseReturnValue:
-    """Create a hook for one bot. A webhook's secret is shown once."""
+    """Create a hook for one bot. If it is a webhook, its secret is shown once."""
     try:
         made = add_hook(bot.owner, bot)
     except Problem as problem:
@@ -292,8 +299,8 @@ LEAD_LEAVING = " The next wallet becomes the main one; the others don’t change
 class Challenge(Stored):
     """A text for a wallet's owner to sign, stored as JSON in the browser's session.
 
-    `bot`: the ID of its bot; `endsAt`: ms; `action`: `add` the wallet to the bot's wallets, or
-    `replace` the primary one.
+    `bot` is the bot's ID. `endsAt` is in ms. `action` is `add` (to the bot's wallets) or `replace`
+    (the primary wallet).
     """
 
     text: str
@@ -327,7 +334,7 @@ def detach_wallet(bot: Bot) -> ResponseReturnValue:
     address = request.values.get("wallet") or next(iter(held), "")
     if request.method == "POST" and address in held:
         wallets.remove_wallet(bot, address, g.now)
-    # Also if it was already disconnected: the form was sent twice.
+    # Also redirect if the wallet was already disconnected, because the form was sent twice.
     if request.method == "POST" or address not in held:
         return return_to_manage(bot, "The wallet is disconnected.")
     return render_confirm(
@@ -380,8 +387,8 @@ def show_proof(bot: Bot) -> ResponseReturnValue:
 def render_proof(
     bot: Bot, challenge: Challenge | None, error: str | None = None, status: int = 200
 ) -> ResponseReturnValue:
-    """Render the page that asks for a signature. Without a valid challenge, render the tab Manage
-    bot.
+    """Render the page that asks for a signature. Without a valid challenge, render the Manage bot
+    tab.
     """
     if challenge is None:
         return return_to_manage(
@@ -405,7 +412,7 @@ def prove_wallet(bot: Bot) -> ResponseReturnValue:
     if not wallets.is_signed(challenge.wallet, signature, challenge.text):
         return render_proof(bot, challenge, WRONG_SIGNATURE, 422)
     try:
-        # One commit: a challenge is only used up if its wallet is attached.
+        # Use one commit, so that a challenge is used up only if its wallet is attached.
         with writing():
             is_unspent = spend_challenge()
             if is_unspent:
@@ -435,7 +442,7 @@ def find_challenge(bot: Bot) -> Challenge | None:
 
 
 def spend_challenge() -> bool:
-    """Use up the challenge. If two equal proofs are sent at the same time, one succeeds."""
+    """Use up the challenge. If two equal proofs are sent at the same time, only one succeeds."""
     found = sessions.require_session()
     unspent = (Session.id == found.id) & (Session.challenge == found.challenge)
     changed: int = Session.update(challenge=None).where(unspent).execute()

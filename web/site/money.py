@@ -1,4 +1,4 @@
-"""Text about where a wallet's money went and where a trade's value came from."""
+"""Text about where a wallet's money went, and where a trade's value came from."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from web.api.serialize import Json
 from web.api.trades import read_multiplier, read_outside, show_change
 from web.site import figures
 
-# With fewer positions there is no win rate.
+# With fewer positions, there is no win rate.
 MIN_POSITIONS = 3
 SIGNS = {
     "one_token": "mostly one token",
@@ -19,12 +19,12 @@ SIGNS = {
 
 
 def list_traded(results: Json | None) -> list[Json]:
-    """List the results in each traded currency, SOL first."""
+    """List the results in each traded currency, with SOL first."""
     return results["byCurrency"] if results else []
 
 
 def find_results(results: Json | None, currency: str) -> Json | None:
-    """Return the results in a currency, None if it wasn't traded."""
+    """Return the results in a currency, or None if it wasn't traded."""
     return next((one for one in list_traded(results) if one["currency"] == currency), None)
 
 
@@ -34,7 +34,7 @@ def write(results: Json, name: str, sign: bool = False) -> str:
 
 
 def win_rate(results: Json) -> float | None:
-    """Return the share of winning positions, None for fewer than MIN_POSITIONS."""
+    """Return the share of winning positions, or None for fewer than MIN_POSITIONS."""
     is_shown = results["winRate"] is not None and results["positions"] >= MIN_POSITIONS
     return float(results["winRate"]) if is_shown else None
 
@@ -52,13 +52,15 @@ def describe_signs(signs: Iterable[str]) -> list[str]:
 
 
 def other_fees(results: Json) -> int:
-    """Return lamports of fees that aren't in any result: of failed transactions and non-trades."""
+    """Return the lamports of fees that aren't in any result: those of failed transactions and of
+    transactions that aren't trades.
+    """
     return int(results["failedCostLamports"]) + int(results["overheadLamports"])
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def venue_changes(trade: Json) -> list[Json]:
-    """List a trade's token changes at its venue."""
+    """List the token changes of a trade at its venue."""
     whole, beside = trade["tokenChanges"], read_outside(trade)["tokenChanges"]
     by_mint = {one["mint"]: one for one in (*whole, *beside)}
     symbols = {mint: one["symbol"] for mint, one in by_mint.items()}
@@ -73,12 +75,12 @@ def _read_changes(changes: Iterable[Json]) -> list[Change]:
 
 
 def is_exchange(trade: Json) -> bool:
-    """Return whether a token was traded for another one or for a stablecoin."""
+    """Return whether a token was traded for another token or for a stablecoin."""
     return trade["kind"] == "swap" or trade["currency"] not in (None, "SOL")
 
 
 def write_paid(trade: Json, places: int) -> Any:
-    """Return HTML for a trade's payment in its currency; empty for a swap."""
+    """Return HTML for a trade's payment in its currency. It is empty for a swap."""
     stablecoin = find_stablecoin(trade["currency"] or "")
     if stablecoin is None:
         return "" if trade["kind"] == "swap" else figures.flow(venue_sol(trade), places)

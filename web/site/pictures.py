@@ -70,8 +70,9 @@ def find_hour_end() -> int:
 
 
 def list_times(begins: int, ends: int, points: int) -> list[int]:
-    """List at most `points` + 1 Unix seconds, full hours at equal intervals, from the hour of
-    `begins` to `ends`, which is a full hour.
+    """List at most `points` + 1 Unix seconds, from the hour of `begins` to `ends`.
+
+    All are full hours, at equal intervals. `ends` is a full hour, too.
     """
     first = begins // HOUR_SECONDS * HOUR_SECONDS
     size = max(1, -(-(ends - first) // HOUR_SECONDS // points)) * HOUR_SECONDS
@@ -85,13 +86,15 @@ def parse_time(text: str) -> int:
 
 
 def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
-    """Return a wallet's gaps in Unix seconds, from the transaction before to the one after."""
+    """Return a wallet's gaps in Unix seconds, from the transaction before a gap to the one after
+    it.
+    """
     found = (find_times(address, one["fromSlot"], one["toSlot"]) for one in gaps)
     return [(begins, ends) for begins, ends in found if begins is not None and ends is not None]
 
 
 def find_marks(bot: str) -> list[charts.TimedTrade]:
-    """Return the newest purchases and sales as marks of a curve."""
+    """Return the newest purchases and sales as marks for a curve."""
     rows = [row for row in list_sales(bot) if row.at is not None]
     return [
         charts.TimedTrade(row.at or 0, name_mark(row), row.result or 0) for row in rows[:MAX_MARKS]
@@ -124,14 +127,14 @@ def find_money(results: Json) -> str:
 
 # ---- the leaderboard -----------------------------------------------------------------------------
 class Sampled(NamedTuple):
-    """Realized PnL of bots, in raw units, at equal intervals (Unix seconds) over a window."""
+    """The realized PnL of bots in raw units, at equal intervals (Unix seconds) over a window."""
 
     times: list[int]
     values: dict[str, list[int]]
 
 
 def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, charts.Spark]:
-    """Return {bot: sparkline of its realized PnL in the board's window} for rows of a board."""
+    """Return {bot: sparkline of its realized PnL in the board's window} for a board's rows."""
     drawn = {
         bot: charts.draw_spark(values) for bot, values in sample_board(board, rows).values.items()
     }
@@ -191,8 +194,9 @@ def write_level(raw: int, decimals: int) -> str:
 
 # ---- the calendar --------------------------------------------------------------------------------
 class CalendarDay(NamedTuple):
-    """A day in the calendar: weeks from left to right, weekdays from Monday down. `x`, `y`: the
-    center of its square; `strength`: from 0 (nothing) to 3 (the most).
+    """A day in the calendar, with weeks from left to right and weekdays from Monday down.
+
+    `x` and `y` are the center of its square. `strength` is from 0 (nothing) to 3 (the most).
     """
 
     at: int
@@ -229,7 +233,7 @@ def draw_calendar(days: Sequence[DayTotals], today: int) -> list[CalendarDay]:
 
 
 # ---- paper accounts ------------------------------------------------------------------------------
-# With more points than this, draw every nth. With more marks, draw the newest.
+# If there are more points than this, draw every nth. If there are more marks, draw the newest ones.
 MAX_DRAWN = MAX_MARKED = 400
 MAX_GROUPS = 12
 
@@ -254,11 +258,11 @@ def draw_account(uid: str, until: int) -> Json | None:
 
 
 def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[charts.TimedTrade]:
-    """List purchases, partial sales and closes as marks of the curve."""
+    """List purchases, partial sales and closes as marks for the curve."""
     filled = [
         charts.TimedTrade(one.at // 1000, "buy" if one.side == "buy" else "part", one.sol)
         for one in trades
-        # The sale that closes a position is the close's mark.
+        # If a sale closes a position, the close is the mark.
         if one.side == "buy" or one.closed_at is None or one.at < one.closed_at
     ]
     closed = [
@@ -295,8 +299,8 @@ def list_days(history: AccountHistory) -> list[Json]:
 def draw_equity(
     points: Sequence[EquityPoint], until: int, trades: Sequence[charts.TimedTrade] = ()
 ) -> charts.Curve | None:
-    """Draw points, given in order, over time up to `until` (ms), with trades as marks; None for
-    fewer than two.
+    """Draw points, which must be in order, up to `until` (ms), with trades as marks. Return None
+    for fewer than two.
     """
     if len(points) < 2:
         return None
@@ -305,7 +309,7 @@ def draw_equity(
 
 
 def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None:
-    """Draw the drawdown at each point; None for fewer than two."""
+    """Draw the drawdown at each point. Return None for fewer than two."""
     if len(points) < 2:
         return None
     peaks = itertools.accumulate((one.lamports for one in points), max)
@@ -316,15 +320,17 @@ def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None
 
 
 def draw_exposure(points: Sequence[SharePoint], until: int) -> charts.Curve | None:
-    """Draw the share of the equity in positions up to `until` (ms); None for fewer than two points.
-    The first point is the opening, and there is no data between it and the second.
+    """Draw the share of the equity in positions up to `until` (ms). Return None for fewer than two
+    points.
+
+    The first point is the account's opening. Between it and the second point, there is no data.
     """
     if len(points) < 2:
         return None
     steps = _hold([EquityPoint(one.at, one.basis_points) for one in points], until)
     unseen = [(steps[0].begins, steps[0].ends)]
     curve = charts.draw_curve(steps, gaps=unseen, write_level=write_share)
-    # Neither good nor bad.
+    # It is neither good nor bad.
     return curve and curve._replace(
         runs=[run if run.side == "flat" else run._replace(side="held") for run in curve.runs]
     )

@@ -1,5 +1,5 @@
-"""The operator's lists (owners, bots, wallets, keys, hooks, posts, posts of paper traders, reports,
-registrations, bans and actions) and the page of one owner.
+"""The operator's lists (owners, bots, wallets, keys, hooks, posts, paper traders' posts, reports,
+registrations, bans and actions), and an owner's page.
 """
 
 import re
@@ -29,7 +29,7 @@ from web.site.lists import ListPage, cut_page, read_cursor
 LIMIT, MAX_QUERY, MAX_BODY = 50, 200, 240
 # Higher than every row's number.
 NEWEST = 2**62
-# Rows of each list on an owner's page.
+# The number of rows of each list on an owner's page.
 SHORT_LIMIT = 10
 HEADINGS = {
     "owners": "Owners",
@@ -44,7 +44,7 @@ HEADINGS = {
     "bans": "Bans",
     "acts": "Activity",
 }
-# Lists on an owner's page.
+# The lists on an owner's page.
 OF_OWNER = ("bots", "wallets", "keys", "hooks")
 ID = re.compile(r"\b(owner|bot|trader|post|key|hook)_[0-9a-f]{24}\b")
 
@@ -170,16 +170,17 @@ FROM ban n LEFT JOIN owner o ON n.kind = 'owner' AND o.uid = n.target {{where}}"
 def read_list(
     name: str, limit: int, filters: dict[str, str] | None = None, before: int | None = None
 ) -> list[Any]:
-    """Return rows of the list `name`, newest first. `before`: only those with a lower number.
+    """Return rows of the list `name`, newest first.
 
-    `filters`: {one of the list's filters: a public ID}.
+    With `before`, only rows with a lower number are returned. `filters` is {one of the list's
+    filters: a public ID}.
     """
     listing = LISTINGS[name]
     parts: list[tuple[str, str | int]] = [
         (listing.filters[one], text) for one, text in (filters or {}).items()
     ]
-    # On the first page, too: then the statement always uses the number's index and never scans a
-    # table.
+    # Add this condition on the first page, too, so that the statement always uses the number's
+    # index and never scans a table.
     parts.append((f"{listing.number} < ?", NEWEST if before is None else before))
     where = "WHERE " + " AND ".join(part for part, _ in parts)
     sql = f"{listing.sql.format(where=where)} ORDER BY {listing.number} DESC LIMIT {limit:d}"
@@ -187,7 +188,7 @@ def read_list(
 
 
 def render_list(name: str) -> ResponseReturnValue:
-    """Render a page of a list with the query's filters."""
+    """Render a page of a list, filtered as the query says."""
     filters = read_filters(name)
     scope = ("admin", name, *(f"{one}={text}" for one, text in filters.items()))
     position = read_cursor("before", scope, IdPosition)
@@ -210,7 +211,7 @@ for listed in HEADINGS:
 
 
 def read_filters(name: str) -> dict[str, str]:
-    """Return the query's filters that this list has."""
+    """Return those filters in the query that this list has."""
     known = LISTINGS[name].filters
     given = {one: request.args.get(one, "").strip()[:MAX_QUERY] for one in known}
     return {one: text for one, text in given.items() if text}
@@ -262,7 +263,7 @@ def list_limits(owner: Owner) -> tuple[ratelimit.Limit, ...]:
 # ---- finding one ---------------------------------------------------------------------------------
 @blueprint.get("/find")
 def find_one() -> ResponseReturnValue:
-    """Redirect to the match of an ID, an address that contains one, or a bot's handle."""
+    """Redirect to the match for an ID, a URL that contains an ID, or a bot's handle."""
     asked = request.args.get("q", "").strip()[:MAX_QUERY]
     if is_address(asked):
         known = Wallet.select().where(Wallet.address == asked).exists()
@@ -287,6 +288,6 @@ def find_one() -> ResponseReturnValue:
 
 
 def find_list_of(post: Post | PaperPost) -> str:
-    """Return the address of the list that contains a post, showing only this post."""
+    """Return the URL of the list that contains a post, filtered to show only this post."""
     endpoint = "admin.list_posts" if isinstance(post, Post) else "admin.list_paper_posts"
     return url_for(endpoint, post=post.uid)
