@@ -49,12 +49,11 @@ def run_demo(config: Config, args: Namespace) -> int:
         serve_staged()
     from demo import cast, node, stage
     from demo.market import Market
-    from demo.recording import load_recording
     from demo.stage import address_of, start_server
 
-    start, recording = int(time.time()), load_recording()
+    start, recording = int(time.time()), node.load_recording()
     chain, market = node.Node(recording, start), Market(recording["mints"], start)
-    planned = cast.plan_posts(chain.transactions, recording["mints"])
+    planned = cast.list_posts(recording)
     environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))
     config = settings.load(environ, dotenv=None)
     refuse_unusable_port(config)
