@@ -1,4 +1,4 @@
-"""Server commands: run, migrate, observe, rebuild."""
+"""Server commands: run, migrate, observe, rebuild, mcp."""
 
 import errno
 import os
@@ -37,6 +37,13 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("--bot", metavar="ID", help="only this bot's wallets")
     one.add_argument(
         "--trader", metavar="ID", help="replay a paper trader's stored decisions instead"
+    )
+    add_command(
+        commands,
+        "mcp",
+        run_mcp,
+        "serve tools to an AI agent over stdin and stdout; set CANDOR_KEY (without it, an agent"
+        " can only register), and CANDOR_URL for an instance other than this one",
     )
 
 
@@ -204,3 +211,24 @@ def run_rebuild_trader(config: Config, args: Namespace) -> None:
     text = "\n".join(differences) or "replayed, including random entries: nothing changed"
     shown = {"trader": args.trader, "differences": differences, "changed": bool(differences)}
     print_result(args, shown, text)
+
+
+def run_mcp(config: Config, args: Namespace) -> None:
+    """Serve Model Context Protocol on standard input and output. The tools call an instance over
+    HTTP, like any other client; an instance also serves them at /mcp (web.api.mcp).
+    """
+    from accounts.problem import invalid
+
+    key = os.environ.get("CANDOR_KEY")
+    try:
+        from agents.remote import RemoteClient
+        from agents.tools import build_server
+
+        server = build_server(RemoteClient(os.environ.get("CANDOR_URL") or config.base_url, key))
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "mcp":
+            raise
+        raise invalid(
+            "mcp", "is not installed: .venv/bin/pip install --editable '.[mcp]'"
+        ) from None
+    server.run("stdio")

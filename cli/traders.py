@@ -7,8 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cli import Commands, add_command, add_group, now_ms, print_result
-from cli.people import with_database
+from cli import (
+    Commands,
+    add_command,
+    add_group,
+    now_ms,
+    print_result,
+    print_rows,
+    with_database,
+)
 from config import Config
 
 
@@ -136,15 +143,7 @@ def run_list(config: Config, args: Namespace) -> None:
         }
         for one in traders.list_traders()
     ]
-    print_result(
-        args,
-        {"data": rows},
-        "\n".join(
-            f"{row['traderId']}  {row['ownerId']}  {row['family']:14} "
-            f" {row['name']}{'  (retired)' if row['retired'] else ''}"
-            for row in rows
-        ),
-    )
+    print_rows(args, rows, "traderId", "ownerId", "family", "retired", "name")
 
 
 @with_database

@@ -510,7 +510,7 @@ def test_a_damaged_file_is_made_anew_and_none_is_needed(tmp_path, monkeypatch):
 # ---- the command line ----------------------------------------------------------------------------
 def test_the_command_tells_verdicts_by_its_exit_code(watched, chain, monkeypatch, capsys, tmp_path):
     import app
-    from cli import audit as command
+    from cli import evidence as command
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "nowhere"))
