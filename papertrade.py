@@ -16,7 +16,7 @@ from peewee import OperationalError
 
 from accounts import conduct, influencers
 from config import Config
-from paper import brain, engine, measured, measured_store, store
+from paper import brain, engine, measured, store
 from paper.account import public_id
 from paper.engine import Market, drop_orders, name_twin
 from paper.fills import RECORDED_COSTS
@@ -89,8 +89,8 @@ class PaperJob:
     def run_tick(self, now: int) -> tuple[str | None, str]:
         """Run one tick. Return (problem or None, details for health as JSON). `now` in ms."""
         self.own.begin()
-        measured_store.measure_swaps(now)
-        self.costs = measured_store.refresh_costs(now)
+        measured.measure_swaps(now)
+        self.costs = measured.refresh_costs(now)
         try:
             rounds = self.play(now)
         except store.Outdated:
@@ -193,7 +193,7 @@ class PaperJob:
                 with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
-        market.eligible = measured.list_eligible(measured_store.list_errors(now))
+        market.eligible = measured.list_eligible(measured.list_errors(now))
         market.costs = self.costs
         market.follow(tokens.values(), store.list_flows(now - DAY_MS))
         return market

@@ -71,6 +71,13 @@ VENUES = {
     "raydium": Venue("product", (Step(0, 25),)),
     "raydium/cpmm": Venue("product", (Step(0, 100),)),
 }
+# The same ids, by the venue's name in our table of programs.
+VENUE_IDS = {
+    "pump.fun": "pumpfun",
+    "PumpSwap": "pumpswap",
+    "Raydium v4": "raydium",
+    "Raydium CPMM": "raydium/cpmm",
+}
 # Concentrated and dynamic pools, and any venue that isn't in the table.
 OTHER_VENUE = Venue("uncalibrated", (Step(0, UNKNOWN_FEE_BPS),))
 

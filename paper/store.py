@@ -29,6 +29,7 @@ from paper.fills import (
     MODEL,
     ONE,
     RECORDED_COSTS,
+    VENUE_IDS,
     WRITE_OFFS,
     Fill,
     Memory,
@@ -48,7 +49,6 @@ from paper.market import (
     parse_snapshot,
     price_of,
 )
-from paper.measured import VENUE_IDS
 from paper.player import (
     REFUSAL_MS,
     Faults,
