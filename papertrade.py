@@ -219,7 +219,7 @@ class PaperJob:
         return FaultKey(key.trader, None) if len(tokens) >= MAX_TROUBLED_TOKENS else key
 
     def _note(
-        self, key: FaultKey, error: Exception, traders: Mapping[int, store.TraderRow], now: int
+        self, key: FaultKey, error: Exception, traders: Mapping[int, store.Row], now: int
     ) -> None:
         """Record a trouble and extend its suspension. Logs the stack trace the first time."""
         trouble = self.troubles.get(key)
@@ -298,7 +298,7 @@ class PaperJob:
 
     def _write_post(
         self,
-        entry: store.UnpostedRow,
+        entry: store.Row,
         authors: dict[int, "Author"],
         model: language_model.Writer,
         now: int,

@@ -26,9 +26,10 @@ from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.pools import ONE, PoolReading, State, unpack_pool
 from chain.stored.attachments import HELD, UNREADABLE, write_last
 from paper.fills import add_raw, buy, sell, shift
-from paper.store import STORED_TRADES, StoredTrade
+from paper.store import STORED_TRADES, Row, StoredTrade
 from paper.tables import CopyTotal
-from storage.rows import select, write_marks
+from storage.rows import read as read_rows
+from storage.rows import write_marks
 
 MODEL = "copy/1"
 # lamports per purchase
@@ -259,20 +260,8 @@ LARGEST = 2**63 - 1
 MATCHED = ("matched", "partial")
 
 
-class WalletRow(NamedTuple):
-    """A bot's attached wallet whose whole history is the bot's, and the sums of its sales."""
-
-    bot: int
-    wallet: int
-    matched: int
-    partial: int
-    unmatched: int
-    cost: int
-    proceeds: int
-    # Rules of the entries, see models.Wallet: pools are reread if a program is added.
-    rules: str
-
-
+# Wallets whose whole history is one bot's, and the sums of their sales. `rules`: see models.Wallet;
+# pools are reread if a program is added.
 WALLETS = f"""
 SELECT a.bot_id AS bot, a.wallet_id AS wallet, t.matched, t.partial, t.unmatched, t.cost,
        t.proceeds, w.rules
@@ -282,21 +271,13 @@ WHERE a.detached_at IS NULL AND w.bot_since IS NULL AND t.matched + t.partial > 
 ORDER BY a.bot_id, a.wallet_id"""
 
 
-class DoneRow(NamedTuple):
-    """When a bot's results were computed (ms), and from what."""
-
-    bot: int
-    mark: str
-    at: int
-
-
-DONE = "SELECT DISTINCT bot_id, mark, at FROM copy_total"
+DONE = "SELECT DISTINCT bot_id AS bot, mark, at FROM copy_total"
 FORGET = "DELETE FROM copy_total WHERE bot_id = ?"
 
 
 def run_tick(now: int) -> tuple[str | None, str]:
     """Compute the results of each due bot; return no problem and details for health. `now`: ms."""
-    done = {row.bot: row for row in select(DoneRow, DONE)}
+    done = {row.bot: row for row in read_rows(DONE)}
     due = list_due(done, now)
     for bot, wallets in due.items():
         try:
@@ -309,9 +290,9 @@ def run_tick(now: int) -> tuple[str | None, str]:
     return None, orjson.dumps({"bots": len(due)}).decode()
 
 
-def list_due(done: dict[int, DoneRow], now: int) -> dict[int, list[WalletRow]]:
-    held: dict[int, list[WalletRow]] = {}
-    for row in select(WalletRow, WALLETS):
+def list_due(done: dict[int, Row], now: int) -> dict[int, list[Row]]:
+    held: dict[int, list[Row]] = {}
+    for row in read_rows(WALLETS):
         held.setdefault(row.bot, []).append(row)
     for bot in done.keys() - held.keys():
         with storage.writing():
@@ -324,18 +305,18 @@ def _forget(bot: int) -> None:
     storage.database.execute_sql(DROP_FORMER, (bot,))
 
 
-def _is_due(rows: list[WalletRow], last: DoneRow | None, now: int) -> bool:
+def _is_due(rows: list[Row], last: Row | None, now: int) -> bool:
     if last is None:
         return True
     return last.mark != _make_mark(rows) and not 0 <= now - last.at < REST_MS
 
 
-def _make_mark(rows: list[WalletRow]) -> str:
+def _make_mark(rows: list[Row]) -> str:
     sums = "; ".join(",".join(map(str, row[1:])) for row in rows)
     return f"{MODEL}: {sums}"
 
 
-def _work_out(bot: int, wallets: list[WalletRow], now: int) -> None:
+def _work_out(bot: int, wallets: list[Row], now: int) -> None:
     numbers = [row.wallet for row in wallets]
     followers, outcomes = Followers(), dict[int, Outcome]()
     with storage.snapshot():

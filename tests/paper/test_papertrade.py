@@ -7,6 +7,7 @@ import itertools
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import ground
 import orjson
@@ -1061,14 +1062,16 @@ def test_the_share_that_was_sold_is_read_from_the_transaction():
             *("s", 1, None, 0, side, "V", "MintA", (), (), 0, 0, 0, 0, ()),
             tuple(Balance(str(place), *one, 0, 0) for place, one in enumerate(balances)),
         )
-        row = store.TradedRow("t", mint, 1, "w", "b", side, 0, entry.dump())
-        return store.find_sold_bps(row)
+        return find(mint, side, entry.dump())
+
+    def find(mint, side, entry):
+        return store.find_sold_bps(SimpleNamespace(mint=mint, side=side, entry=entry))
 
     assert sold(("MintA", 6, 4, 1), ("MintA", 6, 6, 6), (None, 0, 0, 0)) == 3_000
     assert sold(("MintA", 6, 3, 2)) == 3_334
     assert sold(("MintA", 6, 3, 0)) == sold(("MintB", 6, 3, 2)) == 10_000
-    assert store.find_sold_bps(store.TradedRow("t", "A", 1, "w", "b", "sell", 0, b"x")) == 10_000
-    assert store.find_sold_bps(store.TradedRow("t", "A", 1, "w", "b", "sell", 0, None)) == 10_000
+    assert find("A", "sell", b"x") == 10_000
+    assert find("A", "sell", None) == 10_000
 
 
 def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_trades):
@@ -1252,27 +1255,6 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         and "could not be reached" in orjson.loads(details)["writer"]
         and "127.0.0.1" not in details
     )
-
-
-# ---- rows ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "row_type, sql",
-    [
-        (SnapshotRow, store.SNAPSHOTS),
-        (SnapshotRow, store.NAMED_SNAPSHOTS),
-        (store.TradedRow, store.UNSEEN),
-        (store.TraderRow, store.TRADERS),
-        (store.CloseRow, store.CLOSES),
-        (store.RememberedRow, store.REMEMBERED),
-        (store.ReviewRow, store.REVIEWS),
-        (store.UnpostedRow, store.UNPOSTED),
-    ],
-)
-def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):
-    # One row in any case: apsw describes no columns of an empty result.
-    outer = f"SELECT found.* FROM (SELECT 1) one LEFT JOIN ({sql}) found ON TRUE"
-    cursor = storage.database.execute_sql(outer, (0,) * sql.count("?"))
-    assert row_type._fields == tuple(column[0] for column in cursor.description)
 
 
 def test_more_orders_than_a_statement_can_bind_are_filled_in_one_round(stage, monkeypatch):

@@ -50,7 +50,6 @@ from paper.player import (
     refuse,
 )
 from paper.rules import Pause, Phase
-from paper.store import CloseRow, RememberedRow, ReviewRow
 from paper.strategies import Refusal
 from paper.tables import (
     DiaryEntry,
@@ -312,15 +311,23 @@ def test_without_anybody_to_collect_it_a_fault_is_raised():
 
 
 # ---- what is remembered --------------------------------------------------------------------------
+def line(trader, kind, at, mint, facts):
+    return SimpleNamespace(trader=trader, twin=0, kind=kind, at=at, mint=mint, facts=facts)
+
+
+def review(trader, period, state, reasons):
+    return SimpleNamespace(trader=trader, twin=0, period=period, state=state, reasons=reasons)
+
+
 def test_a_diary_tells_pauses_and_what_was_refused():
     one = trader(1)
     pause = {"id": "p", "rule": "cool_down", "effect": "pause", "until": 9, "what": "begun"}
     pause |= {"n": 8, "windowMs": 5, "numbers": {"closes": "8"}}
     for row in (
-        RememberedRow(1, 0, "pause", 4, "A", orjson.dumps(pause).decode()),
-        RememberedRow(1, 0, "pause", 5, None, orjson.dumps({**pause, "id": "q"}).decode()),
-        RememberedRow(1, 0, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
-        RememberedRow(1, 0, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
+        line(1, "pause", 4, "A", orjson.dumps(pause).decode()),
+        line(1, "pause", 5, None, orjson.dumps({**pause, "id": "q"}).decode()),
+        line(1, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
+        line(1, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
     ):
         store.remember_line(one, row)
     assert one.refused == {refusal_key("thin", "A"): 6}
@@ -333,20 +340,24 @@ def test_what_is_told_of_traders_that_are_not_played_is_left_aside():
     one, faults = trader(1, row=SimpleNamespace(period=7)), Faults(raising=True)
     known = {(1, 0): one}
     reviews = [
-        ReviewRow(1, 0, 6, "upheld", '[{"key": "price_jump:A"}]'),
-        ReviewRow(1, 0, 7, "cleared", '[{"key": "double_exit:B"}]'),
-        ReviewRow(2, 0, 9, "upheld", '[{"key": "clock_skew:C"}]'),
+        review(1, 6, "upheld", '[{"key": "price_jump:A"}]'),
+        review(1, 7, "cleared", '[{"key": "double_exit:B"}]'),
+        review(2, 9, "upheld", '[{"key": "clock_skew:C"}]'),
     ]
     store._remember(known, faults, reviews, store.remember_review)
     assert one.review_keys == {"price_jump:A", "double_exit:B"}
     assert one.review_topics == {store.topic_of("double_exit:B")}
-    row = CloseRow(7, 1, 0, 5, "A", "AA", 1, 2, "stop", 9, 8, 7, PIPELINE, "[]")
+    shown = {"opened_at": 1, "closed_at": 2, "reason": "stop", "gross": 9, "net": 8, "spent": 7}
+    shown |= {"number": 5, "mint": "A", "symbol": "AA", "pipeline": PIPELINE, "marks": "[]"}
+    row = SimpleNamespace(period=7, trader=1, twin=0, **shown)
     remember_close = partial(store.remember_close, {7: "under_review"})
-    store._remember(known, faults, [row, row._replace(trader=2)], remember_close)
+    store._remember(
+        known, faults, [row, SimpleNamespace(**{**vars(row), "trader": 2})], remember_close
+    )
     (close,) = one.closes
     assert close.excluded == "under_review" and (close.gross, close.net, close.spent) == (9, 8, 7)
-    line = RememberedRow(2, 0, "pause", 3, None, "no JSON")
-    store._remember(known, faults, [line], store.remember_line)
+    damaged = line(2, "pause", 3, None, "no JSON")
+    store._remember(known, faults, [damaged], store.remember_line)
     assert one.pauses == []
 
 
@@ -520,6 +531,7 @@ def position_of(number, mint, **more):
 
 def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
     monkeypatch.setattr(store, "select", lambda kind, sql, values=(): [])
+    monkeypatch.setattr(store, "read_rows", lambda sql: [])
     gone = store.StoredFill(1, 0, None, MODEL, bought(snapshot=4))
     monkeypatch.setattr(store, "list_fills", lambda sql, since: [gone])
     market = Market(60_000)
