@@ -148,35 +148,6 @@ def test_dexscreeners_price_goes_before_geckoterminals(world):
     assert entry(world)["priceUsd"] == "8" and Snapshot.select().count() == 1
 
 
-def test_an_entry_has_the_documented_fields(world):
-    discover(world, ONE)
-    world.tick()
-    shape = {
-        "mint",
-        "symbol",
-        "name",
-        "source",
-        "discoveredAt",
-        "priceSol",
-        "priceUsd",
-        "liquidityUsd",
-        "volume24hUsd",
-        "pairUrl",
-        "checks",
-        "notChecked",
-        "asOf",
-        "stale",
-    }
-    assert shape <= set(entry(world))
-    assert entry(world)["notChecked"] == [
-        "holder_concentration",
-        "linked_wallets",
-        "bundlers",
-        "lp_ownership",
-        "sell_simulation",
-    ]
-
-
 def test_an_entry_names_exchange_and_pool(world):
     world.market.profile(ONE)
     world.market.price(ONE, dexId="raydium", labels=["CLMM"])

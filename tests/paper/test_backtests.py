@@ -23,7 +23,6 @@ from paper.fills import RECORDED_COSTS, NetworkCosts
 from paper.market import Flow, View
 from paper.measured import CostsFrom, VenueError
 from paper.player import DiaryLine
-from paper.rules import Phase
 from paper.strategies import Enter, Momentum, show_settings
 from paper.tables import NetworkCost, PaperFill, PaperOrder, PaperPosition, SeenFlow
 
@@ -314,21 +313,6 @@ def test_settings_are_chosen_by_the_mean_return_of_three_closes_that_count():
     poor, fair, good = (closes(*[(net, 100)] * 3) for net in (-1, 2, 3))
     assert [backtests.choose(one) for one in ([poor, fair, good], [good, fair, good])] == [2, 0]
     assert [backtests.choose(one) for one in ([[], poor, []], [[], good[:2]])] == [1, 0]
-
-
-def test_a_player_begins_with_nothing_and_knows_nothing_of_later():
-    flows = {"A": tuple(Flow(1, "w", "buy", START + at) for at in (8, 9, 10))}
-    told = recording_of(["0.001"] * 5, flows=flows)
-    player = backtests.Trial.prepare(told, closes_at(2), "guarded", START + 9)
-    assert player.market.flows == {"A": flows["A"][:1]}
-    assert player.market.tokens == {"A": token()} and player.market.interval_ms == MINUTE
-    assert player.market.eligible is None and player.until == START + 9
-    for one in (player.trader, *player.trader.twins):
-        assert (one.id, one.account.cash, one.strategy) == (1, 10 * SOL, closes_at(2))
-    assert player.trader.phase == Phase("guarded", START)
-    handles = [twin.handle for twin in player.trader.twins]
-    assert handles == ["backtest|random1", "backtest|random2", "backtest|random3"]
-    assert player.spacing_ms == 5 * MINUTE // backtests.MAX_POINTS and player.curve == []
 
 
 @pytest.mark.parametrize("length, cuts, percent", [(1, [0, 0, 0], 0), (200, [50, 100, 150], 2)])

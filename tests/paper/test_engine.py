@@ -417,22 +417,6 @@ def test_a_price_that_is_not_positive_excludes_the_position(price):
     assert one.account.positions["A"].marks == ("non_positive_price",) and not one.reviewed
 
 
-def test_a_position_counts_the_intervals_it_is_held():
-    """Bought in round 1: intervals since then, whether or not a mark came in each."""
-    one = told(0)
-    tape = Tape([one]).play(4)
-    assert one.account.positions["A"].held == 2
-    assert tape.play(A={"price": None}).play().traders[0].account.positions["A"].held == 4
-
-
-def test_the_same_reason_opens_nothing_twice():
-    one = told(0)
-    # Marked on the snapshot of round 2, decided before.
-    one.review_keys = {"price_jump:position 1:21 up"}
-    Tape([one]).play(3).play(A=ABSURD)
-    assert not one.journal.review_reasons and not one.reviewed
-
-
 JUMPED = "the price moved more than the limit between adjacent snapshots"
 SKEWED = "a snapshot's time contradicts the clock or an adjacent snapshot"
 
@@ -609,51 +593,6 @@ def test_an_entry_is_of_a_hundredth_of_a_sol_at_least():
         assert said(one, "refusal") == ([] if ordered else [refused])
 
 
-def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
-    """114,078,560 lamports beside an order for B: twice 42,039,280 for rent and eight attempts,
-    20,000,000 kept, 10,000,000 left for A.
-    """
-    one = told()
-    one.account.place(
-        handle=one.handle,
-        mint="B",
-        symbol="BB",
-        decimals=6,
-        side="buy",
-        amount=STARTING_CASH - 114_078_560,
-        reason="told",
-        decided_on=1,
-        decided_at=START,
-        due_at=START,
-        expires_at=START,
-    )
-    assert (
-        engine.size_entry(one, View(token("A"), (quote(0),)), START)
-        == 10_000_000
-        == 114_078_560 - 2 * (2_039_280 + 8 * 5_000_000) - 20_000_000
-    )
-
-
-def test_no_attempt_is_made_that_the_cash_cannot_pay(monkeypatch):
-    """A failed attempt costs 55,000 lamports; an account of 100,000 pays one and refuses the
-    second.
-    """
-    monkeypatch.setattr("paper.fills.draw_network_fee", lambda order, costs: 55_000)
-    one = told(0, leave=(3,))
-    tape = Tape([one])
-    monkeypatch.setattr("paper.fills.is_failing", lambda order: order.side == "sell")
-    tape.play(3)
-    one.starting_cash -= one.account.cash - 100_000
-    one.account.cash = 100_000
-    tape.play(3)
-    assert (
-        one.account.cash == 45_000
-        and adds_up(one)
-        and said(one, "refusal")[-1]["reason"] == "no_cash_for_fees"
-    )
-    assert one.journal.orders[2].state == "refused" and one.account.positions
-
-
 def test_what_costs_all_the_cash_is_filled_and_a_lamport_more_refused(monkeypatch):
     """A purchase of 1 SOL, 55,000 lamports for the network, and rent."""
     monkeypatch.setattr("paper.fills.draw_network_fee", lambda order, costs: 55_000)
@@ -729,15 +668,6 @@ def test_a_part_that_is_sold_reduces_and_the_rest_closes():
         # Why, the stop under the entry, and 1 of 10 SOL.
         **{"detail": "told to", "stopPct": "10", "sharePct": "10"},
     }
-
-
-def test_a_refusal_is_said_once_an_hour():
-    one = told(*range(200), mints=("A",))
-    Tape([one], market=Market(MINUTE, [replace(token(), decimals=None)])).play(121)
-    # Rounds 0, 60 and 120.
-    detail = "its mint account hasn't been read yet"
-    told_once = {"reason": "decimals_unknown", "detail": detail, "symbol": "AA"}
-    assert said(one, "refusal") == [told_once] * 3
 
 
 def test_of_different_refusals_ten_are_said_in_an_hour():
@@ -861,15 +791,6 @@ def test_what_keeps_a_trader_from_a_token_is_said(changes, refusal):
     assert found == (refusal and engine.Refusal(*refusal))
 
 
-def test_one_position_is_told_of_as_one():
-    one = told(0, mints=("B",))
-    Tape([one], mints="BC").play()
-    one.strategy = Told(max_positions=1)
-    assert engine.find_limit(one, token("A"), START) == engine.Refusal(
-        "position_limit", "1 position is open already"
-    )
-
-
 def test_orders_and_their_decisions_are_made_in_full():
     """1 SOL buys 996,505,985 raw units of a million tokens beside 1,000 SOL, as test_measured has
     it, of which 95 % must come. What is gone is sold at once, at any price.
@@ -950,16 +871,6 @@ def test_what_a_snapshot_does_to_the_market_depends_on_its_flaw(
     window = [one.id for one in market.windows.get("A", ())]
     assert window == [(first, then)[place - 1].id for place in kept]
     assert market.quoted_at == {"A": then.at if served else START}
-
-
-def test_a_decision_tells_sol_to_buy_for_and_tokens_to_sell():
-    one = told(0, leave=(3,))
-    Tape([one]).play(4)
-    bought, sold = said(one, "decision")
-    held = exact(one.account.positions["A"].raw, 6)
-    # 1,000 of 10,000 parts of 10 SOL.
-    assert (bought["sol"], sold["amount"]) == ("1", held)
-    assert "amount" not in bought and "sol" not in sold
 
 
 def losses(count, mint="A", at=START - MINUTE, reason="stop", apart=0):
@@ -1327,19 +1238,6 @@ def test_equity_is_what_the_pools_would_pay():
     position = one.account.positions["A"]
     assert one.account.equity == one.account.cash + position.worth
     assert SOL * 9_930 // 10_000 < position.worth < SOL * 9_955 // 10_000
-
-
-def test_held_tokens_may_be_asked_for_often():
-    """Ten snapshots of one minute, six seconds apart: windows and time stops count intervals."""
-    one = told(0, time_stop=3)
-    tape = Tape([one]).play(3)
-    for second in range(6, 60, 6):
-        snapshot = quote(100 + second, at=tape.now + second * 1000)
-        engine.play(tape.market, [one], [snapshot], snapshot.at)
-    # Bought 114 s ago: the nearest number of intervals.
-    assert one.account.positions["A"].held == 2
-    # 0, 60, 120, 168 and 174 s: three quarters of an interval make a new place.
-    assert [(one.at - START) // 1000 for one in tape.market.windows["A"]] == [0, 60, 120, 168, 174]
 
 
 @pytest.mark.parametrize(

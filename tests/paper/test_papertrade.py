@@ -404,17 +404,6 @@ def test_what_was_marked_and_ordered_on_a_clock_ahead_is_asked_about_and_dropped
     assert PaperPosition.get().marked_at == stage.now - MINUTE and adds_up(trader.periods.get())
 
 
-def test_a_restart_keeps_positions_and_goes_on(stage):
-    stage.trader()
-    stage.play(RISE[:15])
-    mark = PaperPosition.get().price
-    stage.job = papertrade.PaperJob(stage.config)
-    stage.tick()
-    assert PaperPosition.get().price == mark
-    stage.play(RISE[15:])
-    assert PaperPosition.get().reason == "trailing_stop" and adds_up(Period.get())
-
-
 # ---- one's trouble is not the others' ------------------------------------------------------------
 def break_settling(monkeypatch, is_broken):
     """Orders for which `is_broken(trader, order)` divide by zero; how often they did."""
@@ -792,15 +781,6 @@ def test_rebuild_sees_what_was_tampered_with_and_edits_nothing(stage, damage, fo
             list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
         ]
         == before
-    )
-
-
-def test_rebuild_fills_a_write_off_again(stage):
-    trader = stage.trader()
-    stage.play(RISE[:16]).play(["0.00001"], pool="0", liquidity="0")
-    assert (
-        PaperPosition.get().reason == "liquidity_gone"
-        and papertrade.rebuild_trader(trader, stage.now) == []
     )
 
 

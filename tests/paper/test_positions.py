@@ -3,7 +3,6 @@ All by hand, without a market.
 """
 
 from dataclasses import replace
-from functools import partial
 from hashlib import sha256
 from types import SimpleNamespace
 
@@ -13,7 +12,6 @@ from tape import MINUTE, START, quote, token, trader
 
 import storage
 from accounts import traders
-from chain.reading.pools import PoolReading, State
 from paper import store
 from paper.account import (
     EXCLUDING,
@@ -25,11 +23,9 @@ from paper.account import (
     public_id,
     read_close,
 )
-from paper.engine import Market
 from paper.fills import (
     MAX_ATTEMPTS,
     MAX_NETWORK_FEE,
-    MODEL,
     NEVER_TRADED,
     RENT,
     Fill,
@@ -37,10 +33,8 @@ from paper.fills import (
     Order,
     remember,
 )
-from paper.market import ALL_SOL, SCALE, Snapshot, SnapshotRow, parse_snapshot
+from paper.market import ALL_SOL, SCALE
 from paper.player import (
-    DiaryLine,
-    FaultKey,
     Faults,
     Journal,
     Leg,
@@ -54,7 +48,6 @@ from paper.strategies import Refusal
 from paper.tables import (
     DiaryEntry,
     EquityMark,
-    PaperFill,
     PaperOrder,
     PaperPosition,
     PaperPost,
@@ -140,35 +133,6 @@ def test_a_purchase_and_two_sales_add_up():
     assert done.cash == 1_040_000_000 - 40_000_000 - 2_530_000 - 5_030_000
     assert account.cash == STARTING_CASH + done.cash and not account.positions
     assert done.latency_ms == 20_000 and account.lost_fees == 0
-
-
-@pytest.mark.parametrize("reduced", [False, True])
-def test_positions_and_orders_are_read_as_they_were_stored(reduced):
-    """Figures beyond 63 bits too, which no column of integers holds."""
-    huge = 2**64 - 1
-    position = Position(
-        *(3, "A", "AA", 6, START, 300_000_00, huge, START + 1, 9, huge),
-        **{"held": 4, "reduced": reduced, "raw": huge, "bought_raw": huge, "mid_bought": 5},
-        **{"mid_sold": 6, "slippage": 7, "fees": 8, "rent": 9, "cash": -10, "spent": 11},
-        **{"latency_ms": 12, "worth": 13, "pair": "P", "marks": ("stale_price", "uncalibrated")},
-    )
-    assert store.read(Position, store.show(position, PaperPosition, period=7)) == position
-    for kept in (order(amount=huge), order(side="sell", done=5, attempts=2, transfer_bps=9)):
-        columns = store.show(kept, PaperOrder, period=7)
-        assert columns.pop("period") == 7 and store.read(Order, columns, handle="ada") == kept
-
-
-def test_a_snapshot_is_read_from_each_of_its_columns():
-    """As in tests/paper/test_strategies.py: a SOL costs 200 USD."""
-    fall = '{"before": "0.03", "price_sol": "0.0009"}'
-    texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
-    pool = PoolReading("V", "P", 25, "input", False, State(9, 8, 7, 6), State(5, 4, 3, 2))
-    seen = '["V", "P", 25, "input", 0, 9, 8, 7, 6, 5, 4, 3, 2]'
-    row = SnapshotRow(7, "A", START, *texts, fall, seen)
-    assert parse_snapshot(row) == Snapshot(
-        *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
-        *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000, pool),
-    )
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -289,34 +253,9 @@ def _digest(text):
 
 
 # ---- what went wrong -----------------------------------------------------------------------------
-def test_a_fault_is_of_a_trader_and_its_token_and_the_others_go_on():
-    faults, ada, bob = Faults(), trader(1), trader(2)
-    assert faults.skip_faulty([ada, bob]) == [ada, bob]
-    error = ValueError("told")
-    with faults.isolate(1):
-        faults.mint = "A"
-        raise error
-    with faults.isolate(2):
-        pass
-    assert faults.found == {FaultKey(1, "A"): error} and faults.mint is None
-    assert faults.has(1) and not faults.has(2)
-    assert faults.skip_faulty([ada, bob]) == [bob]
-
-
-def test_without_anybody_to_collect_it_a_fault_is_raised():
-    faults = Faults(raising=True)
-    with pytest.raises(ValueError, match="told"), faults.isolate(1):
-        raise ValueError("told")
-    assert faults.found == {}
-
-
 # ---- what is remembered --------------------------------------------------------------------------
 def line(trader, kind, at, mint, facts):
     return SimpleNamespace(trader=trader, twin=0, kind=kind, at=at, mint=mint, facts=facts)
-
-
-def review(trader, period, state, reasons):
-    return SimpleNamespace(trader=trader, twin=0, period=period, state=state, reasons=reasons)
 
 
 def test_a_diary_tells_pauses_and_what_was_refused():
@@ -335,32 +274,6 @@ def test_a_diary_tells_pauses_and_what_was_refused():
     assert not store.read_pause(4, "A", {**pause, "what": "observed"}).applied
 
 
-def test_what_is_told_of_traders_that_are_not_played_is_left_aside():
-    """Reviews of a period before count by their keys alone."""
-    one, faults = trader(1, row=SimpleNamespace(period=7)), Faults(raising=True)
-    known = {(1, 0): one}
-    reviews = [
-        review(1, 6, "upheld", '[{"key": "price_jump:A"}]'),
-        review(1, 7, "cleared", '[{"key": "double_exit:B"}]'),
-        review(2, 9, "upheld", '[{"key": "clock_skew:C"}]'),
-    ]
-    store._remember(known, faults, reviews, store.remember_review)
-    assert one.review_keys == {"price_jump:A", "double_exit:B"}
-    assert one.review_topics == {store.topic_of("double_exit:B")}
-    shown = {"opened_at": 1, "closed_at": 2, "reason": "stop", "gross": 9, "net": 8, "spent": 7}
-    shown |= {"number": 5, "mint": "A", "symbol": "AA", "pipeline": PIPELINE, "marks": "[]"}
-    row = SimpleNamespace(period=7, trader=1, twin=0, **shown)
-    remember_close = partial(store.remember_close, {7: "under_review"})
-    store._remember(
-        known, faults, [row, SimpleNamespace(**{**vars(row), "trader": 2})], remember_close
-    )
-    (close,) = one.closes
-    assert close.excluded == "under_review" and (close.gross, close.net, close.spent) == (9, 8, 7)
-    damaged = line(2, "pause", 3, None, "no JSON")
-    store._remember(known, faults, [damaged], store.remember_line)
-    assert one.pauses == []
-
-
 def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     """All that a round can leave, each figure another one; of a twin its account and tickets."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard", adaptive="on")
@@ -370,9 +283,12 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     account.cash, account.lost_fees, account.next_order, account.next_position = 11, 12, 13, 14
     made.peak, made.day, made.day_equity = 15 * SOL, 16, 17 * SOL
     made.phase = Phase("guarded", START + 18, 19, 20, 21)
-    held, gone = position_of(3, "A", raw=31), position_of(4, "B", closed_at=START, reason="stop")
+    # Beyond 63 bits, which no column of integers holds.
+    huge = 2**64 - 1
+    held = position_of(3, "A", raw=huge, bought_raw=huge)
+    gone = position_of(4, "B", closed_at=START, reason="stop", reduced=False)
     account.positions["A"] = held
-    sale = order(5, "sell", done=51, attempts=2, lost=53, least=54, transfer_bps=55)
+    sale = order(5, "sell", huge, done=51, attempts=2, lost=53, least=54, transfer_bps=55)
     account.orders[5] = replace(sale, handle=made.handle)
     made.journal.orders = {5: account.orders[5], 6: order(6, state="expired")}
     made.journal.positions = {3: held, 4: gone}
@@ -418,13 +334,16 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     """An order in its latest state, a position by its number, one mark in ten minutes."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard")
 
+    fills = bought(marks=("uncalibrated",), flow=-5, turn=6, costs=NetworkCosts(1, 2, 3))
+    fills = fills, bought(snapshot=8, raw=2**64, failed=True)
+
     def play(now, order, position, line):
         one, *_ = store.load_traders(START, Faults(raising=True))
         one.account.orders, one.account.positions = {}, {}
         one.account.cash += 1
         one.journal.orders[order.number] = order
         one.journal.positions[position.number] = position
-        for fill in (bought(), bought(snapshot=8, failed=True))[line - 1 :]:
+        for fill in fills[line - 1 :]:
             one.journal.fills.append((fill, position.number))
         one.add_line("phase", now, what="standard", why=str(line))
         store.store_round([one], line, now)
@@ -448,10 +367,7 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     found = [one.fill for one in store.list_fills(f"{store.FILL} ORDER BY f.id")]
     told = {"order": 1, "mint": "A", "side": "buy", "decided_on": 1, "decided_at": START}
     told |= {"reason": "told"}
-    assert found == [
-        replace(one, **told)
-        for one in (bought(), bought(snapshot=8, failed=True), bought(snapshot=8, failed=True))
-    ]
+    assert found == [replace(one, **told) for one in (*fills, fills[1])]
     lines = DiaryEntry.select().order_by(DiaryEntry.id).tuples()
     assert [orjson.loads(row[-1]) for row in lines] == [
         {"what": "standard", "why": why} for why in ("1", "2")
@@ -471,24 +387,6 @@ def test_fills_are_of_the_orders_of_their_own_trader(db):
     assert [(row.trader, row.fill.flow) for row in found] == [
         (one.id, number) for number, one in enumerate(both)
     ]
-
-
-def test_a_fill_is_read_as_it_was_stored():
-    """Of an order of ada's, in her seventh period."""
-    for one in (
-        bought(marks=("uncalibrated",), flow=-5, turn=6, costs=NetworkCosts(1, 2, 3)),
-        bought(raw=2**64, failed=True, reason="stop"),
-    ):
-        columns = store.show(one, PaperFill, position=8, model=MODEL)
-        assert (columns["order"], columns["position"], columns["model"]) == (1, 8, MODEL)
-        about = {"mint": one.mint, "side": one.side, "reason": one.reason}
-        about |= {"decided_on": one.decided_on, "decided_at": one.decided_at}
-        assert store.read(Fill, columns | about) == one
-    line = DiaryLine("fill", START, {"what": "bought"}, "A", 5)
-    assert store.show(line, DiaryEntry, period=7) == {
-        **{"period": 7, "at": START, "kind": "fill", "mint": "A", "order_number": 5},
-        "facts": '{"what":"bought"}',
-    }
 
 
 def test_posts_are_stored_with_how_far_the_diaries_were_read(db):
@@ -529,16 +427,6 @@ def position_of(number, mint, **more):
     return Position(number, mint, mint * 2, 6, START - 101, 102_00, *marked, **told)
 
 
-def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
-    monkeypatch.setattr(store, "select", lambda kind, sql, values=(): [])
-    monkeypatch.setattr(store, "read_rows", lambda sql: [])
-    gone = store.StoredFill(1, 0, None, MODEL, bought(snapshot=4))
-    monkeypatch.setattr(store, "list_fills", lambda sql, since: [gone])
-    market = Market(60_000)
-    store.load_memories(market, START)
-    assert market.memories == {} == market.apart_memories
-
-
 def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(db):
     """Another trader's review, before and after, is another's."""
     period, other = (
@@ -568,22 +456,6 @@ def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(d
 
 
 # ---- filled again --------------------------------------------------------------------------------
-def test_a_difference_is_a_sentence():
-    held = Position(3, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
-    named = [name for name in store.MONEY if getattr(held, name) is not None]
-    assert len(named) == len(store.MONEY) - 2
-    assert store.compare({}, {3: held}) == [f"position 3: another {name}" for name in named]
-    again = {3: held, 1: held, 2: held}
-    stored = {3: replace(held, fees=1), 2: held, 1: replace(held, cash=1, spent=1)}
-    assert store.compare(again, stored) == [
-        *("position 1: another cash", "position 1: another spent", "position 3: another fees"),
-    ]
-
-
-def test_without_its_snapshot_an_attempt_is_not_made_again():
-    assert store.fill_again(bought(), order(), None, Account(SOL), 0) is None
-
-
 def test_a_write_off_is_made_again_with_what_the_network_took_then():
     """7 lamports of 7, 7 and 7."""
     gone = replace(order(side="sell", amount=10**9), reason="liquidity_gone")
