@@ -193,6 +193,7 @@ class PaperJob:
                 with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
+                    market.note_sol([snapshot])
         market.eligible = measured.list_eligible(measured.list_errors(now))
         market.costs = self.costs
         market.follow(tokens.values(), store.list_flows(now - DAY_MS))

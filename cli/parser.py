@@ -20,7 +20,7 @@ def build_parser() -> Parser:
     Each module of cli/ adds its own. A command is a function `run(config, args) -> exit code`, set
     as the default of `run`.
     """
-    from cli import demo, evidence, operate, people, server, traders
+    from cli import evidence, operate, people, server, traders
 
     parser = Parser(
         prog=name_program(sys.argv[0]),
@@ -28,7 +28,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"candor {settings.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, demo, operate, evidence, people, traders):
+    for module in (server, operate, evidence, people, traders):
         module.add_commands(commands)
     return parser
 

@@ -209,16 +209,6 @@ def test_pages_of_signatures_follow_each_other(chain, recording):
     assert listed == [row.signature for row in reversed(chain.transactions) if wallet in row.keys]
 
 
-def test_a_wrong_call_is_an_error(chain):
-    for method, params in (
-        ("getRich", []),
-        ("getTransaction", []),
-        ("getSignaturesForAddress", ["x", {"before": "unknown"}]),
-    ):
-        with pytest.raises(BadCall):
-            chain.answer(method, params, 0)
-
-
 def test_the_market_speaks_as_its_providers_do(recording):
     market = Market(recording["mints"], START)
     for at in (0, 300, 3_000):

@@ -396,11 +396,6 @@ def test_bad_answers_are_told_in_words_without_the_address(market, session, how,
     assert "127.0.0.1" not in str(raised.value) and raised.value.wait_seconds is None
 
 
-def test_an_unreachable_service_is_a_fetch_error(session):
-    with pytest.raises(FetchError, match="could not be reached"):
-        fetch_json(session, "http://127.0.0.1:9/")
-
-
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_refusal_says_how_long_to_wait(market, session, status):
     for header, low, high in (

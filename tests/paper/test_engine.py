@@ -243,20 +243,6 @@ def test_a_rug_is_booked_at_once():
     assert not one.journal.review_reasons
 
 
-def test_all_holders_together_draw_no_more_than_a_drained_pool_holds():
-    """Twenty positions of 1 SOL at the same price, then 0.3 SOL are left beside as many tokens as
-    make the price.
-    """
-    traders = [told(0, ident=number) for number in range(20)]
-    Tape(traders).play(4).play(A={"price": "0.001", "pool": "0.3", "liquidity": "90"})
-    last = [fills(one)[-1] for one in traders]
-    received = [fill.mid - fill.slippage for fill in last]
-    assert {fill.reason for fill in last} == {"liquidity_gone"} and all(
-        adds_up(one) for one in traders
-    )
-    assert sum(received) <= SOL * 3 // 10 and received[0] > received[-1] > 0
-
-
 def test_a_rug_comes_before_an_absurd_price_and_before_a_sale_on_its_way():
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A={**GONE, "price": "900000"})
@@ -507,27 +493,6 @@ def test_a_clock_that_is_set_back_over_midnight_begins_no_day_again():
     assert one.phase.days == 3 and (one.day, one.day_equity) == (midnight // DAY - 2, 7 * SOL)
 
 
-def test_guarded_start_ends_after_twenty_closes_and_fourteen_days_without_a_review():
-    assert (
-        not Phase(closes=19, days=14).is_over
-        and not Phase(closes=20, days=13).is_over
-        and Phase(closes=20, days=14).is_over
-    )
-    one = told(phase="guarded")
-    one.phase = Phase(since=START, closes=20, days=13, last_day=START // DAY)
-    engine.run_heartbeat(one, START + DAY - START % DAY - 1)
-    # The same day.
-    assert one.phase.name == "guarded"
-    one.reviewed = True
-    engine.run_heartbeat(one, START + DAY)
-    assert one.phase.days == 14 and one.phase.name == "guarded"
-    one.reviewed = False
-    engine.run_heartbeat(one, START + DAY + 1)
-    assert one.phase.name == "standard" and said(one, "phase", "standard")[0]["why"].endswith(
-        "not of profit"
-    )
-
-
 def test_closes_that_do_not_count_bring_no_progress():
     one = told(0, leave=(3,), phase="guarded")
     Tape([one], quiet={"pool": None, "liquidity": None}).play(6)
@@ -539,14 +504,6 @@ def test_closes_that_do_not_count_bring_no_progress():
     two = told(0, leave=(3,), phase="guarded")
     Tape([two]).play(6)
     assert two.phase.closes == 1
-
-
-def test_a_drawdown_leads_back_to_guarded_start():
-    one = told(0, size_bps=2500, mints=("A", "B"))
-    Tape([one], mints="AB").play(2).play(A=GONE, B={"price": "0.0011"})
-    # 2.5 of 10 SOL are gone.
-    assert one.phase.name == "guarded" and one.phase.since == START + 2 * MINUTE
-    assert one.peak < STARTING_CASH and "lock" in said(one, "phase", "guarded")[0]["why"]
 
 
 # ---- cash ----------------------------------------------------------------------------------------
@@ -911,26 +868,6 @@ def test_a_pause_never_stops_an_exit():
     assert not one.account.positions
 
 
-def test_a_pause_notes_how_its_positions_ended():
-    one = told(leave=(), adaptive="observe")
-    one.pauses = [
-        rules.Pause(
-            "p", "stop_cluster", "pause_family", None, START - DAY, START, False, 8, DAY, ""
-        )
-    ]
-    one.closes = losses(3, at=START - MINUTE) + losses(2, at=START - 2 * DAY)
-    engine.run_heartbeat(one, START)
-    (facts,) = said(one, "pause")
-    assert (facts["what"], facts["ends"], facts["n"], facts["resultSol"]) == (
-        "would_have",
-        "p",
-        3,
-        "-0.03",
-    ) and not one.pauses
-    # As long as it ran.
-    assert facts["windowMs"] == DAY
-
-
 def test_changed_cash_is_reviewed_and_a_changed_pipeline_excludes_the_position():
     one = told(0)
     Tape([one]).play(3)
@@ -1183,12 +1120,6 @@ def test_a_fall_is_believed_when_a_second_snapshot_says_it():
         find_exclusion(position.pipeline, position.marks, position.reason, reviewed=one.reviewed)
         is None
     )
-
-
-def test_a_fall_that_nobody_confirms_is_reviewed():
-    one = told(0)
-    Tape([one]).play(3).play(A={"price": "0.00001"}).play()
-    assert [reason.code for reason in one.journal.review_reasons] == ["price_jump"]
 
 
 FALLING = ["0.0008", "0.00064", "0.00051", "0.00041", "0.00033", "0.00026"]

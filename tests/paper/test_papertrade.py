@@ -35,6 +35,7 @@ from paper.strategies import Enter, FlowFollower, Momentum, decide
 from paper.tables import (
     DiaryEntry,
     EngineState,
+    EquityMark,
     PaperFill,
     PaperOrder,
     PaperPosition,
@@ -359,6 +360,17 @@ def test_a_restart_drops_what_was_on_its_way(stage):
         and not PaperFill.select().exists()
         and facts("fill")[0]["why"] == "restart"
     )
+
+
+def test_the_price_of_a_sol_is_known_after_a_restart(stage):
+    """0.15 dollars for 0.001 SOL; the first snapshot after the restart has no price in dollars."""
+    stage.trader()
+    Snapshot.update(price_usd="0.15").where(Snapshot.id == stage.snapshot().id).execute()
+    stage.tick()
+    stage.job = papertrade.PaperJob(stage.config)
+    stage.round += 1
+    stage.play(["0.001"])
+    assert {mark.sol_cents for mark in EquityMark.select()} == {150_00}
 
 
 def go_astray(stage):
