@@ -7,6 +7,7 @@ import pytest
 import config
 from accounts import admin, api_keys, backtests, conduct, departures, posts
 from agents import answers
+from cli import server
 from evidence import lines as evidence_lines
 from evidence import witness
 from notify import client, plan
