@@ -267,8 +267,6 @@ def format_report(report: dict[str, Any]) -> str:
             for one in found["atCosts"]
         ],
         *_format_controls(report["controls"]),
-        *map(_format_costs, report["networkCosts"]),
-        *map(_format_venue, report["venues"]),
         "",
         "walk-forward: settings chosen on earlier data, tested on later data",
         *map(_format_fold, report["walkForward"]),
@@ -287,24 +285,6 @@ def _format_controls(controls: dict[str, Any]) -> list[str]:
         f" {_show(random['meanReturnPct'])}{_show_range(random['meanReturnInterval'], _show)}",
         f"holding SOL: return {_show(held['returnPct'])}; in dollars {_show(held['usdChangePct'])}",
     ]
-
-
-def _format_costs(costs: dict[str, Any]) -> str:
-    return (
-        f"network costs from {costs['from']}: {costs['p50Lamports']}, {costs['p75Lamports']},"
-        f" {costs['p90Lamports']} lamports (50th, 75th, 90th percentile of {costs['receipts']}"
-        f" {'own' if costs['source'] == 'own' else 'recorded'} transactions)"
-    )
-
-
-def _format_venue(venue: dict[str, Any]) -> str:
-    counts = "counts" if venue["eligible"] else "does not count"
-    if venue["p90Bps"] is None:
-        return f"fills at {venue['venue']}: not measured; {counts}"
-    return (
-        f"fills at {venue['venue']}: median error {venue['medianBps']} basis points, 90th"
-        f" percentile {venue['p90Bps']}, over {venue['receipts']} ({venue['source']}); {counts}"
-    )
 
 
 def _format_fold(fold: dict[str, Any]) -> str:
