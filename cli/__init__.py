@@ -82,7 +82,10 @@ def print_rows(args: argparse.Namespace, rows: Sequence[dict[str, Any]], *column
 
 
 def format_rows(rows: Sequence[dict[str, Any]], *columns: str) -> str:
-    cells = [[_format_cell(name, row[name]) for name in columns] for row in rows]
+    """Return these columns as a table under their names; nothing without rows."""
+    if not rows:
+        return ""
+    cells = [columns, *([_format_cell(name, row[name]) for name in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = (zip(line, widths, strict=True) for line in cells)
     return "\n".join(

@@ -251,10 +251,7 @@ def run_programs(config: Config, args: Namespace) -> None:
         "markers": sorted(programs.markers),
         "added": len(programs.added),
     }
-    rows = [
-        dict(zip(COLUMNS, COLUMNS, strict=True)),
-        *(_cells(one, programs) for one in programs.rows),
-    ]
+    rows = [_cells(one, programs) for one in programs.rows]
     print_result(args, shown, format_rows(rows, *COLUMNS))
 
 
