@@ -1,5 +1,5 @@
-"""Commands for evidence: audit recomputes an instance's claims using your own node; witness watches
-another instance's log; log shows this instance's own.
+"""The commands for evidence: audit recomputes an instance's claims using your own node, witness
+watches another instance's log, and log shows this instance's own.
 """
 
 import sys
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from evidence.audit import Auditor
     from evidence.differences import Difference, Report
 
-# Exit codes other than 0: the same, or a log that has only grown.
+# Exit codes. 0 means the same, or a log that has only grown.
 DIFFERENT, CANNOT_TELL = 1, 3
 MAX_PRINTED = 50
-# Parts of a claim that don't belong to a wallet.
+# The parts of a claim that don't belong to a wallet.
 NAMED = ("posts", "log", "bot", "held", "standings", "pace", "seasons")
 
 
@@ -44,9 +44,9 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_audit(config: Config, args: Namespace) -> int:
-    """Audit one bot or all, with progress on stderr; print the verdicts.
+    """Audit one bot or all bots, with progress on stderr, and print the verdicts.
 
-    Raises BadSetting for an unusable URL before creating a file for it.
+    Raises BadSetting for an unusable URL before a file is created for it.
     """
     from config import BadSetting
     from evidence import memory
@@ -96,7 +96,7 @@ def make_auditor(config: Config, args: Namespace, kept: Any) -> "Auditor":
 
 
 def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str | None]":
-    """Audit one bot or all. Return the reports, and what stopped the audit, if anything did."""
+    """Audit one bot or all bots. Return the reports, and the reason if the audit was stopped."""
     from evidence.claims import Nonsense
     from evidence.view import NodeTrouble
 
@@ -115,7 +115,7 @@ def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str 
 
 
 def show_reports(url: str, reports: "list[Report]", trouble: str | None) -> dict[str, Any]:
-    """Make an audit's JSON: the verdict, how many of each, every bot."""
+    """Return an audit's JSON: the verdict, the number of each verdict, and every bot."""
     counts = {
         name: sum(one.verdict == verdict for one in reports)
         for name, verdict in (
@@ -171,7 +171,7 @@ def name_place(one: "Difference") -> str:
 
 
 def show_printable(line: str) -> str:
-    """Return a line without control characters, since the instance isn't trusted."""
+    """Return a line without control characters, because the instance isn't trusted."""
     return "".join(one if one.isprintable() else "?" for one in line)
 
 
@@ -202,7 +202,7 @@ def run_witness(config: Config, args: Namespace) -> int:
     from evidence.notes import Signer
     from operate import backups
 
-    # Migrate first, which creates DATA_DIR: a witness doesn't need its own instance.
+    # Migrate first, which creates DATA_DIR, because a witness doesn't need its own instance.
     backups.migrate(config)
     with open_database(config):
         signer = Signer(log_key(config))

@@ -1,4 +1,4 @@
-"""Commands for the operator: backup, restore, copy, doctor, admin, programs."""
+"""The commands for the operator: backup, restore, copy, doctor, admin, programs."""
 
 import sys
 from argparse import Namespace
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from operate.doctor import Finding
 
 MAX_LISTED = 1000
-# The largest value of a number column.
+# The largest value of an integer column.
 MAX_NUMBER = 2**63 - 1
 ADDED = "DATA_DIR/programs.csv"
 COLUMNS = ("ID", "FAMILY", "NAME", "DATE", "SOURCE")
@@ -242,7 +242,9 @@ def run_admin_audit(config: Config, args: Namespace) -> None:
 
 # ---- programs ------------------------------------------------------------------------------------
 def run_programs(config: Config, args: Namespace) -> None:
-    """Print this instance's table: built in, DATA_DIR/programs.csv, EXTRA_SWAP_PROGRAMS."""
+    """Print this instance's table: built-in programs, DATA_DIR/programs.csv, and
+    EXTRA_SWAP_PROGRAMS.
+    """
     from chain.reading.programs import table
 
     programs = table(config.extra_swap_programs, config.added_programs)

@@ -1,4 +1,4 @@
-"""Commands for people and bots: bot, key, owner, post, hook, season."""
+"""The commands for people and bots: bot, key, owner, post, hook, season."""
 
 import contextlib
 from argparse import Namespace
@@ -139,7 +139,7 @@ def _list_addresses(bot: "Bot") -> list[str]:
 
 
 def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:
-    """Return a bot as JSON; `addresses`: its wallets, the primary one first."""
+    """Return a bot as JSON. `addresses` are its wallets, with the primary one first."""
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,
@@ -344,8 +344,9 @@ def add_hook_commands(hook: Commands) -> None:
 
 @with_database
 def run_hook_add(config: Config, args: Namespace) -> None:
-    """Add a hook for an owner and print its secret once. The operator vouches for the receiver, so
-    it doesn't have to respond to a ping first.
+    """Add a hook for an owner, and print its secret once.
+
+    The operator vouches for the receiver, so it doesn't have to respond to a ping first.
     """
     from accounts import hooks, owners
 
@@ -380,7 +381,7 @@ def run_hook_list(config: Config, args: Namespace) -> None:
 
 
 def show_hook(hook: "Hook") -> dict[str, object]:
-    """Return a hook as JSON, without its secret and its address's path."""
+    """Return a hook as JSON, without its secret and the path of its URL."""
     from accounts.hooks import mask_url, read_list
 
     return {
@@ -428,7 +429,7 @@ def run_hook_test(config: Config, args: Namespace) -> None:
 
 
 # ---- seasons -------------------------------------------------------------------------------------
-# Options and the fields they fill.
+# The options, and the fields that they fill.
 SEASON_FIELDS = {
     "name": ("name", "NAME", "as shown to readers"),
     "start": ("starts_at", "TIME", "a full hour in UTC, such as 2026-12-01T00:00Z"),
@@ -478,7 +479,7 @@ def _read_fields(args: Namespace) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _naming_options() -> Iterator[None]:
-    """Refuse a field by its option's name."""
+    """Use the option's name in an error about a field."""
     from accounts.problem import Problem, invalid
 
     options = {field: option for option, (field, *_) in SEASON_FIELDS.items()}

@@ -34,7 +34,7 @@ def add_commands(commands: Commands) -> None:
         "try everything on a recorded chain and a made-up market, in ./data-demo; every start"
         " resets it",
     )
-    # How the child is started.
+    # The child is started with this option.
     demo.add_argument("--staged", action="store_true", help=SUPPRESS)
     add_command(commands, "migrate", run_migrate, "update the database to the newest schema")
     observe = add_command(
@@ -78,7 +78,7 @@ def run_migrate(config: Config, args: Namespace) -> None:
 
 
 def run_server(config: Config, args: Namespace) -> None:
-    """Become gunicorn in this process: another one would import everything again."""
+    """Become gunicorn in this process. Another process would import everything again."""
     import storage
     from chain.reading.programs import table
     from cli.processes import serve
@@ -91,7 +91,7 @@ def run_server(config: Config, args: Namespace) -> None:
     print(f"Candor {VERSION}: preparing the database in {config.data_dir}.", flush=True)
     for warning in check_filesystem(config):
         print(f"Warning: {warning.text}. To fix it: {warning.advice}.", flush=True)
-    # Report missing or invalid settings here once, not in every worker.
+    # Report missing or invalid settings once, here, and not in every worker.
     table(config.extra_swap_programs, config.added_programs)
     counters.open_store(config).close()
     backups.migrate(config)
@@ -100,10 +100,11 @@ def run_server(config: Config, args: Namespace) -> None:
 
 
 def refuse_unusable_port(config: Config) -> None:
-    """Refuse a HOST and PORT that can't be listened on. gunicorn would retry five times and not
-    mention the settings.
+    """Raise an error if HOST and PORT can't be listened on.
+
+    gunicorn would retry five times, and not mention the settings.
     """
-    # A listening socket passed in by the parent isn't another program.
+    # If the parent passed in a listening socket, it isn't another program's.
     if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
         return
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
@@ -140,8 +141,9 @@ def refuse_demonstration(config: Config) -> None:
 
 
 def run_observe(config: Config, args: Namespace) -> int:
-    """Run one pass of the observer, then print each wallet's coverage. Progress goes to the
-    terminal (with --json, to stderr).
+    """Run one pass of the observer, then print each wallet's coverage.
+
+    Progress is printed on the terminal or, with --json, on stderr.
     """
     import jobs
     import observer
@@ -216,7 +218,9 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
 
 
 def run_rebuild_trader(config: Config, args: Namespace) -> None:
-    """Rerun a trader's stored decisions. Differences open a review and don't change records."""
+    """Recompute the fills of a trader's stored decisions. Differences open a review but don't
+    change records.
+    """
     import papertrade
     from accounts import traders
 
@@ -250,7 +254,7 @@ def run_mcp(config: Config, args: Namespace) -> None:
 
 
 # ---- the demo ------------------------------------------------------------------------------------
-# Environment settings that a demo keeps.
+# The settings in the environment that a demo keeps.
 KEPT_SETTINGS = (
     "HOST",
     "PORT",
@@ -261,12 +265,14 @@ KEPT_SETTINGS = (
     "IP_LIMIT_PER_MINUTE",
     "SELF_REGISTRATION",
 )
-# Different from `run`, so that both can serve at the same time.
+# These differ from those of `run`, so that both can serve at the same time.
 DEMO_FOLDER, DEMO_PORT = "data-demo", "8010"
 
 
 def run_demo(config: Config, args: Namespace) -> int:
-    """Serve the chain, market and bots from this process, and the product from a child."""
+    """Serve the chain, the market and the bots from this process, and the product from a child
+    process.
+    """
     if args.staged:
         serve_staged()
     from demo import cast, node, stage
@@ -313,7 +319,7 @@ def serve_staged() -> None:
 
 
 def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
-    """Start the product as a child process that stops when this one is asked to."""
+    """Start the product as a child process that stops when this process is asked to stop."""
     from cli.processes import find_command
 
     with open(log, "w") as output:
@@ -328,8 +334,10 @@ def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[by
 
 
 def make_environ(given: Mapping[str, str], venue: str, stand_ins: str) -> dict[str, str]:
-    """Return the server's environment: the stand-ins instead of the network, without settings of a
-    real instance from the environment or `.env`.
+    """Return the server's environment.
+
+    It has the stand-ins in place of the network, and no settings of a real instance from the
+    environment or `.env`.
     """
     blank = dict.fromkeys(settings.NAMES - set(KEPT_SETTINGS), "")
     own = {

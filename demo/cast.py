@@ -1,6 +1,6 @@
 """The demo's bots and paper traders. Pure.
 
-The wallet bots post like real ones: most posts are true, some boast, and some aren't about anything
+The wallet bots post like real ones. Most posts are true, some boast, and some aren't about anything
 on chain. Their posts are part of the recording; the instance decides what is verified.
 """
 
@@ -16,12 +16,12 @@ class Member:
 
     name: str
     bio: str
-    # The wallet's number in the recording, None without a wallet.
+    # The wallet's number in the recording, or None if the bot has no wallet.
     wallet: int | None
     voice: dict[str, object] = field(default_factory=dict)
     # Whether the instance also posts about its trades.
     auto_post: bool = False
-    # Whether it connects when the demo starts, instead of at the recording's start.
+    # Whether it connects when the demo starts, not at the recording's start.
     is_new: bool = False
     # When it retired, in seconds of the demo.
     retired_at: int | None = None
@@ -91,7 +91,7 @@ class Trader:
     family: str
     start: str
     voice: dict[str, object] = field(default_factory=dict)
-    # Settings of its family that differ from the defaults.
+    # The settings of its family that differ from the defaults.
     settings: dict[str, int] = field(default_factory=dict)
     # Why the operator put its record under review.
     review_reason: str = ""
@@ -129,7 +129,7 @@ TRADERS = (
 
 
 class PlannedPost(NamedTuple):
-    """A post: its time, its author (an index in BOTS), and the fields of the request."""
+    """A post: its time, its author (an index in BOTS), and the request's fields."""
 
     at: int
     bot: int

@@ -1,10 +1,13 @@
-"""Would copying have worked? Simulate a follower right behind a bot, trading with the same pools. A
-job computes the results from stored transactions after new sales; no request does.
+"""Simulate a follower right behind a bot, to see whether copying would have worked. All amounts are
+integers.
 
-The follower spends the same amount after each of the bot's purchases and sells its share after each
-of the bot's sales, without delay and with no other trades in between. The result depends on what
-happens to its SOL in the pool, so there are two cases. Best: the SOL stays until the follower
-sells. Worst: others took it out first, so the pool is as observed.
+A job computes the results after new sales, using stored transactions. Requests never do.
+
+The follower trades with the same pools. It spends the same amount after each of the bot's purchases
+and sells its share after each of the bot's sales, without delay and without other trades in
+between. The result depends on what happens to its SOL in the pool, so there are two cases. In the
+best case, the SOL stays until the follower sells. In the worst case, others took it out first, so
+the pool is as observed.
 """
 
 import heapq
@@ -32,20 +35,23 @@ from storage.rows import read as read_rows
 from storage.rows import write_marks
 
 MODEL = "copy/1"
-# lamports per purchase
+# In lamports per purchase.
 SIZES = (10**8, 10**9, 10**10)
 SHOWN_SIZE = 10**9
-# Lamports, if another account paid the fee: the median of recorded swaps (paper.fills).
+# In lamports. Used if another account paid the fee. It is the median of recorded swaps
+# (paper.fills).
 NETWORK_COST = 25_000
-# Below these numbers, no return is shown.
+# Below these numbers, a return isn't shown.
 MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
 
 
 # ---- a bot's trades ------------------------------------------------------------------------------
 class CopiedTrade(NamedTuple):
-    """A bot's purchase or sale for SOL. `raw`: units bought; `proceeds`: lamports of a sale;
-    `network`: its fee and tip. `pool`: its reading, or the reason why there is none. `slices`: ((id
-    of the purchase or None, raw units, cost or None), ...) of a sale, first in, first out.
+    """A bot's purchase or sale for SOL.
+
+    `raw` are the units bought, `proceeds` the lamports of a sale, and `network` its fee and tip.
+    `pool` is the pool's reading, or the reason if there is none. `slices` are a sale's ((id of the
+    purchase or None, raw units, cost or None), ...), first in, first out.
     """
 
     id: str
@@ -60,7 +66,9 @@ class CopiedTrade(NamedTuple):
 
 @dataclass(slots=True)
 class _Lot:
-    """The follower's holdings from one purchase. `bot`: raw units of it that the bot still has."""
+    """The follower's holdings from one purchase. `bot` are the raw units that the bot still has of
+    it.
+    """
 
     bot: int
     raw: int
@@ -68,13 +76,14 @@ class _Lot:
     pool: str
 
     def take(self, amount: int) -> tuple[int, int]:
-        """Remove the share for this many of the bot's units: (raw units, lamports spent). The last
-        removal gets the remainder.
+        """Remove the share for this many of the bot's units. Return (raw units, lamports spent).
+
+        The last removal gets the remainder.
         """
         raw, spent = self.raw, self.spent
         if amount < self.bot:
             raw = raw * amount // self.bot
-            # Cost of a sale that is less than one unit stays with the remaining units.
+            # If a sale is less than one unit, its cost stays with the remaining units.
             spent = spent * raw // self.raw
         self.bot, self.raw, self.spent = (
             max(0, self.bot - amount),
@@ -86,15 +95,17 @@ class _Lot:
 
 @dataclass
 class _Part:
-    """A follower's part of one sale. `at_bot`: what `spent` would have returned at the bot's
-    prices; `cost`: the bot's cost of the same slices.
+    """A follower's part of one sale.
+
+    `at_bot` is the amount that `spent` would have returned at the bot's prices. `cost` is the bot's
+    cost of the same slices.
     """
 
     raw: int = 0
     spent: int = 0
     at_bot: int = 0
     cost: int = 0
-    # (raw units, the pool they were bought in)
+    # As (raw units, the pool they were bought in).
     gone: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -104,8 +115,9 @@ class Outcome(NamedTuple):
 
 
 class Follower:
-    """A follower with `size` lamports per purchase. `stays`: its SOL stays in the pool until it
-    sells (the best case).
+    """A follower with `size` lamports per purchase.
+
+    `stays` means that its SOL stays in the pool until it sells (the best case).
     """
 
     def __init__(self, size: int, stays: bool) -> None:
@@ -116,8 +128,7 @@ class Follower:
         self.excluded: Counter[str] = Counter()
         self._lots: dict[str, _Lot] = {}
         self._unread: dict[str, str] = {}
-        # By pool: lamports in addition to the observed ones, and units in the follower's
-        # possession.
+        # By pool: lamports in addition to the observed ones, and units that the follower has.
         self._more: defaultdict[str, int] = defaultdict(int)
         self._held: defaultdict[str, int] = defaultdict(int)
 
@@ -190,7 +201,9 @@ class Follower:
         return part
 
     def _see_sale(self, pool: PoolReading) -> State:
-        """Return the pool after the bot's sale: the bot sells first, into the follower's SOL."""
+        """Return the pool after the bot's sale. The bot sells first, so it receives the follower's
+        SOL.
+        """
         more = self._more[pool.pool]
         if not self.stays or not more:
             return pool.after
@@ -208,12 +221,14 @@ class Follower:
 
     @property
     def bot_bps(self) -> int | None:
-        """The bot's return with each purchase counted as the same size."""
+        """Return the bot's return, with each purchase counted as the same size."""
         return (self.at_bot - self.spent) * ONE // self.spent if self.spent else None
 
     @property
     def kept_percent(self) -> int | None:
-        """The follower's share of the bot's gain, None if the bot gained nothing."""
+        """Return the follower's share of the bot's gain as a percentage, or None if the bot gained
+        nothing.
+        """
         gain = self.at_bot - self.spent
         return (self.received - self.spent) * 100 // gain if gain > 0 else None
 
@@ -236,14 +251,14 @@ class Follower:
 
 
 class Followers:
-    """Followers of all sizes in both cases, who see a bot's trades once, in order."""
+    """Followers of all sizes in both cases. They see a bot's trades once, in order."""
 
     def __init__(self) -> None:
         self.best = {size: Follower(size, stays=True) for size in SIZES}
         self.worst = {size: Follower(size, stays=False) for size in SIZES}
 
     def follow(self, trade: CopiedTrade) -> Outcome:
-        """Return SHOWN_SIZE's best-case outcome."""
+        """Follow a trade, and return the best-case outcome of SHOWN_SIZE."""
         for one in self.worst.values():
             one.follow(trade)
         outcomes = {size: one.follow(trade) for size, one in self.best.items()}
@@ -252,16 +267,16 @@ class Followers:
 
 # ---- the job -------------------------------------------------------------------------------------
 log = logging.getLogger("candor.copying")
-# Minimum time between two computations for a bot.
+# The minimum time between two computations for a bot.
 REST_MS = 600_000
 ROWS_AT_ONCE = 500
-# To fit a 64-bit column.
+# Results must fit a 64-bit column.
 LARGEST = 2**63 - 1
 MATCHED = ("matched", "partial")
 
 
-# Wallets whose whole history is one bot's, and the sums of their sales. `rules`: see models.Wallet;
-# pools are reread if a program is added.
+# Wallets whose whole history is one bot's, and the sums of their sales. `rules`: see models.Wallet.
+# If a program is added, pools are read again.
 WALLETS = f"""
 SELECT a.bot_id AS bot, a.wallet_id AS wallet, t.matched, t.partial, t.unmatched, t.cost,
        t.proceeds, w.rules
@@ -276,14 +291,17 @@ FORGET = "DELETE FROM copy_total WHERE bot_id = ?"
 
 
 def run_tick(now: int) -> tuple[str | None, str]:
-    """Compute the results of each due bot; return no problem and details for health. `now`: ms."""
+    """Compute the results of each bot that is due. Return no problem, and details for health.
+
+    `now`: ms.
+    """
     done = {row.bot: row for row in read_rows(DONE)}
     due = list_due(done, now)
     for bot, wallets in due.items():
         try:
             _work_out(bot, wallets, now)
         except UNREADABLE:
-            # `doctor` reports the damaged row; the old results stay until it is repaired.
+            # `doctor` reports the damaged row. The old results stay until it is repaired.
             log.warning(
                 "can't read the trades of bot %s, so its copying results aren't updated", bot
             )
@@ -362,8 +380,9 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
 
 
 def _cut(value: int | None) -> int | None:
-    """Limit a sum to its column: a lying node can claim that each sale receives all SOL in
-    existence."""
+    """Limit a sum to its column, because a lying node can claim that each sale receives all SOL in
+    existence.
+    """
     return None if value is None else max(-LARGEST, min(LARGEST, value))
 
 
@@ -373,8 +392,10 @@ NOTHING = Outcome(None, None)
 
 
 def list_trades(wallets: list[int]) -> Iterator[tuple[int, CopiedTrade]]:
-    """Yield (number, trade) for purchases and sales for SOL, oldest first. Tokens that a wallet
-    created, or whose pools it funded, have that as their reason.
+    """Yield (number, trade) for purchases and sales for SOL, oldest first.
+
+    If a wallet created a token or funded its pool, this is given as the reason in place of the
+    pool.
     """
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
@@ -425,14 +446,14 @@ def _read_trade(row: StoredTrade, entry: Entry, own: str | None) -> CopiedTrade 
 OUTCOMES = """
 SELECT c.trade_id, c.lamports, c.reason FROM copied_trade c JOIN trade t ON t.id = c.trade_id
 WHERE t.wallet_id IN """
-# The trade may have been deleted since, and the wallet disconnected.
+# Since then, the trade may have been deleted, and the wallet disconnected.
 STORE = f"""
 INSERT INTO copied_trade (trade_id, lamports, reason)
 SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ? AND wallet_id IN {HELD}
 ON CONFLICT (trade_id) DO UPDATE SET lamports = excluded.lamports, reason = excluded.reason"""
 DROP = "DELETE FROM copied_trade WHERE trade_id = ?"
-# Outcomes of wallets that this bot had and no bot has now. The job deletes them, so that
-# disconnecting costs the same no matter how many trades a wallet has.
+# The outcomes of wallets that this bot had and that no bot has now. The job deletes them, so that
+# disconnecting is equally fast for any number of trades.
 DROP_FORMER = f"""
 DELETE FROM copied_trade WHERE trade_id IN (
     SELECT t.id FROM attachment a JOIN trade t ON t.wallet_id = a.wallet_id

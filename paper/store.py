@@ -1,8 +1,8 @@
-"""Paper mode in the database: what a tick reads and writes, and the check that an account follows
-from the fill model and its stored decisions.
+"""Read and write paper mode's data in the database. Check that an account follows from the fill
+model and its stored decisions.
 
-A tick runs a few statements, regardless of the number of traders. Trades by observed wallets are
-stored once, with the first snapshot at which they were visible, so that a replay sees the same.
+A tick runs only a few statements, regardless of the number of traders. Trades by observed wallets
+are stored once, with the first snapshot at which they were visible, so that a replay sees the same.
 """
 
 from collections import defaultdict
@@ -78,11 +78,11 @@ from storage.rows import read as read_rows
 from storage.rows import select, select_value, write_marks
 
 # ---- statements and rows -------------------------------------------------------------------------
-# Whole numbers beyond 64 bits are decimal text in their columns.
+# Whole numbers that may exceed 64 bits. Their columns contain decimal text.
 BIG = {"amount", "least", "done", "price", "high", "raw", "bought_raw"}
-# States of a review that keep a record from counting.
+# The states of a review in which a record doesn't count.
 SUSPECT = ("under_review", "upheld")
-# Columns with JSON.
+# The columns with JSON.
 JSON = {"marks", "costs", "facts"}
 Columns = dict[str, Any]
 # A named tuple of a statement's columns.
@@ -103,11 +103,11 @@ FROM snapshot s JOIN token t ON t.id = s.token_id """
 SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
 AND s.taken_at >= ? AND s.id >= ? AND s.id < ?"""
-# Snapshots of the fills in a period.
+# The snapshots of the fills in a period.
 NAMED_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
                WHERE o.period_id = ?)"""
-# Snapshots of the fills that pools still remember.
+# The snapshots of the fills that pools still remember.
 LAST_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT snapshot FROM paper_fill WHERE turn > 0 AND at >= ?)"""
 
@@ -116,14 +116,14 @@ FILL_FIELDS = [one.name for one in fields(Fill)]
 
 
 def _find_column(name: str) -> str:
-    """Return the column for a fill's field, in its own table or in its order's."""
+    """Return the column for a fill's field, in its own table or in the table of its order."""
     if name == "order":
         return "o.number"
     return f"{'f' if name in PaperFill._meta.fields else 'o'}.{name}"
 
 
 class StoredFill(NamedTuple):
-    """A fill with its account and model. `position`: a number or None."""
+    """A fill with its account and model. `position` is a number or None."""
 
     trader: int
     twin: int
@@ -144,12 +144,12 @@ _TOKEN = """
 SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
 FROM token"""
 TOKENS = f"{_TOKEN} WHERE tracked_at IS NOT NULL OR held"
-# Tokens with stored snapshots.
+# The tokens with stored snapshots.
 RECORDED_TOKENS = f"""{_TOKEN}
 WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
 
-# Each trader precedes its twins.
+# Each trader comes before its twins.
 TRADERS = """
 SELECT t.id, t.handle, t.family, t.settings, t.adaptive, t.version, t.created_at, p.id AS period,
        p.twin, p.starting_cash, p.cash, p.lost_fees, p.peak, p.day, p.day_equity, t.phase,
@@ -185,8 +185,9 @@ WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) AND p.twin = 0 ORDER 
 
 
 class StoredTrade(NamedTuple):
-    """A trade of an observed wallet with its stored entry; JSON as models.Trade has it.
-    `block_time` in seconds.
+    """An observed wallet's trade with its stored entry.
+
+    JSON columns are as in models.Trade. `block_time` is in seconds.
     """
 
     slot: int
@@ -212,7 +213,7 @@ STORED = ", ".join(f"{'s' if name == 'entry' else 't'}.{name}" for name in Store
 STORED_TRADES = f"""
 SELECT {STORED} FROM {LISTED_TRADE}
 WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
-# Newest first: those that can't be measured are read again until they are too old.
+# The newest come first. Those that can't be measured are read again until they are too old.
 SWAPS = f"""
 SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND s.state = 'stored'
@@ -230,7 +231,7 @@ UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open'"""
 
 # ---- values in columns ---------------------------------------------------------------------------
 def show(value: Any, table: Any, **more: Any) -> Columns:
-    """Return the columns of a table that the fields of a value fill, and `more`."""
+    """Return the columns of a table for the fields of a value, and `more`."""
     known = (name for name in table._meta.fields if hasattr(value, name) and name not in more)
     return {**{name: _encode(name, getattr(value, name)) for name in known}, **more}
 
@@ -273,11 +274,11 @@ def list_fills(sql: str, *values: int) -> list[StoredFill]:
 
 
 # ---- observed wallets ----------------------------------------------------------------------------
-# Reserves of an older trade give no price; a newer price counts as cached.
+# The reserves of an older trade don't give a price. A newer price counts as cached.
 LATE_MS = 300_000
 
 
-# Also avoids reading the entries of flows that are already stored.
+# This also avoids reading the entries of flows that are already stored.
 UNSEEN = f"""
 SELECT t.uid AS trade, n.address AS mint, b.owner_id AS owner, w.address AS wallet, b.uid AS bot,
        m.side, t.block_time, s.entry
@@ -294,7 +295,7 @@ ORDER BY t.block_time, t.id"""
 SEEN = """
 SELECT mint, owner, wallet, side, at, first_snapshot, bot, share_bps FROM seen_flow
 WHERE at >= ? AND at < ? ORDER BY at, id"""
-# Later than any.
+# Later than any time.
 END_OF_TIME = 2**62
 
 
@@ -308,9 +309,11 @@ SELECT t.mint FROM token t WHERE t.mint IN ({}) AND EXISTS (
 
 
 def see_flows(since: int, first_snapshot: int, now: int) -> None:
-    """Store purchases and sales by observed wallets since a time (ms) as first seen with the
-    snapshot of this id. If a copied bot traded a token without a cached price, its transaction's
-    reserves become a snapshot.
+    """Store purchases and sales by observed wallets since a time (ms), as first seen with the
+    snapshot of this id.
+
+    If a copied bot traded a token without a cached price, the reserves in its transaction become a
+    snapshot.
     """
     rows = read_rows(UNSEEN, (since // 1000,))
     fresh = [
@@ -339,7 +342,7 @@ def list_copied() -> set[str]:
 
 
 def find_reserves(rows: Iterable[Row], now: int) -> dict[str, SeenReserves]:
-    """Return the last pools of copied bots' trades in tokens without a cached price, by mint."""
+    """Return, by mint, the last pools in which copied bots traded tokens without a cached price."""
     bots = list_copied()
     found = {
         row.mint: reserves
@@ -378,7 +381,9 @@ def _read_entry(row: Row) -> Entry | None:
 
 
 def find_sold_bps(row: Row) -> int:
-    """Return the sold share of a wallet's holdings, rounded up; all of it if unknown."""
+    """Return the sold share of a wallet's holdings in basis points, rounded up. If it is unknown,
+    return all of it.
+    """
     entry = _read_entry(row) if row.side == "sell" else None
     if entry is None:
         return ONE
@@ -395,14 +400,14 @@ def list_flows(since: int, until: int = END_OF_TIME) -> dict[str, tuple[Flow, ..
 
 
 # ---- reading -------------------------------------------------------------------------------------
-# Plain SQL: it runs each tick, and building it would take longer than running it.
+# Plain SQL for speed: it runs each tick, and building it would take longer than running it.
 CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"
 NEWEST = "SELECT MAX(id) FROM snapshot"
 ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
 NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >= ?"
 
 
-# The trader's id, and 0 or the number of its twin from 1 on.
+# The trader's id, and 0 or its twin's number from 1 on.
 AccountKey = tuple[int, int]
 
 
@@ -442,8 +447,9 @@ def find_oldest_mark(traders: Iterable[Player], until: int) -> int:
 
 
 def find_silences(since: int, until: int) -> list[Silence]:
-    """Return the hours between two times (ms) in which no token had a snapshot. The first snapshots
-    of each hour are kept for a month.
+    """Return the hours between two times (ms) in which no token had a snapshot.
+
+    The first snapshots of each hour are kept for a month.
     """
     if since >= until:
         return []
@@ -496,13 +502,13 @@ def load_traders(
 ) -> list[Player]:
     """Read active traders and their twins, with their open accounts and memory.
 
-    Traders in `skipped` are left out. Traders whose rows or strategies can't be read are left out
-    and get a fault.
+    Traders in `skipped` are left out. So are traders whose rows or strategies can't be read, and
+    they get a fault.
     """
     positions = _group(PaperPosition, PaperPosition.closed_at.is_null())
     orders = _group(PaperOrder, PaperOrder.state == "open")
     reviews = read_rows(REVIEWS)
-    # State of the last review of each period.
+    # The state of the last review in each period.
     states = {review.period: review.state for review in reviews}
     loaded: dict[AccountKey, Player] = {}
     for row in read_rows(TRADERS):
@@ -582,7 +588,7 @@ def _remember(
 
 
 def remember_review(trader: Player, review: Row) -> None:
-    """Note the keys of a review; the open period's last one has the topics that are open."""
+    """Add the keys of a review. The topics of the open period's last review are open."""
     keys = {reason["key"] for reason in orjson.loads(review.reasons)}
     trader.review_keys |= keys
     if review.period == trader.row.period:
@@ -625,19 +631,21 @@ def list_columns(model: Any, condition: Any) -> list[Columns]:
 
 
 # ---- writing -------------------------------------------------------------------------------------
-# What a column holds at most.
+# The maximum of a column.
 MAX_INTEGER = 2**63 - 1
 
 
 class Outdated(Exception):
-    """A trader was changed elsewhere during the tick. Nothing was stored; the next tick runs the
-    same snapshots again.
+    """A trader was changed elsewhere during the tick.
+
+    Nothing was stored. The next tick runs the same snapshots again.
     """
 
 
 def list_changes(trader: Player) -> dict[Any, list[Columns]]:
-    """Return the rows that a trader's rounds made or changed, by table. Fills name their order's
-    number instead of its id.
+    """Return the rows that a trader's rounds created or changed, by table.
+
+    Fills have their order's number instead of its id.
     """
     journal, period = trader.journal, trader.row.period
     return {
@@ -680,9 +688,11 @@ def store_round(
     notes: Iterable[Columns] = (),
     sol_cents: int | None = None,
 ) -> None:
-    """Store a tick's result in one transaction: accounts, the position in the snapshots, and
-    equity at `now` (ms). Raises Outdated, without storing anything. notes: diary rows of traders
-    that were left out. sol_cents: the SOL price.
+    """Store a tick's result in one transaction: accounts, the position in the snapshots, and equity
+    at `now` (ms).
+
+    If Outdated is raised, nothing was stored. `notes` are diary rows of traders that were left out.
+    `sol_cents` is the SOL price.
     """
     changes = [list_changes(trader) for trader in traders]
     orders, positions, lines = (
@@ -737,7 +747,9 @@ def _check_version(ident: int, version: int, phase: str) -> None:
 
 
 def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
-    """Open a review, or add to one that is open or was upheld. Runs in the caller's transaction."""
+    """Open a review, or add to one that is open or was upheld. The caller begins the
+    transaction.
+    """
     reasons = [asdict(alarm) for alarm in alarms]
     last = Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
     if last and last.state in SUSPECT:
@@ -754,12 +766,14 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
 
 
 def _pin_snapshots(traders: Sequence[Player]) -> None:
-    """Keep the snapshots that are named, and keep tracking tokens held or on order."""
+    """Keep the snapshots that decisions and fills refer to, and keep tracking tokens that are held
+    or on order.
+    """
     named = {order.decided_on for one in traders for order in one.journal.orders.values()}
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
-    # Read from the tables, since traders that are left out hold tokens too.
+    # Read from the tables, because traders that are left out hold tokens, too.
     market_store.replace_held({mint for (mint,) in storage.read_rows(HELD)})
 
 
@@ -768,7 +782,7 @@ def list_unposted(limit: int) -> list[Row]:
 
 
 def read_post_history(trader: int, limit: int) -> tuple[int, list[str]]:
-    """Count a trader's posts and read the last `limit` visible ones, oldest first."""
+    """Return the number of a trader's posts, and its last `limit` visible ones, oldest first."""
     posts = PaperPost.select(PaperPost.body).where(PaperPost.trader == trader)
     said = posts.where(PaperPost.hidden_at.is_null()).order_by(PaperPost.id.desc())
     latest = [post.body for post in said.limit(limit)]
@@ -784,11 +798,11 @@ def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
 
 # ---- what accounts are worth ---------------------------------------------------------------------
 MARK_MS = 600_000
-# Marks between one day and this many days old are thinned out. After a longer outage of the job,
-# old marks stay.
+# Marks between one day and this many days old are thinned out. If the job was down for longer, old
+# marks stay.
 THINNED_DAYS = 3
-# Marks that have an earlier one in their hour; every engine truncates integer division. Most
-# remaining marks are the first of an hour, and are not examined further.
+# The marks that have an earlier mark in their hour. Both engines truncate integer division. Most
+# remaining marks are the first of an hour and aren't examined further.
 THIN_OUT = f"""
 DELETE FROM equity_mark WHERE at < ? AND at > ? AND at / {HOUR_MS} * {HOUR_MS} <> at
 AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_id
@@ -810,7 +824,7 @@ def list_marks(traders: Iterable[Player], now: int, sol_cents: int | None) -> li
 
 
 def thin_out(now: int) -> None:
-    """Delete an account's marks after a day, except the first in each hour. Runs in the caller's
+    """After a day, delete an account's marks except the first in each hour. The caller begins the
     transaction.
     """
     storage.database.execute_sql(THIN_OUT, (now - DAY_MS, now - THINNED_DAYS * DAY_MS))
@@ -824,7 +838,9 @@ MONEY = (
 
 
 def find_differences(period: Any, handle: str) -> list[str]:
-    """Refill an account period's stored decisions and return the differences as sentences."""
+    """Recompute the fills of an account period's stored decisions. Return the differences as
+    sentences.
+    """
     known = select(SnapshotRow, NAMED_SNAPSHOTS, (period.id,))
     snapshots = {row.id: parse_snapshot(row) for row in known}
     orders = {
@@ -852,8 +868,9 @@ def find_differences(period: Any, handle: str) -> list[str]:
 def fill_again(
     done: Fill, order: Order, snapshot: Snapshot | None, account: Account, mark: int
 ) -> Fill | None:
-    """Return the model's fill of an order, on the stored snapshot and flow of the pool; None
-    without the snapshot. mark: the last price of its position.
+    """Return the model's fill of an order, on the stored snapshot and flow of the pool.
+
+    Returns None if there is no snapshot. `mark` is the last price of its position.
     """
     costs, held = done.costs or RECORDED_COSTS, account.positions.get(order.mint)
     if order.reason == "price_gone":
@@ -872,8 +889,10 @@ def fill_again(
 
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
-    """Name the sums that differ between two accounts' positions with the same number. A missing
-    position counts as different in every sum that isn't None.
+    """Return the names of the sums that differ between two accounts' positions with the same
+    number.
+
+    A missing position differs in every sum that isn't None.
     """
     return [
         f"position {number}: another {name}"

@@ -39,7 +39,7 @@ def find_change(row):
     return held["post"] - held["pre"]
 
 
-def test_its_result_is_what_its_turns_left_in_usdc(chain, dora):  # noqa: F811
+def test_its_result_is_what_its_trades_left_in_usdc(chain, dora):  # noqa: F811
     """It buys twice and sells all of it: each turn of three earns the sum of what it moved."""
     swaps = [one for one in chain.transactions if one.wallet == DORA.wallet and one.kind == "swap"]
     changes = [find_change(one) for one in swaps if one.at <= 0]
@@ -58,7 +58,7 @@ def test_its_result_is_what_its_turns_left_in_usdc(chain, dora):  # noqa: F811
     assert books["differenceRaw"] == "0"
 
 
-def test_its_page_and_the_board_show_it(show, key, dora):  # noqa: F811
+def test_its_result_is_on_its_page_and_the_board(show, key, dora):  # noqa: F811
     page = show.get(f"/bots/{dora['id']}")
     assert 'aria-label="Realized PnL by day in USDC"' in page.text
     (row,) = show.get("/api/v1/leaderboard?currency=USDC", key).json["data"]
@@ -66,7 +66,7 @@ def test_its_page_and_the_board_show_it(show, key, dora):  # noqa: F811
     assert DORA.name in text_of(show.get("/leaderboard?currency=USDC"))
 
 
-def test_a_boast_of_a_loss_in_usdc_stands_beside_it(show, key):  # noqa: F811
+def test_a_boast_appears_next_to_the_usdc_loss(show, key):  # noqa: F811
     boasts = [
         post
         for post in show.pages("/api/v1/feed", key, 100)
