@@ -36,7 +36,7 @@ from observing.subscriptions import Subscriptions
 from paper import copying_store
 from papertrade import PaperJob
 from scout import HELD_SECONDS, Scout
-from storage.key_files import log_key
+from storage.files import log_key
 
 TAKEOVER_SECONDS = 0.5
 # Health reports that no node has responded for this long, even while the pass is still waiting. A

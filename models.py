@@ -418,7 +418,7 @@ class Post(Base):
 
 
 class Arrival(Base):
-    """An event for followers, in the order it took effect, written by storage.arrivals in the
+    """An event for followers, in the order it took effect, written by storage in the
     transaction it reports.
 
     Rows are never deleted, so no id is reused; a follower's cursor is an id. With one writer at a

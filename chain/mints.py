@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from chain import base58
+from chain import addresses
+from chain.addresses import TOKEN, TOKEN_2022
 from chain.amounts import exact
-from chain.reading.instructions import TOKEN, TOKEN_2022
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
 # Basis points. From here on, a transfer fee is a `fail`, not a `warn`.
@@ -103,7 +103,7 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
 
 def _option(raw: bytes, at: int) -> str | None:
     """Read a COption<Pubkey>: a four-byte flag, then the key."""
-    return base58.b58encode(raw[at + 4 : at + 36]) if any(raw[at : at + 4]) else None
+    return addresses.b58encode(raw[at + 4 : at + 36]) if any(raw[at : at + 4]) else None
 
 
 def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
@@ -133,7 +133,7 @@ def _no_state(state: bytes) -> dict[str, Any]:
 def _key(state: bytes, at: int = 0) -> str | None:
     """Read a key; all zeros mean None."""
     (key,) = struct.unpack_from("32s", state, at)
-    return base58.b58encode(key) if any(key) else None
+    return addresses.b58encode(key) if any(key) else None
 
 
 def _fee(state: bytes, at: int) -> dict[str, int]:

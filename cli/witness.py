@@ -5,7 +5,7 @@ from argparse import Namespace
 
 from cli import Commands, add_command, now_ms, open_database, print_result
 from config import Config
-from storage.key_files import log_key
+from storage.files import log_key
 
 # Exit codes other than 0, consistent.
 ALARM, CANNOT_TELL = 1, 3

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from chain.base58 import b58decode
+from chain.addresses import b58decode
 from demo.recording import SLOW, SLOW_SECONDS
 
 # The slot at second 0.

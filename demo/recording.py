@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chain.base58 import b58encode
+from chain.addresses import SYSTEM, TOKEN, b58encode
 from chain.reading.currencies import STABLECOINS, Currency
-from chain.reading.instructions import SYSTEM, TOKEN
 from demo.market import BY_SYMBOL, DAY, SOL_USD, price
 
 # PumpSwap, whose calls move value: no marker is needed, unlike the recording's own venue.

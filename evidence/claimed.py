@@ -12,8 +12,7 @@ from typing import Any
 import orjson
 
 from accounts.seasons import SeasonRow, Terms, show_terms
-from chain.ledger.sums import Sums
-from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings
+from chain.ledger.totals import ALL_HISTORY, HOUR_SECONDS, Holdings, Sums
 from chain.stored.attachments import write_last
 from chain.stored.derived import DERIVED, Derived
 from chain.stored.standings import Board, StandingRow, list_boards, work_out

@@ -11,7 +11,7 @@ from evidence.claims import ClaimedLeaf, ClaimedProfile, ClaimedWallet
 from evidence.differences import Difference, compare
 from evidence.lines import ClaimedPost
 from evidence.memory import Said
-from storage.arrivals import hash_words
+from storage.log import hash_words
 
 # Members that a post's leaf and line share.
 SAME_NAMES = ("wallet", "source", "channel", "mint", "signature")

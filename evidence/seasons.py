@@ -36,7 +36,7 @@ from evidence.lines import Json, name_member
 from evidence.memory import Said
 from models import Bot
 from storage import Rows, read_rows, write_rows, writing
-from storage.arrivals import append_leaf
+from storage.log import append_leaf
 
 # Standings freeze no sooner than this after the season ends, so a clock that jumped has been
 # corrected.

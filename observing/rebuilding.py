@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import storage
 from accounts.verification import count_delays
 from chain.stored.attachments import read_siblings
-from chain.stored.summary import UNREADABLE, read_coverage
+from chain.stored.derived import UNREADABLE, read_coverage
 from chain.stored.trades import mark_differing_trades, renew_traders
 from models import Post, Trade, Wallet
 from observing.entries import reread_entries

@@ -12,7 +12,7 @@ from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
 from chain.amounts import sol
-from chain.stored.summary import show_time
+from chain.stored.derived import show_time
 from paper import engine, results
 from paper.account import PIPELINE, STARTING_CASH, Account, Close, read_close
 from paper.brain import format_line

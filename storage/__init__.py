@@ -240,6 +240,23 @@ def store_row(model: Any, columns: dict[str, Any]) -> int:
     return int(row_id)
 
 
+def store_arrival(kind: str, **what: Any) -> None:
+    """Insert an arrival of kind `post`, `trade`, `verification` or `coverage`.
+
+    `what`: the row it refers to, `post=`, `trade=` or `wallet=`, as a model or an id.
+    """
+    columns = ["kind", *(f"{name}_id" for name in what)]
+    values = [kind, *(getattr(row, "id", row) for row in what.values())]
+    marks = ", ".join("?" * len(columns))
+    database.execute_sql(f"INSERT INTO arrival ({', '.join(columns)}) VALUES ({marks})", values)
+
+
+def store_trade_arrivals(ids: Iterable[int]) -> None:
+    for part in in_parts(ids):
+        marks = ", ".join(["('trade', ?)"] * len(part))
+        database.execute_sql(f"INSERT INTO arrival (kind, trade_id) VALUES {marks}", part)
+
+
 @functools.lru_cache(MAX_STATEMENTS)
 def _write_insertion(
     model: Any, names: Names, count: int = 1, key: Names | None = None, returned: Names = ()

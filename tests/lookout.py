@@ -15,7 +15,7 @@ from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema
 from storage import new_uid
-from storage.arrivals import append_leaf
+from storage.log import append_leaf
 
 # Ms at which the fake clock is 0.
 BEGIN = 1_793_880_000_000

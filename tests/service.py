@@ -11,12 +11,11 @@ import orjson
 import storage
 from accounts import api_keys, conduct, influencers, seasons
 from app import create_app
-from chain import base58
+from chain import addresses
 from chain.amounts import sol
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import Fall, Sums
-from chain.ledger.views import ALL_HISTORY
-from chain.stored.summary import NOT_POLLED
+from chain.ledger.totals import ALL_HISTORY, Fall, Sums
+from chain.stored.derived import NOT_POLLED
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTrader, TradeMint
 from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
@@ -40,11 +39,11 @@ def hide_post(uid, now):
 
 def address(name):
     """A well-formed address that belongs to nobody."""
-    return base58.b58encode(hashlib.sha256(name.encode()).digest())
+    return addresses.b58encode(hashlib.sha256(name.encode()).digest())
 
 
 def signature(name):
-    return base58.b58encode(hashlib.sha512(name.encode()).digest())
+    return addresses.b58encode(hashlib.sha512(name.encode()).digest())
 
 
 class Service:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.coverage import BalanceChain, Seen
 from chain.ledger.inventory import (
     SOL,
@@ -33,12 +34,19 @@ from chain.ledger.sales import (
     mark_paid_elsewhere,
     see_side,
 )
-from chain.ledger.sums import Reconciliation, Totals
-from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Account, Holdings, Key, Spans
+from chain.ledger.totals import (
+    ALL_HISTORY,
+    HOUR_SECONDS,
+    Account,
+    Holdings,
+    Key,
+    Reconciliation,
+    Spans,
+    Totals,
+)
 from chain.reading.currencies import MINTS, MONEY
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
-from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.flows import Balance
 from chain.reading.kinds import TRADES
 
 

@@ -5,13 +5,11 @@ from collections.abc import Set
 from sys import intern
 from typing import Any, NamedTuple
 
-from chain.reading.effects import Balance, read_effect
-from chain.reading.flows import read_deposits
+from chain.reading.flows import Balance, Split, list_venue_changes, read_deposits, read_effect
 from chain.reading.kinds import Kind, decide_kind
 from chain.reading.pools import read_pool
 from chain.reading.programs import TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Receipt, pack_text, unpack_text
-from chain.reading.value import Split, list_venue_changes
 
 # Increment whenever receipts are read differently; stored entries are then reread.
 READING = 7

@@ -7,22 +7,23 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from chain.addresses import NATIVE
+from chain.addresses import NATIVE, TOKEN_PROGRAMS, WRAPPED_SOL
 from chain.reading.currencies import MINTS
-from chain.reading.effects import Effect, find_main_mint
-from chain.reading.flows import Flows, find_calls
-from chain.reading.instructions import TOKEN_PROGRAMS, WRAPPED_SOL
-from chain.reading.programs import Programs
-from chain.reading.receipts import Instruction, Receipt
-from chain.reading.value import (
+from chain.reading.flows import (
+    Effect,
+    Flows,
     Split,
     add_market,
+    find_calls,
+    find_main_mint,
     is_fee_income,
     split_fill,
     split_trade,
     split_unpriced,
     venue_tokens,
 )
+from chain.reading.programs import Programs
+from chain.reading.receipts import Instruction, Receipt
 
 
 # ---- instruction names ---------------------------------------------------------------------------

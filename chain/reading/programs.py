@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from chain.base58 import is_base58
+from chain.addresses import NATIVE, SYSVARS, WRAPPED_SOL, is_base58
 from chain.reading.added import AddedRows
 
 FAMILIES = ("swap", "order", "lending", "liquidity", "stake", "bridge", "nft")
@@ -130,3 +130,13 @@ BUILT_IN = tuple(
     for row in _read("programs.csv")
 )
 TIP_ACCOUNTS = frozenset(row["address"] for row in _read("tip_accounts.csv"))
+
+
+def is_nobodys(address: str, programs: Programs | None = None) -> bool:
+    """Whether this is a program, a sysvar or wrapped SOL. `programs`: this instance's table."""
+    return (
+        address in NATIVE
+        or address in SYSVARS
+        or address == WRAPPED_SOL
+        or address in (programs or table()).names
+    )

@@ -1,7 +1,6 @@
 """Attachments: which wallets bots have now, past attachments, and their holdings and totals.
 
-Entries are marked if wallets of one bot exchanged anything (ledger.own).
-"""
+Entries are marked if wallets of one bot exchanged anything (ledger.own)."""
 
 import contextlib
 import math
@@ -13,12 +12,58 @@ import orjson
 
 import storage
 from chain.ledger.inventory import SOL
-from chain.ledger.own import OWN_FLAGS, mark_own
-from chain.ledger.sums import NOTHING, Sums, add_up
-from chain.ledger.views import ALL_HISTORY, HOUR_MS, Holdings, Span
+from chain.ledger.sales import UNEXPLAINED
+from chain.ledger.totals import ALL_HISTORY, HOUR_MS, NOTHING, Holdings, Span, Sums, add_up
 from chain.reading.entries import Entry
+from chain.reading.kinds import DUST, TRADES
 from chain.stored.trades import LISTED_TRADE
 from storage import Rows
+
+# ---- exchanges between wallets of one bot --------------------------------------------------------
+# A trade against another wallet of the same bot. Always set together with UNEXPLAINED, so it has no
+# price.
+OWN_WALLETS = "own_wallets"
+OWN_TRANSFER = "own_transfer"
+OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
+
+# (mint, or "" for SOL; whether it increased)
+Direction = tuple[str, bool]
+
+
+def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
+    """`others`: entries of the bot's other wallets for the same transaction; None: unreadable."""
+    mine = _list_directions(entry)
+    if not any(one is None or _exchange(mine, _list_directions(one)) for one in others):
+        return entry
+    flags = {OWN_WALLETS, UNEXPLAINED} if _is_trade(entry) else {OWN_TRANSFER}
+    return entry._replace(flags=tuple(sorted({*entry.flags, *flags})))
+
+
+def _is_trade(entry: Entry) -> bool:
+    """Whether it could have a price or verify a post."""
+    return entry.kind in TRADES or entry.kind == "order_fill" or "ambiguous" in entry.flags
+
+
+def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
+    return any((mint, not rose) in theirs for mint, rose in mine)
+
+
+def _list_directions(entry: Entry) -> set[Direction]:
+    """Return what increased and what decreased in a trade at its venue. Fees and tips aren't
+    exchanges.
+    """
+    if entry.kind == "failed":
+        return set()
+    is_trade = _is_trade(entry)
+    sol = (entry.venue_sol if is_trade else entry.sol) + entry.fee + entry.tip
+    tokens = entry.venue_tokens if is_trade else entry.tokens
+    found = {(mint, change > 0) for mint, change, _ in tokens if mint not in entry.residues}
+    if abs(sol) >= DUST:
+        found.add(("", sol > 0))
+    if entry.kind == "round_trip" and entry.mint:
+        # Bought and sold back: it increased and decreased.
+        found |= {(entry.mint, True), (entry.mint, False)}
+    return found
 
 
 # ---- transactions that wallets of one bot share --------------------------------------------------

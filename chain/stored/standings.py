@@ -12,11 +12,18 @@ from typing import NamedTuple
 
 import storage
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import NOTHING, Sums, add_up, list_signs
-from chain.ledger.views import ALL_HISTORY, HOUR_MS, HOUR_SECONDS
+from chain.ledger.totals import (
+    ALL_HISTORY,
+    HOUR_MS,
+    HOUR_SECONDS,
+    NOTHING,
+    Sums,
+    add_up,
+    list_signs,
+)
 from chain.reading.currencies import CURRENCIES
 from chain.stored.attachments import Source, read_totals, write_last
-from chain.stored.summary import read_coverage
+from chain.stored.derived import read_coverage
 from chain.stored.tables import StandingTotal
 from models import Bot
 from storage import Rows

@@ -17,7 +17,7 @@ from chain.ledger.coverage import BalanceChain, Progress, decide_state, order_en
 from chain.ledger.inventory import Opening
 from chain.ledger.ledger import Ledger
 from chain.ledger.sales import Booked
-from chain.ledger.views import Key, Spans
+from chain.ledger.totals import Key, Spans
 from chain.reading.currencies import Currency
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
@@ -32,10 +32,10 @@ from chain.stored.attachments import (
     read_spans,
     replace_holdings,
 )
-from chain.stored.derived import Pending, replace_rows
-from chain.stored.standings import forget_standings_of
-from chain.stored.summary import (
+from chain.stored.derived import (
+    Pending,
     read_coverage,
+    replace_rows,
     show_average,
     show_positions,
     show_reconciliation,
@@ -43,6 +43,7 @@ from chain.stored.summary import (
     show_stablecoins,
     show_time,
 )
+from chain.stored.standings import forget_standings_of
 from chain.stored.trades import (
     Row,
     complete_row,
@@ -54,8 +55,7 @@ from chain.stored.trades import (
     to_json,
 )
 from models import Wallet
-from storage import Rows
-from storage.arrivals import store_arrival
+from storage import Rows, store_arrival
 
 # Slots that a rebuild reads, books and compares at a time, to fit the CPU cache.
 SLOTS_AT_ONCE = 32

@@ -1,9 +1,11 @@
-"""Trade rows: derived from booked entries, compared by digest, and written if they differ."""
+"""Trade rows: derived from booked entries, compared by digest, and written if they differ. And
+whether a trade verifies a post (docs/verified.md).
+"""
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -12,12 +14,12 @@ from chain.amounts import show_raw
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE
 from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, UNEXPLAINED, Booked
-from chain.ledger.views import ALL_HISTORY, Key
+from chain.ledger.totals import ALL_HISTORY, Key
 from chain.reading.entries import Entry
-from chain.reading.value import list_venue_changes
+from chain.reading.flows import list_venue_changes
 from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
 from models import Trade
-from storage import arrivals, in_parts
+from storage import in_parts, store_trade_arrivals
 
 # Kinds that buy, sell or both.
 SIDED = frozenset(("buy", "sell", "swap"))
@@ -312,5 +314,63 @@ def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, 
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]
-    arrivals.store_trade_arrivals([ids[signature] for signature in fresh])
+    store_trade_arrivals([ids[signature] for signature in fresh])
     return ids
+
+
+# ---- whether a trade proves a post ---------------------------------------------------------------
+# (status, reason) for a transaction of a wallet that wasn't the bot's at the time.
+OTHER_WALLET = ("mismatch", "other_wallet")
+# (status, reason, ...) of a post, judged by one of the trades it may cite.
+Judgment = TypeVar("Judgment", bound=tuple[Any, ...])
+VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
+
+
+def judge(
+    kind: str,
+    flags: Collection[str],
+    mints: Collection[str],
+    post_mint: str | None,
+    explained_percent: int | None,
+) -> tuple[str, str | None]:
+    """(status, reason): `verified`, None; `mismatch` with failed | not_a_trade | mint_not_in_trade;
+    or `none`, which neither verifies nor contradicts, with ambiguous | value_unexplained. An
+    order's fill counts only if the wallet received something. `mints`: tokens the trade moved;
+    `explained_percent`: as in an Entry.
+    """
+    if kind == "failed":
+        return "mismatch", "failed"
+    if "ambiguous" in flags:
+        return "none", "ambiguous"
+    if kind not in VERIFIED_KINDS or (kind == "order_fill" and explained_percent is None):
+        return "mismatch", "not_a_trade"
+    if "value_unexplained" in flags:
+        return "none", "value_unexplained"
+    if post_mint is not None and post_mint not in mints:
+        return "mismatch", "mint_not_in_trade"
+    return "verified", None
+
+
+def choose(judged: Sequence[Judgment]) -> Judgment | None:
+    """Return the judgment that decides about a post: the first that verifies it, or else the first.
+
+    Several of a bot's wallets may take part in one transaction.
+    """
+    return next((one for one in judged if one[0] == "verified"), judged[0] if judged else None)
+
+
+def list_moved_mints(
+    kind: str,
+    mint: str | None,
+    token_changes: Iterable[Sequence[Any]],
+    beside_tokens: Iterable[Sequence[Any]],
+) -> set[str]:
+    """Return tokens that passed through the venue. Rows are (mint, raw change, decimals).
+
+    An order that sells for SOL or a stablecoin gave up its token when it was opened.
+    """
+    whole, beside = list(token_changes), list(beside_tokens)
+    mints = {change.mint for change in list_venue_changes(whole, beside)}
+    is_sold = kind == "order_fill" and all(mint != row[0] for row in (*whole, *beside))
+    is_named = kind == "round_trip" or is_sold
+    return mints | {mint} if mint and is_named else mints

@@ -13,8 +13,8 @@ from accounts.auto_posts import update_posts
 from accounts.influencers import VOICE
 from chain.ledger.coverage import Progress
 from chain.reading.currencies import STABLECOINS
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.flows import Balance
 from chain.stored.store import LedgerStore
 from market.tables import Token
 from models import Address, Attachment, Bot, Owner, Post, Trade, Wallet, WalletSignature

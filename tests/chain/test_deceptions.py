@@ -13,7 +13,7 @@ from sampling import examples
 from scene import FEE, RENT, Scene
 from story import account_of, address
 
-from chain.base58 import b58encode
+from chain.addresses import b58encode
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.reading.entries import read_entry
 from chain.reading.kinds import discriminators

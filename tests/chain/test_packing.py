@@ -8,8 +8,8 @@ import pytest
 import zstandard
 from corpus import read_history
 
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.flows import Balance
 from chain.reading.receipts import (
     MAX_BYTES,
     pack,

@@ -24,13 +24,13 @@ from teller import (
     write_sol_steps,
 )
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import Ledger
 from chain.ledger.sales import Booked, see_side
-from chain.ledger.sums import Totals
+from chain.ledger.totals import Totals
 from chain.reading.entries import Entry, read_entry
-from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 

@@ -2,7 +2,7 @@
 
 from teller import FEE, Teller
 
-from chain.stored.summary import show_positions, show_reconciliation, show_results
+from chain.stored.derived import show_positions, show_reconciliation, show_results
 
 
 def test_readers_see_each_sum_under_its_name():

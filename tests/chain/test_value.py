@@ -16,14 +16,13 @@ from sampling import examples
 from scene import FEE, Scene
 from story import RENT, account_of, address
 
-from chain.base58 import b58encode
+from chain.addresses import WRAPPED_SOL, b58encode
 from chain.ledger.ledger import Ledger
 from chain.reading.entries import read_entry
-from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import discriminators
 from chain.reading.programs import table
 from chain.reading.receipts import BadReceipt, parse_receipt
-from chain.stored.verify import judge
+from chain.stored.trades import judge
 
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"

@@ -14,8 +14,7 @@ from teller import ANY_STEP, STEP, USDC, Teller, play, rebuild, write_steps
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import Ledger
-from chain.ledger.sums import Totals
-from chain.ledger.views import ALL_HISTORY, Account, Holdings, Span, Spans
+from chain.ledger.totals import ALL_HISTORY, Account, Holdings, Span, Spans, Totals
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt

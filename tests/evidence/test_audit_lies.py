@@ -24,7 +24,7 @@ from evidence.document import DigestLog
 from models import Attachment, Bot, Post, Trade, Wallet
 from operate import schema
 from storage import database, writing
-from storage.arrivals import append_leaf
+from storage.log import append_leaf
 
 # Each test begins with a copy of one file.
 pytestmark = ground.sqlite_only

@@ -23,7 +23,7 @@ import storage
 from accounts import admin, traders
 from accounts.fields import MAX_NAME
 from observer import Observer
-from storage import arrivals
+from storage.log import append_leaf
 from web.site.paper_pages import TABS
 from web.site.profiles import CONTENTS
 
@@ -381,7 +381,7 @@ def test_a_post_is_proven_in_the_browser_and_a_changed_byte_is_seen(site, open_p
     made = site.make_bot("Nell")
     with storage.database.connection_context(), storage.writing():
         for n in range(300):
-            arrivals.append_leaf("test", NOW + n)
+            append_leaf("test", NOW + n)
     said = {"eventId": "1", "body": 'Zoë said "sold"\n\t\u2028 <b>& 🐕', "reason": "thin"}
     post = site.post(said, made.publish_key.text).json
     page = open_page()

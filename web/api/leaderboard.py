@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from chain.amounts import exact, show_fixed, show_raw
-from chain.ledger.sums import NOTHING, Sums
-from chain.ledger.views import HOUR_SECONDS
+from chain.ledger.totals import HOUR_SECONDS, NOTHING, Sums
 from chain.reading.currencies import CURRENCIES, Currency, map_currencies
 from chain.stored import standings as stored_standings
 from chain.stored.attachments import COUNT_HELD, LAST_LEAD, OF_RECORD, OF_RESULTS, Source

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from accounts.fields import parse_whole
 from accounts.problem import Problem
-from chain.base58 import is_base58
+from chain.addresses import is_base58
 
 # ---- query parameters as values ------------------------------------------------------------------
 Args = Mapping[str, str]

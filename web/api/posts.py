@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from chain.amounts import exact, show_amount
-from chain.reading.value import Change, list_venue_changes
-from chain.stored.verify import VERIFIED_KINDS
+from chain.reading.flows import Change, list_venue_changes
+from chain.stored.trades import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from storage.rows import is_damaged, select_value
 from web.api.serialize import fill, show_percentage, show_seconds, show_share, show_sol

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from chain.amounts import exact, sol
 from chain.reading.currencies import find_stablecoin
-from chain.reading.value import MIN_EXPLAINED_PERCENT, Change, list_venue_changes
+from chain.reading.flows import MIN_EXPLAINED_PERCENT, Change, list_venue_changes
 from web.api.serialize import Json
 from web.api.trades import read_multiplier, read_outside, show_change
 from web.site import figures, words

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from markupsafe import escape
 
 from accounts.problem import CODES
-from chain.reading.instructions import WRAPPED_SOL
+from chain.addresses import WRAPPED_SOL
 from web.api import queries
 from web.api.serialize import Json
 
