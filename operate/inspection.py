@@ -46,8 +46,8 @@ from chain.stored.attachments import (
 )
 from chain.stored.derived import DERIVED, read_coverage
 from chain.stored.derived import UNREADABLE as NO_COVERAGE
-from chain.stored.standings import Board, StandingRow, list_boards, list_forgotten, work_out
-from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS
+from chain.stored.standings import Board, list_boards, list_forgotten, work_out
+from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS, StandingRow
 from chain.stored.trades import DIGESTED, OTHER_WALLET, choose
 from config import Config
 from evidence.claimed import PACE, SUMS, Books, show_seasons
@@ -488,7 +488,6 @@ LEDGER = (
         """FROM trade t JOIN trade_mint m ON m.trade_id = t.id LEFT JOIN mint n ON n.id = m.mint_id
         WHERE t.wallet_id = {wallet}""",
     ),
-    Checked("token_trader", ("side", "mint"), (), f"FROM token_trader {OF_WALLET}"),
     *(Checked(one.name, one.key, one.columns, f"FROM {one.name} {OF_WALLET}") for one in DERIVED),
 )
 # Before the first publication these are empty.

@@ -16,7 +16,7 @@ from chain.amounts import sol
 from chain.ledger.inventory import SOL
 from chain.ledger.totals import ALL_HISTORY, Fall, Sums
 from chain.stored.derived import NOT_POLLED
-from chain.stored.tables import RiskTotal, RunningTotal, TokenTrader, TradeMint
+from chain.stored.tables import RiskTotal, RunningTotal, TradeMint
 from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
 
@@ -172,8 +172,6 @@ class Service:
         side = kind if kind in ("buy", "sell") else None
         moved = number_mints({mint})[mint]
         TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=slot, place=place)
-        if side:
-            TokenTrader.insert(mint=mint, side=side, wallet=wallet).on_conflict_ignore().execute()
         return trade, wallet
 
     def observe_results(self, wallet, realized, matched=3, gaps=(), **more):

@@ -120,16 +120,16 @@ def _check_family(rows: AddedRows, one: Program, before: Program | None) -> None
         raise rows.refuse("family", f"{known}: the file can only add programs, not change them")
 
 
-def _read(name: str) -> list[dict[str, str]]:
+def read_table(name: str) -> list[dict[str, str]]:
     with open(FOLDER / name, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 BUILT_IN = tuple(
     Program(row["id"], row["name"], row["family"], row["source"], row["date"], row["pool"] == "yes")
-    for row in _read("programs.csv")
+    for row in read_table("programs.csv")
 )
-TIP_ACCOUNTS = frozenset(row["address"] for row in _read("tip_accounts.csv"))
+TIP_ACCOUNTS = frozenset(row["address"] for row in read_table("tip_accounts.csv"))
 
 
 def is_nobodys(address: str, programs: Programs | None = None) -> bool:

@@ -17,7 +17,7 @@ from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, UNEXPLAINED, Booked
 from chain.ledger.totals import ALL_HISTORY, Key
 from chain.reading.entries import Entry
 from chain.reading.flows import list_venue_changes
-from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
+from chain.stored.tables import Mint, TradeMint
 from models import Trade
 from storage import in_parts, store_trade_arrivals
 
@@ -42,13 +42,6 @@ class StoredTrade(NamedTuple):
     signature: str
     id: int
     digest: str
-
-
-class Traded(NamedTuple):
-    """A token that a wallet bought or sold."""
-
-    mint: str
-    side: str
 
 
 def trade_uid(address: str, signature: str) -> str:
@@ -151,16 +144,13 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
         ]
         if differing:
             numbers = write_trades(differing, stored)
-            known = [row["signature"] for row in differing if row["signature"] in stored]
-            lost = _delete_mints([numbers[signature] for signature in known])
-            kept = _write_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
-            _forget_traders(wallet_id, lost - kept)
+            _delete_mints([one.id for one in stored.values() if one.signature in numbers])
+            _write_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
         changed |= {row["signature"] for row in differing}
     for gone in in_parts(sorted(signature for signature, row in rows.items() if row is None)):
         trades = [trade.id for trade in find_trades(wallet_id, gone).values()]
-        lost = _delete_mints(trades)
+        _delete_mints(trades)
         Trade.delete().where(Trade.id.in_(trades)).execute()
-        _forget_traders(wallet_id, lost)
     return changed
 
 
@@ -187,20 +177,15 @@ def read_digests(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
     return storage.InOrder(storage.database.execute_sql(DIGESTS, (wallet_id,)))
 
 
-DELETED = """DELETE FROM trade_mint WHERE trade_id IN ({})
-RETURNING (SELECT address FROM mint WHERE id = mint_id), side"""
+def _delete_mints(trades: Sequence[int]) -> None:
+    """Delete the tokens that trades (by id) moved."""
+    if trades:
+        sql = f"DELETE FROM trade_mint WHERE trade_id IN ({storage.mark(trades)})"
+        storage.database.execute_sql(sql, trades)
 
 
-def _delete_mints(trades: Sequence[int]) -> set[Traded]:
-    """Delete the tokens that trades (by id) moved. Return what they had bought and sold."""
-    if not trades:
-        return set()
-    moved = storage.database.execute_sql(DELETED.format(storage.mark(trades)), trades).fetchall()
-    return {one for one in map(Traded._make, moved) if one.side}
-
-
-def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
-    """Write the tokens of [(id, row), ...]. Return what was bought and sold."""
+def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
+    """Write the tokens of [(id, row), ...]."""
     moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
     numbers = number_mints({mint for _, mint, *_ in moved})
     rows: list[Row] = [
@@ -215,11 +200,6 @@ def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]
         for number, mint, side, slot, place in moved
     ]
     storage.write_rows(TradeMint, rows)
-    traded = {Traded(mint, side) for _, mint, side, *_ in moved if side}
-    storage.write_rows(
-        TokenTrader, ({**one._asdict(), "wallet": wallet_id} for one in sorted(traded))
-    )
-    return traded
 
 
 def number_mints(addresses: set[str]) -> dict[str, int]:
@@ -238,32 +218,6 @@ def _read_numbers(addresses: Iterable[str]) -> dict[str, int]:
         sql = f"SELECT address, id FROM mint WHERE address IN ({storage.mark(part)})"
         numbers |= dict(storage.database.execute_sql(sql, part).fetchall())
     return numbers
-
-
-TRADES_NO_MORE = f"""
-DELETE FROM token_trader WHERE wallet_id = ? AND mint = ? AND side = ? AND NOT EXISTS (
-    SELECT 1 FROM trade_mint m WHERE m.wallet_id = token_trader.wallet_id
-    AND m.mint_id = {NUMBER_OF_MINT.format("token_trader.mint")} AND m.side = token_trader.side)"""
-
-
-def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
-    """Delete tokens that no other trade of the wallet bought or sold."""
-    for traded in lost:
-        storage.database.execute_sql(TRADES_NO_MORE, (wallet_id, *traded))
-
-
-FORGET_TRADED = "DELETE FROM token_trader WHERE wallet_id = ?"
-RENEW_TRADED = """
-INSERT INTO token_trader (mint, side, wallet_id)
-SELECT DISTINCT n.address, m.side, m.wallet_id
-FROM trade_mint m JOIN mint n ON n.id = m.mint_id WHERE m.wallet_id = ? AND m.side IS NOT NULL"""
-
-
-def renew_traders(wallet_id: int) -> None:
-    """Recompute the tokens a wallet bought and sold from what its trades moved."""
-    with storage.writing():
-        for sql in (FORGET_TRADED, RENEW_TRADED):
-            storage.database.execute_sql(sql, (wallet_id,))
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:

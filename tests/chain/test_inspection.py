@@ -15,7 +15,7 @@ from story import address, market
 
 from accounts import posts
 from chain.reading.receipts import pack_text, read_dictionary, unpack_text
-from chain.stored.tables import Mint, RunningTotal, TokenTrader, TradeMint
+from chain.stored.tables import Mint, RunningTotal, TradeMint
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import backups, doctor, inspection
@@ -229,17 +229,6 @@ def test_what_rebuild_mends_is_whole_again(seen):
     RunningTotal.update(realized=5).execute()
     Wallet.update(imbalance=5, results="{}").execute()
     assert differences(seen)
-    rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
-    assert differences(seen) == []
-
-
-def test_who_traded_a_token_is_compared_and_mended(seen):
-    lost = TokenTrader.select().where(TokenTrader.side == "sell").tuples().get()
-    mint, side, number = lost
-    TokenTrader.delete().where(TokenTrader.mint == mint, TokenTrader.side == side).execute()
-    TokenTrader.create(mint=ADA, side="buy", wallet=number)
-    found = {one.field for one in differences(seen) if one.table == "token_trader"}
-    assert found == {f"sell {mint}", f"buy {ADA}"}
     rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert differences(seen) == []
 

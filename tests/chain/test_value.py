@@ -19,7 +19,7 @@ from story import RENT, account_of, address
 from chain.addresses import WRAPPED_SOL, b58encode
 from chain.ledger.ledger import Ledger
 from chain.reading.entries import read_entry
-from chain.reading.kinds import discriminators
+from chain.reading.kinds import find_discriminator
 from chain.reading.programs import table
 from chain.reading.receipts import BadReceipt, parse_receipt
 from chain.stored.trades import judge
@@ -363,7 +363,7 @@ def test_a_fill_is_explained_by_known_calls_only(inside):
     """A keeper fills ada's order with 70 DOG: out of its own account, inside the order program's
     call or beside it.
     """
-    (fill,) = discriminators("flash_fill_order")
+    fill = find_discriminator("flash_fill_order")
     scene = scene_of()
     with scene.call(LIMIT, "ada", "friend", data=b58encode(fill)):
         if inside:
@@ -378,7 +378,7 @@ def test_a_fill_is_explained_by_known_calls_only(inside):
 
 
 def test_of_a_fill_that_came_beside_one_unit_is_as_unexplained_as_many():
-    (fill,) = discriminators("flash_fill_order")
+    fill = find_discriminator("flash_fill_order")
     scene = scene_of()
     scene.noop(LIMIT, "ada", "friend", data=b58encode(fill))
     scene.send("DOG", "friend", "ada", 1)
@@ -415,7 +415,7 @@ def test_a_fill_in_lamports_is_explained_by_known_calls_too(how, percent, beside
     """A keeper pays 2 SOL inside the order program's call, or beside it, or nothing yet: then there
     is nothing to explain.
     """
-    (fill,) = discriminators("flash_fill_order")
+    fill = find_discriminator("flash_fill_order")
     scene = scene_of()
     with scene.call(LIMIT, "ada", "friend", data=b58encode(fill)):
         if how == "inside":
@@ -432,7 +432,7 @@ def test_a_fill_in_lamports_is_explained_by_known_calls_too(how, percent, beside
 @pytest.mark.parametrize("name", ["create_order", "cancel_order", "fill_order", "unknown"])
 def test_an_order_call_that_does_nothing_hides_no_sale(name):
     """100 CAT are sold for 3 SOL less the fee; the call of the order program moves nothing."""
-    (step,) = discriminators(name)
+    step = find_discriminator(name)
     scene = scene_of()
     scene.noop(LIMIT, "ada", account_of("ada", "CAT"), data=b58encode(step))
     sell(scene, 100, 3 * SOL)
@@ -446,7 +446,7 @@ def test_an_order_call_that_does_something_stays_an_order_beside_a_sale(does):
     """It sends DOG of the friend's on, or closes his account; or the node did not record what
     instructions called. Order before swap, as the rules have it.
     """
-    (fill,) = discriminators("fill_order")
+    fill = find_discriminator("fill_order")
     scene = scene_of().holds("order", "DOG", 0).holds("friend", "FOX", 0)
     with scene.call(LIMIT, "ada", "friend", data=b58encode(fill)):
         if does == "sends":
@@ -485,7 +485,7 @@ KAMINO = "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD"
 )
 def test_kaminos_instructions_name_the_step_of_an_order(name, kind):
     """All move the same: the wallet, which signs, gives 70 CAT."""
-    (step,) = discriminators(name)
+    step = find_discriminator(name)
     scene = scene_of()
     with scene.call(LIMO, "ada", "friend", data=b58encode(step)):
         scene.send("CAT", "ada", "friend", 70)
@@ -494,7 +494,7 @@ def test_kaminos_instructions_name_the_step_of_an_order(name, kind):
 
 def test_what_an_order_holds_is_told_from_nothing_to_nothing():
     """70 CAT go into an account that is opened for them, and come back when it is closed."""
-    (opens,), (closes,) = map(discriminators, ("create_order", "close_order_and_claim_tip"))
+    opens, closes = map(find_discriminator, ("create_order", "close_order_and_claim_tip"))
     scene = scene_of(order=SOL)
     with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
         scene.open("ada", "order", "CAT")
@@ -514,7 +514,7 @@ def test_an_escrow_is_paid_by_the_wallet_in_the_orders_call():
     """Ada puts 7 CAT into her order and gives a friend 70; he puts 600 into an order of his own.
     Of others' accounts those are kept that lost something, and her escrow.
     """
-    (opens,) = discriminators("create_order")
+    opens = find_discriminator("create_order")
     scene = scene_of(order=SOL, other=SOL).holds("order", "CAT", 0).holds("other", "CAT", 0)
     with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
         scene.send("CAT", "ada", "order", 7)
@@ -534,7 +534,7 @@ def test_an_escrow_is_found_whatever_the_node_tells_of_inner_calls(heights, told
     """In a wrapper's call; without heights, its whole instruction is the order's; without inner
     calls, every account that got something may be it.
     """
-    (opens,) = discriminators("create_order")
+    opens = find_discriminator("create_order")
     scene = scene_of(order=SOL).holds("order", "CAT", 0)
     with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
         scene.send("CAT", "ada", "order", 7)
@@ -706,7 +706,7 @@ def test_a_fee_in_tokens_is_less_than_half_of_what_came_out(got, kind):
 def test_a_rebalanced_position_is_liquidity_and_no_sale(inside):
     """100 CAT go in and 4 SOL come out: by its name no swap, whoever called it."""
     scene = scene_of().holds("pair", "CAT", 0).holds("pair", "SOL", 9 * SOL).holds("ada", "SOL", 0)
-    (name,) = discriminators("rebalance_liquidity")
+    name = find_discriminator("rebalance_liquidity")
 
     def rebalance():
         with scene.call(DLMM, "ada", "pair", data=b58encode(name + b"\1\2\3")):
@@ -762,7 +762,7 @@ def position_scene():
 
 def position_call(scene, program, name):
     if isinstance(name, str):
-        (name,) = discriminators(name)
+        name = find_discriminator(name)
     return scene.call(program, "ada", "pair", data=b58encode(name + b"\1\2\3"))
 
 

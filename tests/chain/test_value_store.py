@@ -14,7 +14,7 @@ from test_ledger_store import ADA, BEGIN, DONE, ORDER, empty, store
 import storage
 from accounts.auto_posts import update_posts
 from chain.stored.store import LedgerStore
-from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
+from chain.stored.tables import RunningTotal, TradeMint
 from chain.stored.trades import DIGESTED, digest_columns, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
 from operate import doctor
@@ -68,8 +68,8 @@ def test_until_the_history_is_whole_there_is_no_reconciliation(empty):
 
 def list_traded():
     """[(mint, side), ...] of all wallets."""
-    columns = TokenTrader.mint, TokenTrader.side
-    return list(TokenTrader.select(*columns).order_by(*columns).tuples())
+    moved = TradeMint.select().where(TradeMint.side.is_null(False))
+    return sorted({(one.mint.address, one.side) for one in moved})
 
 
 def test_a_trade_tells_what_passed_beside_it(empty):
@@ -85,22 +85,6 @@ def test_a_trade_tells_what_passed_beside_it(empty):
     sides = sorted((moved.mint.address, moved.side) for moved in sale.mints)
     assert sides == [("A", "sell"), ("B", None)]
     assert list_traded() == [("A", "buy"), ("A", "sell")]
-
-
-def test_who_traded_a_token_is_known_until_none_of_its_trades_is_left(empty):
-    t = Teller().buy("A", 10, 100).buy("A", 5, 60).buy("B", 7, 70).sell("A", 4, 60)
-    wallet = empty()
-    publish(wallet, t.entries)
-    assert list_traded() == [("A", "buy"), ("A", "sell"), ("B", "buy")]
-    first, second, other, sale = (entry.signature for entry in t.entries[-4:])
-    for gone, left in (
-        ((second, other), [("A", "buy"), ("A", "sell")]),
-        ((sale,), [("A", "buy")]),
-        ((first,), []),
-    ):
-        WalletSignature.delete().where(WalletSignature.signature.in_(gone)).execute()
-        publish(wallet, [])
-        assert list_traded() == left
 
 
 def test_a_trade_that_is_none_any_more_takes_its_trader_along(empty):

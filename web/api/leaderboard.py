@@ -19,13 +19,13 @@ from chain.stored.standings import (
     RESULT,
     RETURN,
     WINDOWS,
-    StandingRow,
     find_reason,
     find_signs,
     find_tier,
     list_forgotten,
     work_out,
 )
+from chain.stored.tables import StandingRow
 from storage import read_rows
 from storage.rows import read, read_one, select, select_value, write_marks
 from web.api.results import Sign, find_drawdowns, find_results, is_traded
