@@ -29,12 +29,11 @@ from chain.ledger.inventory import SOL, Opening
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.sales import UNEXPLAINED, Booked, see_side
 from chain.ledger.totals import HOUR_SECONDS, Span, Spans, round_down
-from chain.reading.added import BadTable
 from chain.reading.added_currencies import COLUMNS, read_currencies
 from chain.reading.currencies import Currency, list_added, using_currencies
 from chain.reading.entries import READING, Entry
 from chain.reading.flows import touches
-from chain.reading.programs import ADDED_COLUMNS, Programs, table
+from chain.reading.programs import ADDED_COLUMNS, BadTable, Programs, table
 from chain.stored.attachments import (
     OWN_FLAGS,
     OWN_WALLETS,

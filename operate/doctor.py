@@ -25,10 +25,9 @@ from peewee import OperationalError
 import storage
 from accounts import quotas
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
-from chain.reading.added import BadTable
 from chain.reading.added_currencies import use_added
 from chain.reading.currencies import list_added
-from chain.reading.programs import table
+from chain.reading.programs import BadTable, table
 from chain.rpc import Rpc, RpcError
 from chain.stored.derived import list_damaged
 from chain.stored.tables import CHANGES, OBJECT, WALLET_PARTS

@@ -100,23 +100,11 @@ def select(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> lis
     return make_rows(row, database.execute_sql(sql, values).fetchall())
 
 
-def select_many(row: Any, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Like `select`, for hundreds of rows of integers, text and NULLs: fetched in one step, so a
-    CPU-bound job in another thread doesn't slow it down. `row`: a NamedTuple.
-    """
-    return make_rows(row, database.fetch_at_once(sql, row._fields, values))
-
-
 def read(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
     """Return a statement's rows as named tuples of its columns, for rows that are only written as
     JSON. `columns`: those with stored JSON.
     """
     return select(make_row_type(sql, **columns), sql, values)
-
-
-def read_many(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
-    """Like `read`, for hundreds of rows, as `select_many`."""
-    return select_many(make_row_type(sql, **columns), sql, values)
 
 
 def read_one(sql: str, values: Sequence[Any] = (), **columns: Column) -> Any:

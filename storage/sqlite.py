@@ -10,12 +10,11 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import apsw
-import orjson
 from peewee import OperationalError, __exception_wrapper__  # type: ignore[attr-defined]
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.pool import PooledDatabase
@@ -264,21 +263,6 @@ class SQLite(PooledDatabase, APSWDatabase):
                 self._check_files()
         with self._noting():
             return super().execute_sql(sql, params)
-
-    def fetch_at_once(
-        self, sql: str, columns: Sequence[str], values: Sequence[Any]
-    ) -> list[list[Any]]:
-        """Return a query's rows in one step, as lists. `columns`, its column names, contain
-        integers, text or NULL.
-
-        Python may release the GIL between rows: next to a CPU-bound job, a thousand rows mean a
-        thousand waits.
-        """
-        row = f"json_array({', '.join(columns)})"
-        found = self.execute_sql(f"SELECT json_group_array({row}) FROM ({sql})", values)
-        ((text,),) = found.fetchall()
-        rows: list[list[Any]] = orjson.loads(text)
-        return rows
 
     def find_trouble(self) -> str | None:
         """Return why the database isn't writable now, a key of TROUBLES, or None.

@@ -47,14 +47,6 @@ class Results(Stored):
     carriedLots: int
 
 
-class Position(Stored):
-    mint: str
-    amountRaw: Whole
-    decimals: int
-    costLamports: Whole | None
-    unknownBasisRaw: Whole
-
-
 COVERAGE = make_shape(
     make_object(
         **dict.fromkeys(("observedFrom", "observedTo", "checkedAt"), Moment | None),
@@ -81,9 +73,12 @@ STABLECOIN_RESULTS: Any = make_object(
     reconciliation=_make_books("Raw") | None,
     positions=list[make_object(mint=str)],  # type: ignore[misc]
 )
+POSITION: Any = make_object(
+    mint=str, amountRaw=Whole, decimals=int, costLamports=Whole | None, unknownBasisRaw=Whole
+)
 WALLET_PARTS = {
     "results": Part(Results),
-    "positions": Part(list[Position]),
+    "positions": Part(list[POSITION]),
     "reconciliation": Part(_make_books("Lamports")),
     "average_cost": Part(make_object(realizedLamports=Whole, matchedSells=int)),
     "by_stablecoin": Part(dict[str, STABLECOIN_RESULTS]),
