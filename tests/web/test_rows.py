@@ -131,6 +131,13 @@ def read_everything(show):  # noqa: F811
         queries.list_posts_since(1, 0), queries.list_trades_since(1, 0), queries.find_coverages([1])
 
 
+class Drawn(NamedTuple):
+    """A row of what a statement may give."""
+
+    number: int
+    text: str | None
+
+
 @ground.sqlite_only
 def test_a_row_type_names_the_columns_of_its_statement(show, monkeypatch):  # noqa: F811
     add_rare_things(show, time.time_ns() // 1_000_000)
