@@ -6,10 +6,8 @@ import logging
 import math
 import os
 import re
-import sys
 import threading
 import time
-import weakref
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -102,10 +100,6 @@ class SQLite(PooledDatabase, APSWDatabase):
     """
 
     engine = "sqlite"
-    # Debug mode, for tests: reject a write while a query's rows are still unread. In WAL mode such
-    # a query pins an old snapshot, and after anyone else's commit the write fails immediately,
-    # regardless of busy_timeout.
-    watchful = sys.flags.dev_mode
     field_types: ClassVar[dict[str, str]] = {
         **APSWDatabase.field_types,
         "BIGINT": "INTEGER",
@@ -202,7 +196,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         This process's writers queue here, because SQLite would sleep and poll while the disk is
         idle.
         """
-        self.check_queries("a transaction")
         self._check_files()
         # One timeout covers both this process's writers and other processes.
         with within(self.busy_ms / 1000):
@@ -249,18 +242,9 @@ class SQLite(PooledDatabase, APSWDatabase):
             self._mine.turn = False
             self._turn.release()
 
-    def cursor(self, named_cursor: Any = None) -> Any:
-        """Return a cursor. If `watchful` is set, check it for unread rows."""
-        cursor = super().cursor(named_cursor)
-        if self.watchful:
-            self._list_cursors().add(cursor)
-        return cursor
-
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        if WRITES.match(sql):
-            self.check_queries(sql)
-            if not self.connection().in_transaction:
-                self._check_files()
+        if WRITES.match(sql) and not self.connection().in_transaction:
+            self._check_files()
         with self._noting():
             return super().execute_sql(sql, params)
 
@@ -301,21 +285,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         except apsw.Error as error:
             return name_trouble(error, Path(self.database).parent)
         return None
-
-    def check_queries(self, what: str) -> None:
-        """In debug mode, raise OpenQuery if this thread has a query open before `what`."""
-        for cursor in self._list_cursors() if self.watchful else ():
-            with contextlib.suppress(
-                apsw.ExecutionCompleteError, apsw.CursorClosedError, apsw.ConnectionClosedError
-            ):
-                cursor.get_description()
-                raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
-
-    def _list_cursors(self) -> weakref.WeakSet[Any]:
-        if not hasattr(self._mine, "cursors"):
-            self._mine.cursors = weakref.WeakSet()
-        cursors: weakref.WeakSet[Any] = self._mine.cursors
-        return cursors
 
     def data_version(self) -> Hashable:
         """Return a value that changes with every commit by anyone.
@@ -401,10 +370,6 @@ class SQLite(PooledDatabase, APSWDatabase):
     def list_sizes(self) -> list[tuple[str, int]]:
         paths = [Path(self.database).with_name(name) for name in ("app.db", "app.db-wal")]
         return [(path.name, path.stat().st_size) for path in paths if path.exists()]
-
-
-class OpenQuery(RuntimeError):
-    """A bug: a query was left open before a write or a slow operation."""
 
 
 def _bind(cursor: Any, number: int, value: Any) -> str:

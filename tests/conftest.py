@@ -13,6 +13,7 @@ import engines
 import ground
 import hypothesis
 import jinja2
+import open_queries
 import pytest
 import requests
 import sampling
@@ -24,7 +25,7 @@ import storage
 from chain.rpc import Rpc
 from web.server.application import Application
 
-storage.SQLite.watchful = True
+open_queries.watch()
 # Regardless of the environment: some 300 processes started by tests don't compile modules again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
