@@ -8,7 +8,7 @@ the move (chain.ledger.sales).
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chain.addresses import WRAPPED_SOL
 from chain.ledger.coverage import BalanceChain, Seen
@@ -40,7 +40,6 @@ from chain.ledger.totals import (
     Account,
     Holdings,
     Key,
-    Reconciliation,
     Spans,
     Totals,
 )
@@ -207,9 +206,10 @@ class Ledger:
     def list_positions(self, money: str = SOL) -> list[Position]:
         return self.inventories[money].list_positions(self.decimals)
 
-    def reconcile(self, money: str = SOL) -> Reconciliation:
+    def reconcile(self, money: str = SOL) -> Totals:
+        """Return the totals over all history, reconciled with the cost of current holdings."""
         totals = self.accounts[money, ALL_HISTORY].totals
-        return totals.reconcile(self.inventories[money].known_costs[0].cost)
+        return replace(totals, open_cost=self.inventories[money].known_costs[0].cost)
 
     def find_imbalances(self) -> dict[str, int]:
         """Return raw units by mint that don't add up in the stablecoin books, which is a bug."""

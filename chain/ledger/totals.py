@@ -27,49 +27,15 @@ TRANSFERS = frozenset(
 )
 
 
-class Reconciliation(NamedTuple):
-    """Where a wallet's SOL went, in lamports, except `cost_left_receipts`, a count.
-
-    `opening`, `closing`: own accounts before their first and after the last transaction;
-    `open_cost`, `cost_left`: known cost of lots held, and of lots that left without a sale;
-    `other`: not moved by a trade or transfer, or at unknown cost; `gaps`: moved by missing
-    transactions.
-    """
-
-    opening: int
-    closing: int
-    realized: int
-    unmatched_proceeds: int
-    open_cost: int
-    cost_left: int
-    cost_left_receipts: int
-    received: int
-    sent: int
-    overhead: int
-    failed_cost: int
-    other: int
-    gaps: int
-
-    @property
-    def difference(self) -> int:
-        """The amount the items don't explain; 0 if no transaction is missing."""
-        explained = (
-            *(self.realized, self.unmatched_proceeds, -self.open_cost, -self.cost_left),
-            *(self.received, -self.sent, -self.overhead, -self.failed_cost, self.other),
-        )
-        return self.closing - self.opening - sum(explained)
-
-    @property
-    def imbalance(self) -> int:
-        """The difference minus what gaps moved. Anything but 0 is a bug."""
-        return self.difference - self.gaps
-
-
 @dataclass
 class Totals:
-    """Running sums over the transactions of a wallet, in raw units of a money, and counts. Some are
-    the columns of `running_total` (ledger.sums); `gaps`: money by which balances moved between two
-    transactions that aren't continuous; the rest as in a Reconciliation.
+    """Running sums over the transactions of a wallet, in raw units of a money, and counts: columns
+    of `running_total` (Sums), and where its money went.
+
+    `opening`, `closing`: own accounts before their first and after the last transaction;
+    `cost_left`: known cost of lots that left without a sale; `other`: not moved by a trade or
+    transfer, or at unknown cost; `gaps`: moved between two transactions that aren't continuous;
+    `open_cost`: known cost of lots held, only in a reconciliation (Ledger.reconcile).
     """
 
     realized: int = 0
@@ -96,6 +62,7 @@ class Totals:
     opening: int = 0
     closing: int = 0
     gaps: int = 0
+    open_cost: int = 0
 
     def add(self, booked: Booked, money: str = SOL) -> None:
         """Add what was booked in this currency."""
@@ -157,10 +124,19 @@ class Totals:
         else:
             self.sent -= lamports
 
-    def reconcile(self, open_cost: int) -> Reconciliation:
-        """Reconcile. `open_cost`: known cost of the remaining lots."""
-        kept = {name: getattr(self, name) for name in Reconciliation._fields if name != "open_cost"}
-        return Reconciliation(open_cost=open_cost, **kept)
+    @property
+    def difference(self) -> int:
+        """The amount the items don't explain; 0 if no transaction is missing."""
+        explained = (
+            *(self.realized, self.unmatched_proceeds, -self.open_cost, -self.cost_left),
+            *(self.received, -self.sent, -self.overhead, -self.failed_cost, self.other),
+        )
+        return self.closing - self.opening - sum(explained)
+
+    @property
+    def imbalance(self) -> int:
+        """The difference minus what gaps moved. Anything but 0 is a bug."""
+        return self.difference - self.gaps
 
 
 # ---- drawdown ------------------------------------------------------------------------------------

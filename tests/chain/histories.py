@@ -24,7 +24,7 @@ Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `p
 `gift 5 CAT`; `post verified`, `unverified`. `USDC matched N` is a result in a stablecoin, `since
 matched N` one since `connect`, `healed matched N` one once the node gives what it hid, and `eve:`
 begins what is expected for another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells
-items of the books (Reconciliation) or sums (SUMMED), the last since a line `window`; a return is in
+items of the books (Totals) or sums (SUMMED), the last since a line `window`; a return is in
 hundredths of a percent.
 """
 

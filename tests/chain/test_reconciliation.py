@@ -37,10 +37,17 @@ from chain.reading.receipts import parse_receipt
 BEGIN = 10**12
 
 
+# Where money went, without the balances.
+ITEMS = (
+    *("realized", "unmatched_proceeds", "open_cost", "cost_left", "cost_left_receipts"),
+    *("received", "sent", "overhead", "failed_cost", "other", "gaps"),
+)
+
+
 def items(teller):
-    """What is not zero of a reconciliation, without the balances."""
-    told = teller.ledger.reconcile()._asdict()
-    return {name: n for name, n in told.items() if n and name not in ("opening", "closing")}
+    """What is not zero of a reconciliation."""
+    books = teller.ledger.reconcile()
+    return {name: getattr(books, name) for name in ITEMS if getattr(books, name)}
 
 
 def closes(teller):
