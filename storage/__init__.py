@@ -6,11 +6,10 @@
 import contextlib
 import functools
 import itertools
-import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from peewee import DatabaseProxy
 from playhouse.migrations import Runner
@@ -26,9 +25,6 @@ MAX_STATEMENTS = 100
 Names = tuple[str, ...]
 # Runs a read-only statement and returns its rows.
 Rows = Callable[[str], Iterable[tuple[Any, ...]]]
-Key = TypeVar("Key")
-Row = TypeVar("Row")
-Keyed = TypeVar("Keyed", bound=tuple[Any, ...])
 database = DatabaseProxy()
 
 
@@ -171,39 +167,6 @@ def in_parts(values: Iterable[Any], size: int = ROWS_A_STATEMENT) -> Iterator[li
 
 def mark(values: Sized) -> str:
     return ", ".join("?" * len(values))
-
-
-def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]) -> None:
-    """Reduce `made` to the rows to write, by key: rows that differ from the stored ones, and None
-    for stored rows that weren't made. Reads `stored` one row at a time.
-    """
-    for key, row in stored:
-        if made.get(key) == row:
-            del made[key]
-        else:
-            made.setdefault(key, None)
-
-
-class InOrder(Generic[Keyed]):
-    """Rows sorted by their first column, an integer, consumed in increasing ranges.
-
-    On SQLite, a long table is never in memory as a whole; PostgreSQL sends all its rows in one
-    response.
-    """
-
-    def __init__(self, rows: Iterable[Keyed]) -> None:
-        self._rows = iter(rows)
-        # read ahead, beyond the requested range
-        self._next: Keyed | None = None
-
-    def take(self, last: float = math.inf) -> Iterator[Keyed]:
-        """Yield the remaining rows up to this value."""
-        while row := self._next or next(self._rows, None):
-            if row[0] > last:
-                self._next = row
-                return
-            self._next = None
-            yield row
 
 
 def write_rows(

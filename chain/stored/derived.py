@@ -138,9 +138,9 @@ class Pending:
     def settle(self, wallet_id: int, ledger: Ledger) -> None:
         """After a rebuild, keep only rows that differ from the stored ones."""
         for one, rows in self.take(ledger).items():
-            stored = storage.database.execute_sql(one.select.format(wallet=wallet_id))
-            storage.leave_changes(rows, one.read(stored))
-            self.rows[one] = rows
+            stored = dict(one.read(storage.read_rows(one.select.format(wallet=wallet_id))))
+            changed = {key: row for key, row in rows.items() if stored.pop(key, None) != row}
+            self.rows[one] = changed | dict.fromkeys(stored)
 
 
 def _read(derived: Derived, values: Mapping[str, Any]) -> tuple[Any, ...]:

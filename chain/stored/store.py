@@ -7,7 +7,6 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain as concatenate
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -56,9 +55,6 @@ from chain.stored.trades import (
 )
 from models import Wallet
 from storage import Rows, store_arrival
-
-# Slots that a rebuild reads, books and compares at a time, to fit the CPU cache.
-SLOTS_AT_ONCE = 32
 
 FollowUp = Callable[[Wallet, set[str], int], None]
 
@@ -202,29 +198,18 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply and compare some slots at a time, so a long history isn't held in memory."""
-    digests = read_digests(wallet.id)
+    """Apply all entries. Keep only rows that differ from the stored ones."""
+    stored = read_digests(wallet.id)
     shared = read_shared(storage.read_rows, wallet.id, pending.siblings)
     pending.unchecked = set(shared)
     entries = mark_entries(list_entries(wallet.id), pending.siblings, shared)
-    slots = (list(group) for _, group in groupby(entries, key=attrgetter("slot")))
-    for part in storage.in_parts(slots, SLOTS_AT_ONCE):
-        made = list(pending.book_all(concatenate.from_iterable(part)))
-        stored = {one: digest for _, one, digest in digests.take(part[-1][0].slot)}
-        for _, place, booked in made:
-            columns = derive_columns(wallet.address, place, booked)
-            digest, signature = digest_columns(columns), columns["signature"]
-            if stored.pop(signature, None) != digest:
-                pending.rows[signature] = complete_row(wallet, columns, digest)
-        _drop(stored, pending)
-    _drop((one for _, one, _ in digests.take()), pending)
+    for _, place, made in pending.book_all(entries):
+        columns = derive_columns(wallet.address, place, made)
+        digest, signature = digest_columns(columns), columns["signature"]
+        if stored.pop(signature, None) != digest:
+            pending.rows[signature] = complete_row(wallet, columns, digest)
+    pending.rows |= dict.fromkeys(stored)
     pending.derived.settle(wallet.id, pending.ledger)
-
-
-def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
-    """Mark stored trades for deletion unless they have, or will get, a row for the right slot."""
-    for signature in signatures:
-        pending.rows.setdefault(signature, None)
 
 
 # Plain SQL: it runs with each rebuild of a ledger, and in each poll to compare balances.

@@ -170,11 +170,12 @@ def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
 
 
 # Plain SQL: it runs with each rebuild.
-DIGESTS = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
+DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
 
 
-def read_digests(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
-    return storage.InOrder(storage.database.execute_sql(DIGESTS, (wallet_id,)))
+def read_digests(wallet_id: int) -> dict[str, str]:
+    """Return {signature: digest} of a wallet's stored trades."""
+    return dict(storage.read_rows(DIGESTS, (wallet_id,)))
 
 
 def _delete_mints(trades: Sequence[int]) -> None:
