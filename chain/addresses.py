@@ -8,7 +8,7 @@ DIGITS = {letter: digit for digit, letter in enumerate(ALPHABET)}
 
 
 def b58encode(raw: bytes) -> str:
-    """Encode bytes; each leading zero byte becomes a leading `1`."""
+    """Encode bytes. Each leading zero byte becomes a leading `1`."""
     number, letters = int.from_bytes(raw, "big"), []
     while number:
         number, digit = divmod(number, 58)
@@ -30,7 +30,8 @@ def b58decode(text: str) -> bytes:
 
 
 def is_base58(text: object, size: int) -> bool:
-    # A byte needs 1 (a leading zero) to 1.366 letters; don't decode anything longer.
+    # A byte needs between 1 letter (a leading zero) and 1.366 letters. Don't decode anything
+    # longer.
     if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:
         return False
     try:
@@ -48,8 +49,8 @@ STAKE = "Stake11111111111111111111111111111111111111"
 VOTE = "Vote111111111111111111111111111111111111111"
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 TOKEN_PROGRAMS = (TOKEN, TOKEN_2022)
-# Addresses of the runtime itself: native programs, loaders and the incinerator.
-# docs.anza.xyz/runtime/programs, and the crate solana-sdk-ids.
+# The addresses of the runtime itself: native programs, loaders and the incinerator
+# (docs.anza.xyz/runtime/programs and the crate solana-sdk-ids).
 NATIVE = frozenset(
     """
     11111111111111111111111111111111
@@ -73,7 +74,7 @@ NATIVE = frozenset(
     1nc1nerator11111111111111111111111111111111
 """.split()
 )
-# docs.anza.xyz/runtime/sysvars, and the crate solana-sdk-ids.
+# The sysvars (docs.anza.xyz/runtime/sysvars and the crate solana-sdk-ids).
 SYSVARS = frozenset(
     """
     Sysvar1111111111111111111111111111111111111
@@ -91,7 +92,7 @@ SYSVARS = frozenset(
     SysvarStakeHistory1111111111111111111111111
 """.split()
 )
-# Curve25519 in Edwards form (RFC 8032, 5.1): the field's prime, and d.
+# Curve25519 in Edwards form (RFC 8032, 5.1): the prime of its field, and d.
 PRIME = 2**255 - 19
 D = -121665 * pow(121666, -1, PRIME) % PRIME
 
@@ -101,7 +102,7 @@ def is_address(text: object) -> bool:
 
 
 def is_on_curve(raw: bytes) -> bool:
-    """Whether these 32 bytes are a point on the curve. Program-derived addresses aren't.
+    """Return whether these 32 bytes are a point on the curve. Program-derived addresses aren't.
 
     A point satisfies -x² + y² = 1 + d x² y², so x² = (y² - 1) / (d y² + 1) must be a square
     (Euler).

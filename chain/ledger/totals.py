@@ -1,9 +1,9 @@
 """Totals of a wallet in a view: one currency, over all history or one attachment. Reconciled to
 the lamport; a window is the difference between two. Pure.
 
-In an attachment's view, older costs are unknown and only its own period counts. A position lasts
-from the first purchase of a token until it is closed. Only units with a known cost belong to it:
-tokens from strangers don't open it, keep it open, or raise its peak.
+In an attachment's view, older costs are unknown, and only its own period counts. A position lasts
+from the first purchase of a token until it is closed. Only units with a known cost belong to it, so
+tokens from strangers don't open it, keep it open or raise its peak.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 
 # ---- running sums, reconciled to the lamport -----------------------------------------------------
-# Kinds that receive or send SOL. Any other kind that isn't a trade counts as `other`.
+# The kinds that receive or send SOL. Any other kind that isn't a trade counts as `other`.
 TRANSFERS = frozenset(
     (
         *("native_transfer", "transfer_in", "transfer_out", "transfer_self"),
@@ -29,13 +29,13 @@ TRANSFERS = frozenset(
 
 @dataclass
 class Totals:
-    """Running sums over the transactions of a wallet, in raw units of a money, and counts: columns
-    of `running_total` (Sums), and where its money went.
+    """Running sums over a wallet's transactions, in raw units of a currency, and counts.
 
-    `opening`, `closing`: own accounts before their first and after the last transaction;
-    `cost_left`: known cost of lots that left without a sale; `other`: not moved by a trade or
-    transfer, or at unknown cost; `gaps`: moved between two transactions that aren't continuous;
-    `open_cost`: known cost of lots held, only in a reconciliation (Ledger.reconcile).
+    Some are columns of `running_total` (Sums). `opening` and `closing` are the accounts' balances
+    before their first and after the last transaction. `cost_left` is the known cost of lots that
+    left without a sale. `other` wasn't moved by a trade or transfer, or moved at an unknown cost.
+    `gaps` is the amount by which balances changed between two transactions that aren't continuous.
+    `open_cost` is the known cost of lots held; only Ledger.reconcile sets it.
     """
 
     realized: int = 0
@@ -65,7 +65,7 @@ class Totals:
     open_cost: int = 0
 
     def add(self, booked: Booked, money: str = SOL) -> None:
-        """Add what was booked in this currency."""
+        """Add a booked entry, in this currency."""
         side = booked.side
         self.received += side.sponsored
         self._transfer(side.beside)
@@ -107,7 +107,9 @@ class Totals:
         self.unmatched_proceeds += booked.unmatched_proceeds
 
     def _add_other(self, booked: Booked, money: str) -> None:
-        """Add a non-trade entry: its fees and tips are overhead; the rest goes by kind."""
+        """Add an entry that isn't a trade: its fees and tips are overhead, and the rest is counted
+        by kind.
+        """
         side = booked.side
         costs = side.fee + side.tip
         self.overhead += costs
@@ -126,7 +128,7 @@ class Totals:
 
     @property
     def difference(self) -> int:
-        """The amount the items don't explain; 0 if no transaction is missing."""
+        """Return the amount that the items don't explain. It is 0 if no transaction is missing."""
         explained = (
             *(self.realized, self.unmatched_proceeds, -self.open_cost, -self.cost_left),
             *(self.received, -self.sent, -self.overhead, -self.failed_cost, self.other),
@@ -135,7 +137,7 @@ class Totals:
 
     @property
     def imbalance(self) -> int:
-        """The difference minus what gaps moved. Anything but 0 is a bug."""
+        """Return the difference minus the amount that gaps moved. Anything but 0 is a bug."""
         return self.difference - self.gaps
 
 
@@ -157,7 +159,9 @@ def find_drawdown(changes: Iterable[int]) -> int:
 
 @dataclass(slots=True)
 class Fall:
-    """The deepest fall of a sum by the hour. `high`, `drawdown`: before the latest hour."""
+    """The deepest fall of a sum by the hour. `high` and `drawdown` are from before the latest
+    hour.
+    """
 
     hour: int = 0
     realized: int = 0
@@ -165,7 +169,7 @@ class Fall:
     drawdown: int = 0
 
     def follow(self, realized: int, hour: int) -> tuple[int, int]:
-        """Update with the sum in an hour (hours never decrease); return (peak, deepest fall)."""
+        """Update with the sum in an hour, and return (peak, deepest fall). Hours never decrease."""
         if hour != self.hour:
             self.high, self.drawdown = self._measure()
             self.hour = hour
@@ -177,7 +181,7 @@ class Fall:
 
 
 def round_down(seconds: int) -> int:
-    """Round down to two significant digits: 3,725 s are 3,700 s."""
+    """Round down to two significant digits. For example, 3,725 s become 3,700 s."""
     if seconds < 100:
         return seconds
     unit = int(f"1{'0' * (len(str(seconds)) - 2)}")
@@ -185,19 +189,19 @@ def round_down(seconds: int) -> int:
 
 
 # ---- sums of a window ----------------------------------------------------------------------------
-# A result comes mostly from one token if this exceeds four fifths of it.
+# A result comes mostly from one token if that token's result exceeds four fifths of it.
 ONE_TOKEN, FLAT_ROUND_TRIPS = "one_token", "flat_round_trips"
 MIN_FLAT_PAIRS = 10
 
 
 class Sums(NamedTuple):
-    """Columns of `running_total`: counts, and raw units of the money. Only SOL has `failed` to
-    `overhead` and `carried`, only stablecoins `fee_lamports` and `cross_sells` (paid elsewhere).
+    """The columns of `running_total`: counts, and raw units of a currency.
 
-    `cost`, `proceeds`: totals for sold units of known cost; `open_cost`: known cost of current
-    holdings; `days`: UTC days with a trade; `flat_pairs`: ledger.views.Churn. `ended` and
-    `ended_won` count positions that are over; `held`, `held_sold` and `held_won` those that are
-    open now (ledger.views).
+    Only SOL has `failed` to `overhead` and `carried`. Only stablecoins have `fee_lamports` and
+    `cross_sells` (paid elsewhere). `cost` and `proceeds` are totals for sold units of known cost.
+    `open_cost` is the known cost of current holdings. `days` is the number of UTC days with a
+    trade. `flat_pairs` is explained at Churn. `ended` and `ended_won` count closed
+    positions. `held`, `held_sold` and `held_won` count open positions (Positions).
     """
 
     realized: int = 0
@@ -227,12 +231,14 @@ class Sums(NamedTuple):
     held_won: int = 0
 
     def minus(self, before: "Sums") -> "Sums":
-        """Return the change since `before`; currently open positions count in every window."""
+        """Return the change since `before`. Currently open positions count in every window."""
         changed = Sums._make(map(sub, self, before))
         return changed._replace(held=self.held, held_sold=self.held_sold, held_won=self.held_won)
 
     def give_up(self) -> "Sums":
-        """Return the sums after a disconnect: everything still held counts as moved out unsold."""
+        """Return the sums after a disconnect, when everything still held counts as moved out
+        unsold.
+        """
         return self._replace(
             cost_left=self.cost_left + self.open_cost,
             open_cost=0,
@@ -245,7 +251,7 @@ class Sums(NamedTuple):
 
     @property
     def positions(self) -> int:
-        """Positions with a sale."""
+        """Return the number of positions with a sale."""
         return self.ended + self.held_sold
 
     @property
@@ -254,19 +260,22 @@ class Sums(NamedTuple):
 
     @property
     def worst_case(self) -> int:
-        """Return the result if unsold tokens are worthless. In a window, only an increase in the
-        cost of holdings counts.
+        """Return the result if unsold tokens are worthless.
+
+        In a window, only an increase in the cost of holdings counts.
         """
         return self.realized - self.cost_left - max(0, self.open_cost)
 
     @property
     def return_points(self) -> int | None:
-        """Return on cost of sold units, in hundredths of a percent; None without a cost."""
+        """Return the return on the cost of sold units, in hundredths of a percent, or None without
+        a cost.
+        """
         return divide(10_000 * (self.proceeds - self.cost), self.cost) if self.cost > 0 else None
 
     @property
     def win_points(self) -> int | None:
-        """Win rate in hundredths of a percent; None without a position that had a sale."""
+        """Return the win rate in hundredths of a percent, or None if no position had a sale."""
         return divide(10_000 * self.positions_won, self.positions) if self.positions else None
 
 
@@ -285,8 +294,9 @@ def divide(number: int, by: int) -> int:
 
 
 def list_signs(sums: Sums, best_token: int) -> list[str]:
-    """Return warning signs about a result; they don't affect the rank. `best_token`: the best
-    token's result.
+    """Return warning signs about a result. They don't affect the rank.
+
+    `best_token` is the best token's result.
     """
     signs = []
     if sums.realized > 0 and best_token * 5 > sums.realized * 4:
@@ -297,17 +307,18 @@ def list_signs(sums: Sums, best_token: int) -> list[str]:
 
 
 # ---- positions -----------------------------------------------------------------------------------
-# A position is closed when less than this share of its peak is left.
+# A position is closed when less than this percentage of its peak is left.
 MIN_LEFT_PERCENT = 1
 
 
 @dataclass(slots=True)
 class OpenPosition:
-    """Amounts in raw units of a money.
+    """An open position in a view.
 
-    `began`: Unix seconds; `cost`: all of its known cost; `proceeds`: proceeds of its sales so far,
-    without units of unknown cost; `result`: result of its sales, minus the known cost that left
-    without one; `peak`: the largest number of units of known cost it ever had.
+    Amounts are raw units of a currency. `began` is in Unix seconds. `cost` is its whole known cost.
+    `proceeds` are those of its sales so far, without units of unknown cost. `result` is that of its
+    sales, minus the known cost that left without a sale. `peak` is the largest number of units of
+    known cost that it ever had.
     """
 
     began: int | None
@@ -324,9 +335,11 @@ class OpenPosition:
 
 @dataclass(slots=True)
 class Positions:
-    """Counts of positions in a view of a money. `ended`: closed ones that had a sale; `held`: open
-    ones; `..._sold`, `..._won`: those of them with a sale, and with a gain. `holdings`: ended
-    positions by seconds held (round_down).
+    """The counts of positions in a view.
+
+    `ended` counts closed positions that had a sale, and `held` open ones. `..._sold` and `..._won`
+    count those with a sale and with a gain. `holdings` counts ended positions by the seconds that
+    they were held (round_down).
     """
 
     ended: int = 0
@@ -335,19 +348,20 @@ class Positions:
     held_sold: int = 0
     held_won: int = 0
     holdings: dict[int, int] = field(default_factory=dict)
-    # by mint
+    # The open positions by mint.
     open: dict[str, OpenPosition] = field(default_factory=dict)
-    # best and worst results of closed positions
+    # The best and worst results of closed positions.
     _ends: tuple[int, ...] = ()
     # Whether there are unwritten changes.
     is_changed: bool = False
 
     def follow(self, booked: Booked | None, known: KnownCost, time: int | None) -> None:
-        """Apply an entry after its lots moved. `booked`: None if it doesn't count in this view;
-        `time`: Unix seconds.
+        """Apply an entry after its lots moved.
+
+        `booked` is None if the entry doesn't count in this view. `time`: Unix seconds.
         """
         if booked and booked.side.kind == "round_trip" and booked.result is not None:
-            # Bought and sold in one transaction; other units of the token don't matter.
+            # It was bought and sold in one transaction. Other units of the token don't matter.
             self._end(OpenPosition(time, 0, booked.result, booked.result, is_sold=True), time)
         sold = booked.sold if booked and INCOMPLETE not in booked.flags else None
         for mint in known.touched if sold is None else {*known.touched, sold}:
@@ -368,7 +382,7 @@ class Positions:
         if position is None:
             if arrived is None:
                 return
-            # The previous position's remainder belongs to this one.
+            # The remainder of the previous position belongs to this one.
             held = known.held.get(mint)
             position = OpenPosition(time, max(arrived, held.cost if held else 0))
             self.open[mint] = position
@@ -382,7 +396,7 @@ class Positions:
         self._count(position, 1)
 
     def _settle(self, mint: str, known: KnownCost, time: int | None) -> None:
-        """Close the position in a mint if nearly nothing is left of it."""
+        """Close the position in a mint if almost nothing is left of it."""
         position = self.open.get(mint)
         if position is None:
             return
@@ -412,14 +426,14 @@ class Positions:
             self.holdings[seconds] = self.holdings.get(seconds, 0) + 1
 
     def find_ends(self) -> tuple[int, int] | None:
-        """Return the best and worst result so far of positions with a sale, or None."""
+        """Return the best and worst result so far among positions with a sale, or None."""
         results = [*self._ends, *(one.result for one in self.open.values() if one.is_sold)]
         return (max(results), min(results)) if results else None
 
 
 # ---- views ---------------------------------------------------------------------------------------
 ALL_HISTORY = 0
-# (currency, view)
+# As (currency, view).
 Key = tuple[str, int]
 HOUR_SECONDS, HOUR_MS = 3_600, 3_600_000
 # A purchase and a sale within this time form a pair.
@@ -427,7 +441,7 @@ PAIR_SECONDS = 60
 
 
 class Span(NamedTuple):
-    """An attachment: its id, start and end (None: open) in UTC ms."""
+    """An attachment: its id, and its start and end in UTC ms. The end is None if it is open."""
 
     number: int
     begins_ms: int
@@ -435,7 +449,9 @@ class Span(NamedTuple):
 
 
 class Holdings(NamedTuple):
-    """A span's tokens acquired at a known cost and still held, and lamports realized."""
+    """A span's tokens that were acquired at a known cost and are still held, and the lamports
+    realized.
+    """
 
     open_positions: int = 0
     forward_realized: int = 0
@@ -443,7 +459,7 @@ class Holdings(NamedTuple):
 
 @dataclass(slots=True)
 class TokenResult:
-    """A token's sales result in raw units of the currency, and counts."""
+    """The result of a token's sales in raw units of the currency, and their counts."""
 
     realized: int = 0
     sales: int = 0
@@ -451,7 +467,7 @@ class TokenResult:
 
 
 class Flow(NamedTuple):
-    """Purchases and sales of a mint since `began` (Unix seconds): their net amount, and fees."""
+    """A mint's purchases and sales since `began` (Unix seconds): their net amount, and fees."""
 
     began: int
     net: int
@@ -460,9 +476,10 @@ class Flow(NamedTuple):
 
 @dataclass(slots=True)
 class Churn:
-    """Purchases and sales of one mint within a minute that net no more than their fees.
+    """Counts purchases and sales of one mint within a minute whose net result doesn't exceed their
+    fees.
 
-    Purchases and sales in several parts count as one pair.
+    A purchase and a sale in several parts count as one pair.
     """
 
     pairs: int = 0
@@ -486,8 +503,10 @@ class Churn:
 
 @dataclass
 class Account:
-    """Totals in one currency and view. `token_rows`: unwritten results; `open_cost`: what the worst
-    case counts as lost of current holdings.
+    """The totals in one currency and view.
+
+    `token_rows` are unwritten results. `open_cost` is the part of current holdings that the worst
+    case counts as lost.
     """
 
     totals: Totals = field(default_factory=Totals)
@@ -500,7 +519,10 @@ class Account:
     _last_day: int | None = None
 
     def add(self, booked: Booked, money: str, hour: int) -> None:
-        """Add a booked transaction. `hour`, counted from 1970, never decreases."""
+        """Add a booked transaction.
+
+        `hour` is counted from 1970 and never decreases.
+        """
         trades = self.totals.trades
         self.totals.add(booked, money)
         if booked.sold and booked.result is not None:
@@ -532,23 +554,30 @@ _POSITIONS = Sums._fields[Sums._fields.index("ended") :]
 _read_totals, _read_positions = attrgetter(*_TOTALS), attrgetter(*_POSITIONS)
 
 
-# Counts the tokens held at a known cost; older costs than the given time (UTC ms) count as unknown.
+# Returns the number of tokens held at a known cost. Costs older than the given time (UTC ms) count
+# as unknown.
 Count = Callable[[int], int]
 
 
 @dataclass
 class Spans:
-    """Attachments in order. They follow the latest time; older entries count in none."""
+    """Attachments in order.
+
+    They follow the latest time, so older entries don't count in any of them.
+    """
 
     spans: tuple[Span, ...] = ()
     now_ms: int = 0
     open: Span | None = None
-    # by id, tokens held at the end of closed spans
+    # The tokens held at the end of closed spans, by id.
     _held: dict[int, int] = field(default_factory=dict)
     _begun: int = 0
 
     def turn(self, entry: Entry, count: Count) -> None:
-        """Close and open spans up to the latest time. `count`: before this entry."""
+        """Close and open spans up to the latest time.
+
+        `count` is the count before this entry.
+        """
         happened_at = entry.happened_at
         if happened_at is None or happened_at <= self.now_ms:
             return
@@ -569,14 +598,14 @@ class Spans:
             self.open = None
 
     def list_views(self, entry: Entry) -> list[tuple[int, int]]:
-        """Return (view, its start in UTC ms) of each view that an entry counts in."""
+        """Return (view, its start in UTC ms) for each view that an entry counts in."""
         span, happened_at = self.open, entry.happened_at
         if span and happened_at is not None and happened_at >= span.begins_ms:
             return [(ALL_HISTORY, UNDATED), (span.number, span.begins_ms)]
         return [(ALL_HISTORY, UNDATED)]
 
     def count_held(self, count: Count) -> dict[int, int]:
-        """Return tokens held by span id. `count`: the current ledger's count."""
+        """Return the number of tokens held by span id. `count` is the current ledger's count."""
         held = {span.number: self._held.get(span.number, 0) for span in self.spans}
         if self.open:
             held[self.open.number] = count(self.open.begins_ms)

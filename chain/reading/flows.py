@@ -33,11 +33,12 @@ T = TypeVar("T")
 
 
 class Balance(NamedTuple):
-    """An own account in a receipt: raw token amounts (including wrapped SOL) and lamports, before
-    and after; 0 for a side on which it isn't the wallet's.
+    """One of the wallet's accounts in a receipt: its raw token amounts (including wrapped SOL) and
+    lamports, before and after.
 
-    For the wallet itself `mint` is None and the amounts are 0. An account closed and reopened for
-    another mint has two consecutive ones: down to 0, and up from 0.
+    On a side where it isn't the wallet's, they are 0. For the wallet itself, `mint` is None and the
+    amounts are 0. An account that was closed and reopened for another mint has two consecutive
+    balances: down to 0, and up from 0.
     """
 
     address: str
@@ -51,15 +52,17 @@ class Balance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The balance of a wallet's account at a slot: raw token amount and lamports, zeros if the
-    account is closed or someone else's. `mint`: None if the amount is 0.
+    """The balance of a wallet's account at a slot, as a raw token amount and lamports.
+
+    Both are 0 if the account is closed or belongs to someone else. `mint` is None if the amount is
+    0.
     """
 
     slot: int
     amount: int
     lamports: int
     mint: str | None = None
-    # Only for a wallet's own address: whether it is a program.
+    # Whether it is a program. Set only for a wallet's own address.
     executable: bool = False
 
 
@@ -67,12 +70,13 @@ class Holding:
 class Effect:
     """A receipt's effect on one wallet, in lamports and raw units (docs/results.md).
 
-    `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes;
-    `sol` is L + S + R less `sponsored`, the rent that others put into own accounts. `fee` is 0
-    unless the wallet paid it. `tokens`: ((mint, raw change, decimals), ...), non-zero, sorted by
-    mint, without wrapped SOL. `own`: the wallet and its token accounts. `sponsors`: ((who, or None
-    if the lamports were there before, lamports), ...) of `sponsored`. `unowned`: token accounts
-    whose owner is neither in the receipt nor inferable. `inferred`: some owner is missing (2021).
+    `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes.
+    `sol` is L + S + R minus `sponsored`, the rent that others put into own accounts. `fee` is 0
+    unless the wallet paid it. `tokens` is ((mint, raw change, decimals), ...), sorted by mint,
+    without zeros and wrapped SOL. `own` are the wallet and its token accounts. `sponsors` splits
+    `sponsored` into ((who, lamports), ...). `who` is None if the lamports were already at the
+    address. `unowned` are token accounts whose owner is neither in the receipt nor inferable.
+    `inferred` means that an owner is missing, as in 2021.
     """
 
     wallet: str
@@ -93,7 +97,7 @@ class Effect:
 
 @lru_cache(4096)
 def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
-    """Return the program-derived address with the highest bump off the curve."""
+    """Return the program-derived address with the highest bump that is off the curve."""
     seeds = b58decode(wallet) + b58decode(program) + b58decode(mint)
     end = b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
     derived = (hashlib.sha256(seeds + bytes([bump]) + end).digest() for bump in range(255, -1, -1))
@@ -101,7 +105,7 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
 
 
 def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
-    """Return accounts that an instruction ties to the wallet, for receipts without owners."""
+    """Return the accounts that an instruction ties to the wallet, for receipts without owners."""
     for one in receipt.operations:
         if one.authority != wallet:
             continue
@@ -114,8 +118,9 @@ def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
 def own_accounts(
     receipt: Receipt, wallet: str, known: Set[str] = frozenset()
 ) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
-    """Return ({address: (whether it is the wallet's before, after)}, unowned). Missing owners are
-    inferred.
+    """Return ({address: (is the wallet's before, is the wallet's after)}, unowned).
+
+    Missing owners are inferred.
     """
     own: dict[str, tuple[bool, bool]] = {}
     unowned: set[str] = set()
@@ -153,7 +158,7 @@ def read_effect(
     tip_accounts: Container[str | None],
     known: Set[str] = frozenset(),
 ) -> Effect:
-    """Return a receipt's Effect. `known`: own token accounts seen in other receipts."""
+    """Return a receipt's Effect. `known` are own token accounts seen in other receipts."""
     own, unowned = own_accounts(receipt, wallet, known)
     balances = list[Balance]()
     for address, mine in sorted(own.items()):
@@ -211,7 +216,10 @@ def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, boo
 
 
 def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
-    """Return raw changes by mint over own accounts; wrapped SOL counts as SOL, not as a token."""
+    """Return raw changes by mint over own accounts.
+
+    Wrapped SOL counts as SOL, not as a token.
+    """
     changes: dict[str, int] = defaultdict(int)
     decimals = {}
     for one in balances:
@@ -226,10 +234,10 @@ def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
 def _sponsors(
     receipt: Receipt, wallet: str, own: Container[str | None], balances: list[Balance]
 ) -> dict[str | None, int]:
-    """Return {who: lamports} of rent that others paid for own accounts opened here, minus what the
-    wallet repaid them in the same receipt.
+    """Return {who: lamports} of rent that others paid for own accounts opened in this receipt.
 
-    Lamports already at the address are under None.
+    Amounts that the wallet repaid in the same receipt are subtracted. Lamports that were already at
+    the address are under None.
     """
     paid_back: dict[str | None, int] = defaultdict(int)
     for one in receipt.operations:
@@ -252,8 +260,9 @@ def _sponsors(
 def _funders(
     receipt: Receipt, wallet: str, own: Container[str | None], address: str
 ) -> dict[str | None, int]:
-    """Return {who: lamports} that others sent to an account; None, listed first: what was already
-    there.
+    """Return {who: lamports} that others sent to an account.
+
+    The first key, None, has the lamports that were already there.
     """
     funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
     for one in receipt.operations:
@@ -267,10 +276,10 @@ def _funders(
 def find_main_mint(
     receipt: Receipt, own: Set[str], changes: Iterable[tuple[str, int, int]]
 ) -> str | None:
-    """Return the only mint that changed or, in an exchange, the one that increased.
+    """Return the only mint that changed or, in an exchange, the only one that increased.
 
-    Shares and position NFTs minted or burned for `own` accounts don't count. `changes`: ((mint, raw
-    change, decimals), ...).
+    Shares and position NFTs minted or burned for `own` accounts don't count. `changes` is ((mint,
+    raw change, decimals), ...).
     """
     shares = {
         _mint_of(receipt, o)
@@ -290,7 +299,7 @@ def _mint_of(receipt: Receipt, operation: Operation) -> str | None:
 
 
 # ---- moves ---------------------------------------------------------------------------------------
-# Programs whose lamport movements are all read; others may change balances invisibly.
+# Programs whose lamport movements are all read. Others may change balances invisibly.
 READ_PROGRAMS = frozenset(
     (
         SYSTEM,
@@ -308,15 +317,20 @@ TOKEN_MOVES = frozenset(("send", "mint", "burn"))
 
 
 class Placed(NamedTuple):
-    """`call`: its index in the list of calls, None outside all calls."""
+    """An instruction. `call` is its index in the list of calls, or None if it is outside all
+    calls.
+    """
 
     instruction: Instruction
     call: int | None
 
 
 class Move(NamedTuple):
-    """`mint`: wrapped SOL for lamports. `amount`: lamports or raw units. `source` None: minted;
-    `target` None: burned. `call` as in Placed. `opens`: it pays for opening `target`.
+    """A movement of lamports or tokens.
+
+    For lamports, `mint` is wrapped SOL. `amount` is in lamports or raw units. `source` is None if
+    it was minted, `target` is None if it was burned. `call` is as in Placed. `opens` means that it
+    pays for opening `target`.
     """
 
     mint: str
@@ -329,8 +343,9 @@ class Move(NamedTuple):
 
 
 def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
-    """Return instructions in order. Transfer hooks are outside every call: the token's issuer chose
-    them.
+    """Return instructions in order, each with its call.
+
+    Transfer hooks are outside every call, because the token's issuer chose them.
     """
     places = {id(one): place for place, one in enumerate(calls)}
 
@@ -346,13 +361,18 @@ def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
 
 
 def is_read(instruction: Instruction) -> bool:
-    """Whether the decoded native operations show everything this instruction can have moved."""
+    """Return whether the decoded native operations show everything that this instruction can have
+    moved.
+    """
     operation = instruction.operation
     return instruction.program in READ_PROGRAMS and not (operation and operation.name == "unread")
 
 
 def list_moves(receipt: Receipt, placed: Sequence[Placed]) -> list[Move]:
-    """Return movements in order. Closing an account moves all lamports it has at that point."""
+    """Return movements in order.
+
+    Closing an account moves all lamports it has at that point.
+    """
     mints = _mints(receipt)
     held: dict[str | None, int] = defaultdict(int)
     for address, (before, _) in receipt.balances.items():
@@ -389,34 +409,34 @@ def _move(
 
 
 def _mints(receipt: Receipt) -> dict[str, str]:
-    """Return mints by token account, including accounts in no token balance."""
+    """Return mints by token account, including accounts that aren't in a token balance."""
     mints = {
         one.target: one.mint
         for one in receipt.operations
         if one.name in ("initialize", "associate") and one.target and one.mint
     }
-    # An account that had another mint before counts as one of that mint.
+    # An account that had another mint before counts as an account of that mint.
     told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
     return mints | {address: side.mint for address, side in told if side}
 
 
 # ---- flows ---------------------------------------------------------------------------------------
-# One instruction places an order there, another settles it.
+# At these venues, one instruction places an order and another settles it.
 ORDER_BOOKS = frozenset(
     one.id
     for one in BUILT_IN
     if one.family == "swap" and one.name.startswith(("Serum v", "OpenBook", "Phoenix", "Manifest"))
 )
-# Lamports (as wrapped SOL) and raw units by mint.
+# Lamports (as wrapped SOL) and raw units, by mint.
 Amounts = Counter[str]
 
 
 class Call:
-    """Amounts that an acting call moved into and out of the wallet's own accounts, without rent for
-    others and tips.
+    """The amounts that an acting call moved into and out of the wallet's own accounts, without rent
+    for others and tips.
 
-    `paid`: receivers. `topped_up`: lamports to accounts `opened` by it or, if it moved no tokens,
-    anywhere.
+    `paid` are the receivers. `topped_up` are the lamports sent to accounts that the call `opened`
+    or, if it didn't move tokens, to any account.
     """
 
     def __init__(self, body: Instruction) -> None:
@@ -444,9 +464,10 @@ class Call:
 class Flows:
     """A receipt's movements for one wallet, grouped by acting call.
 
-    `whole`: one call, the whole transaction. `trading`: indexes in `calls` that make up the trade.
-    `own`: the wallet, its token accounts and those opened and closed here. `unshown`: lamports by
-    account that no instruction shows; `unshown_in`: their sum over own accounts.
+    With `whole`, the whole transaction is one call. `trading` are the indexes in `calls` that make
+    up the trade. `own` are the wallet, its token accounts, and those opened and closed in this
+    receipt. `unshown` are the lamports by account that no instruction shows, and `unshown_in` is
+    their sum over own accounts.
     """
 
     def __init__(
@@ -465,14 +486,15 @@ class Flows:
         self.own = effect.own | _opened_inside(receipt, effect.wallet)
         self.unshown = _unshown(receipt, self.moves)
         self.unshown_in = sum(self.unshown.get(account, 0) for account in self.own)
-        # lamports and tokens that arrived or left outside all calls: (mint, who) -> amount
+        # Lamports and tokens that arrived or left outside all calls, as (mint, who) -> amount.
         self.came: dict[tuple[str, str | None], int] = defaultdict(int)
         self.went: dict[tuple[str, str | None], int] = defaultdict(int)
         self.trading: frozenset[int] = frozenset()
         self._find_opened()
         self._sort_moves()
         self._add_handed_over()
-        # An account that the wallet opened and closed here may have been paid for earlier.
+        # If the wallet opened and closed an account in this receipt, it may have been paid for
+        # earlier.
         for account in self.own - effect.own:
             self.came[WRAPPED_SOL, account] += receipt.lamports(account)[0]
 
@@ -503,7 +525,9 @@ class Flows:
                 self.came[move.mint, move.source] += move.amount - rent
 
     def _opens(self, move: Move) -> bool:
-        """Whether these lamports may be someone else's rent for an own account opened here."""
+        """Return whether these lamports may be someone else's rent for an own account opened in
+        this receipt.
+        """
         sides = self.receipt.tokens.get(move.target or "")
         return move.mint == WRAPPED_SOL and sides is not None and sides[0] is None
 
@@ -536,8 +560,8 @@ class Flows:
                 self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
 
     def choose_trading(self) -> bool:
-        """Keep the calls that the wallet paid into and received from. Return False if there are
-        none.
+        """Keep only the calls that the wallet paid into and received from. Return False if there
+        are none.
         """
         trading = set()
         for place, call in enumerate(self.calls):
@@ -565,8 +589,9 @@ class Flows:
         return self.unshown_in > 0 and call.body.program not in ORDER_BOOKS
 
     def _passed(self, call: Call) -> bool:
-        """Whether a token arrived and left again. The wallet may then end up with less of
-        everything."""
+        """Return whether a token arrived and left again. The wallet may then have less of every
+        token afterward.
+        """
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:
@@ -585,8 +610,10 @@ class Flows:
     def crossed_calls(
         self,
     ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
-        """Return what own accounts got inside the calls, and what they paid there without rent, as
-        {(mint, who): amount} each.
+        """Return what own accounts received inside the calls, and what they paid there without
+        rent.
+
+        Each is {(mint, who): amount}.
         """
         got: Counter[tuple[str, str | None]] = Counter()
         paid: Counter[tuple[str, str | None]] = Counter()
@@ -622,8 +649,10 @@ class Flows:
 
     @cached_property
     def beside(self) -> Amounts:
-        """Return what bypassed the trade: arrivals beyond what was paid back to the same account,
-        and (negative) payments into calls that delivered to someone else.
+        """Return the amounts that bypassed the trade.
+
+        These are arrivals beyond what was paid back to the same account, and (negative) payments
+        into calls that delivered to someone else.
         """
         total: Amounts = Counter()
         for place, call in enumerate(self.calls):
@@ -631,7 +660,7 @@ class Flows:
                 continue
             for mint, change in call.net.items():
                 total[mint] += change
-            # Rent for what it opened, not a price.
+            # This is rent for the accounts it opened, not a price.
             total[WRAPPED_SOL] += call.topped_up
         for (mint, who), amount in self.came.items():
             arrived = self._after_fee(mint, amount) if mint != WRAPPED_SOL else amount
@@ -651,9 +680,9 @@ class Flows:
     def unshown_explained(self) -> int:
         """Return how many of the lamports without a visible source came from the venue.
 
-        All of them, if nothing else could have moved them. Otherwise at most what the calls'
-        parties lost, minus third parties' gains. Order books pay in tokens only, so lamports from
-        them are account rent.
+        If nothing else could have moved them, all of them did. Otherwise, at most the amount that
+        the calls' parties lost, minus third parties' gains. Order books pay in tokens only, so
+        lamports from them are account rent.
         """
         if self.unshown_in <= 0 or self.whole:
             return self.unshown_in
@@ -680,12 +709,14 @@ class Flows:
         )
 
     def _paid_back(self, account: str) -> int:
-        """Return lamports paid to an account beyond what it paid."""
+        """Return the lamports paid to an account beyond the amount it paid."""
         went, came = (of.get((WRAPPED_SOL, account), 0) for of in (self.went, self.came))
         return max(0, went - came)
 
     def _bought_elsewhere(self) -> set[str | None]:
-        """Return accounts that third parties gave tokens to outside the trade, maybe for SOL."""
+        """Return the accounts to which third parties gave tokens outside the trade, perhaps for
+        SOL.
+        """
         targets = {
             move.target
             for move in self.moves
@@ -696,13 +727,13 @@ class Flows:
         return targets | {owner for target in targets for owner in self.owners(target)}
 
     def unshown_foreign(self) -> bool:
-        """Whether an unknown program could have moved lamports into own accounts without a visible
-        instruction.
+        """Return whether an unknown program could have moved lamports into own accounts without a
+        visible instruction.
         """
         return any(not self.programs.family(one.program) for one in self._others_held())
 
     def _others_held(self) -> list[Instruction]:
-        """Return instructions outside the trade that could move lamports into own accounts."""
+        """Return the instructions outside the trade that could move lamports into own accounts."""
         own = self.own & self.receipt.writable
         return [
             one.instruction
@@ -714,7 +745,7 @@ class Flows:
 
     @cached_property
     def partners(self) -> set[str]:
-        """Return foreign accounts of transfers inside the trade: sources, targets, owners,
+        """Return the foreign accounts of transfers inside the trade: sources, targets, owners, and
         authorities.
         """
         told = ((move.source, move.target, move.authority) for move in self._inside())
@@ -730,8 +761,8 @@ class Flows:
         return (move for move in self.moves if move.call in self.trading)
 
     def paid_by_others(self, mint: str) -> int:
-        """Return how much other signers or approving owners paid into the trade of what the wallet
-        gave.
+        """Return how much of the mint that the wallet gave was paid into the trade by other signers
+        or approving owners.
         """
         if self.whole:
             return 0
@@ -752,7 +783,9 @@ class Flows:
         return sum(move.amount for move in paid if move.target not in opened)
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
-        """Return accounts that lost, in the trade, what the wallet gained; largest loss first."""
+        """Return the accounts that lost, in the trade, what the wallet gained. The largest loss
+        comes first.
+        """
         lost: dict[str, int] = defaultdict(int)
         wanted = frozenset(mints)
         for move in self._inside():
@@ -769,8 +802,8 @@ class Flows:
 
 
 def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
-    """Return token accounts opened and closed here that are in no token balance, excluding any that
-    was handed over.
+    """Return the token accounts that were opened and closed here and aren't in a token balance,
+    except those that were handed over.
     """
     operations = receipt.operations
     handed = {one.source for one in operations if one.name == "assign"}
@@ -786,7 +819,7 @@ def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
 
 
 def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
-    """Return {account: lamports} not explained by instructions, the fee and rent."""
+    """Return {account: lamports} that instructions, the fee and rent don't explain."""
     shown: dict[str | None, int] = defaultdict(int)
     for move in moves:
         if move.mint == WRAPPED_SOL:
@@ -800,12 +833,12 @@ def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
 
 
 # ---- deposits at venues --------------------------------------------------------------------------
-# (address, mint, raw units before, after)
+# As (address, mint, raw units before, raw units after).
 Row = tuple[str, str, int, int]
 
 
 class Deposited(NamedTuple):
-    """As in an Entry."""
+    """The wallet's deposits, in the format of an Entry."""
 
     others: tuple[Row, ...] = ()
     parked: tuple[tuple[str, str, int], ...] = ()
@@ -838,7 +871,9 @@ def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: st
 
 
 def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Iterator[Instruction]:
-    """Return the outermost wanted calls, or top-level instructions if call heights are unknown."""
+    """Return the outermost wanted calls. If call heights are unknown, return top-level
+    instructions.
+    """
 
     def walk(one: Instruction) -> Iterator[Instruction]:
         if wanted(one):
@@ -853,8 +888,9 @@ def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Itera
 
 
 def _is_given(flows: Flows, move: Move) -> bool:
-    """Whether a move counts as the wallet's; it also does if another owner's account lets the
-    wallet spend from it.
+    """Return whether the wallet made this move.
+
+    A move from another owner's account that lets the wallet spend counts, too.
     """
     is_own = move.source in flows.own or move.authority == flows.effect.wallet
     return is_own and move.target is not None and move.target not in flows.own
@@ -907,7 +943,9 @@ def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[tuple[str, 
 
 
 def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
-    """Return lamports that the calls' accounts paid to the wallet without a visible instruction."""
+    """Return the lamports that the calls' accounts paid to the wallet without a visible
+    instruction.
+    """
     named = {account for call in flows.calls for account in call.body.named}
     rest = flows.unshown_in
     for address in sorted(named & flows.unshown.keys() - flows.own):
@@ -918,8 +956,8 @@ def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
 
 
 def _list_tokens(flows: Flows) -> Iterator[Row]:
-    """Return foreign token accounts that lost something, or that the wallet sent tokens to in calls
-    of order programs.
+    """Return the foreign token accounts that lost something, or to which the wallet sent tokens in
+    calls of order programs.
     """
     receipt = flows.receipt
     ordered = {m.target for m in flows.moves if m.call is not None and m.source in flows.own}
@@ -933,8 +971,10 @@ def _list_tokens(flows: Flows) -> Iterator[Row]:
 
 
 def _list_lamports(flows: Flows) -> Iterator[Row]:
-    """Return lamports, rent and wrapped SOL that the wallet paid into foreign accounts in calls of
-    order programs, or that accounts named there lost. Excludes signers (keepers).
+    """Return the lamports, rent and wrapped SOL that the wallet paid into foreign accounts in calls
+    of order programs, or that accounts in these calls lost.
+
+    Signers (keepers) are excluded.
     """
     receipt = flows.receipt
     paid: Counter[str] = Counter()
@@ -952,7 +992,7 @@ def _list_lamports(flows: Flows) -> Iterator[Row]:
 
 # ---- what passed through the venue ---------------------------------------------------------------
 class Change(NamedTuple):
-    """A token's balance change in signed raw units."""
+    """The change of a token's balance in signed raw units."""
 
     mint: str
     raw: int
@@ -964,8 +1004,8 @@ def list_venue_changes(
 ) -> list[Change]:
     """Return a transaction's changes minus those outside its venue, without zeros.
 
-    Rows: (mint, raw change as a number or text, decimals). A token that was bought and sent on is
-    only in `beside`, but it did pass through the venue.
+    Rows are (mint, raw change as a number or text, decimals). A token that was bought and sent on
+    is only in `beside`, although it passed through the venue.
     """
     raws: dict[str, int] = {}
     places: dict[str, int] = {}
@@ -977,20 +1017,20 @@ def list_venue_changes(
 
 
 # ---- what others paid into the pools -------------------------------------------------------------
-# An account that receives less than this share of the amounts inside collects a fee; it isn't a
-# pool.
+# If an account receives less than this percentage of the amounts inside, it collects a fee and
+# isn't a pool.
 MIN_POOL_PERCENT = 5
 
 Key = tuple[str, str]
 
 
 class Feeding:
-    """Amounts that foreign accounts gave and took, by (mint, account), with wrapped SOL for
-    lamports.
+    """The amounts that foreign accounts gave and took, by (mint, account). Lamports are under
+    wrapped SOL.
 
-    `gave`: inside the trade, minus other foreign accounts' payments there. `took`: the same with
-    the wallet's payments, as a gain. `from_wallet`: the wallet's payments anywhere, minus refunds
-    outside the trade.
+    `gave` are the amounts given inside the trade, minus other foreign accounts' payments there.
+    `took` are the gains inside the trade, including the wallet's payments. `from_wallet` are the
+    wallet's payments anywhere, minus refunds outside the trade.
     """
 
     def __init__(self, flows: Flows) -> None:
@@ -1021,7 +1061,7 @@ class Feeding:
         own = self.flows.own
         if move.target and move.target not in own:
             if move.source in own or (move.source is None and self._opens(move.target)):
-                # a token launch mints its supply
+                # A token launch mints its supply.
                 self.from_wallet[move.mint, move.target] += move.amount
             else:
                 self.outside.append(move)
@@ -1029,10 +1069,10 @@ class Feeding:
             self.from_wallet[move.mint, move.source] -= move.amount
 
     def shares_fed(self) -> Iterator[tuple[int, int]]:
-        """Yield (the givers' loss, what they gave) for each mint that others may have fed."""
+        """Yield (the givers' loss, the amount they gave) for each mint that others may have fed."""
         fed: Counter[str] = Counter()
         for (mint, account), gave in self.gave.items():
-            # Makers and takers sign: they pay with their own funds.
+            # Makers and takers sign, because they pay with their own funds.
             if gave > 0 and account in self._filled and not self._signs(account):
                 fed[mint] += max(0, gave - self._lost(mint, account))
         if self.flows.unshown_in > 0:
@@ -1044,15 +1084,17 @@ class Feeding:
 
     @cached_property
     def _filled(self) -> set[str | None]:
-        """Return accounts that received something, or that the wallet received from, outside the
-        trade.
+        """Return the accounts that received something, or from which the wallet received something,
+        outside the trade.
         """
         filled = {move.target for move in self.outside}
         filled |= {account for (_, account), amount in self.from_wallet.items() if amount < 0}
         return filled | {account for account, amount in self.flows.unshown.items() if amount > 0}
 
     def _paid(self, mint: str) -> int:
-        """Return the wallet's gain, else what it received, else the flows from pool to pool."""
+        """Return the wallet's gain, or else the amount it received, or else the flows from pool to
+        pool.
+        """
         got, given = self.flows.got(mint), self.flows.given(mint)
         if mint == WRAPPED_SOL:
             got += max(0, self.flows.unshown_in)
@@ -1066,12 +1108,14 @@ class Feeding:
 
     @cached_property
     def opened_for(self) -> dict[str | None, str | None]:
-        """Return owners of token accounts opened here; some are in no token balance."""
+        """Return the owners of token accounts opened here. Some of these accounts aren't in a token
+        balance.
+        """
         names = ("initialize", "associate")
         return {o.target: o.authority for o in self.flows.receipt.operations if o.name in names}
 
     def _lost(self, mint: str, account: str) -> int:
-        """Return what an account lost, not counting what the wallet paid in."""
+        """Return the amount an account lost, without counting the wallet's payments into it."""
         receipt = self.flows.receipt
         if mint == WRAPPED_SOL:
             before, after = receipt.lamports(account)
@@ -1091,7 +1135,7 @@ class Feeding:
         return max(0, needed - paid)
 
     def _payers(self) -> list[str]:
-        """Return accounts that may have paid the wallet without a visible instruction."""
+        """Return the accounts that may have paid the wallet without a visible instruction."""
         called = (self.flows.calls[place].body.named for place in self.flows.trading)
         named = self.flows.partners.union(*called)
         return [
@@ -1106,7 +1150,7 @@ class Feeding:
 
     @cached_property
     def _foreign_held(self) -> set[str]:
-        """Return accounts that an unknown program could change outside the trade."""
+        """Return the accounts that an unknown program could change outside the trade."""
         flows = self.flows
         return {
             account
@@ -1119,7 +1163,7 @@ class Feeding:
 
     def _share_taken(self, account: str) -> float:
         """Return the largest share of anything inside that went to this account, its token
-        accounts, or other accounts of its owner.
+        accounts, or its owner's other accounts.
         """
         people = {account, *self.flows.owners(account)}
         mine: Counter[str] = Counter()
@@ -1138,7 +1182,9 @@ class Feeding:
         return totals
 
     def paid_along(self, mint: str) -> int:
-        """Return how much others paid of what the wallet gave, into its calls or its pools."""
+        """Return how much of the mint that the wallet gave was paid by others into its calls or its
+        pools.
+        """
         given, got = self.flows.given(mint), self.flows.got(mint)
         if given <= got:
             return 0
@@ -1146,8 +1192,10 @@ class Feeding:
         return (self._given_along(mint) if lost else 0) + self._poured(mint)
 
     def _given_along(self, mint: str) -> int:
-        """Return what was given inside by signers, by accounts that let the wallet spend, and by
-        accounts that got nothing in return. Rent isn't part of a price.
+        """Return the amount given inside by signers, by accounts that let the wallet spend, and by
+        accounts that got nothing in return.
+
+        Rent doesn't count, because it isn't part of a price.
         """
         paid: Counter[str] = Counter()
         for move in self.flows.moves:
@@ -1182,8 +1230,8 @@ class Feeding:
         return sides is not None and sides[0] is None
 
     def _poured(self, mint: str) -> int:
-        """Return plain transfers to accounts that received what the wallet gave, and lamports put
-        there by an unknown program.
+        """Return the plain transfers to accounts that received what the wallet gave, and the
+        lamports put there by an unknown program.
         """
         poured = [
             m
@@ -1224,15 +1272,17 @@ def _count_traded(flows: Flows) -> Counter[tuple[str | None, str | None, int]]:
 
 
 # ---- what explains a trade's value ---------------------------------------------------------------
-# Minimum explained share of what was received and of what was given.
+# The minimum explained percentage of what was received, and of what was given.
 MIN_EXPLAINED_PERCENT = 95
 
 
 @dataclass(frozen=True)
 class Split:
-    """The part of a trade outside its venue: `beside_sol`, `beside_tokens`, signed. `signed`: an
-    account in `counterparties` is a signer's. `fed`: others paid into the trade or its pools. The
-    rest as in an Entry.
+    """The part of a trade outside its venue, as the signed amounts `beside_sol` and
+    `beside_tokens`.
+
+    `signed` means that an account in `counterparties` belongs to a signer. `fed` means that others
+    paid into the trade or its pools. The other fields are as in an Entry.
     """
 
     beside_sol: int = 0
@@ -1255,8 +1305,9 @@ def split_trade(
     residues: Iterable[str] = (),
     explain_feeding: bool = True,
 ) -> Split:
-    """Split a trade. `changes`: without those outside the venue. `sol`: "got" | "both" | "" (only
-    sent).
+    """Split a trade.
+
+    `changes` excludes those outside the venue. `sol` is "got", "both" or "" (only sent).
     """
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside.copy()
@@ -1281,7 +1332,7 @@ def split_trade(
 
 
 def split_fill(flows: Flows) -> Split:
-    """Split an order's fill: everything received must come from known calls."""
+    """Split an order's fill. Everything received must come from known calls."""
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "", explain_feeding=False)
@@ -1295,7 +1346,10 @@ def split_fill(flows: Flows) -> Split:
 
 
 def add_market(split: Split, flows: Flows) -> Split:
-    """Add to a fill's split what swap calls paid and took. `flows` covers everyone on its side."""
+    """Add to a fill's split the amounts that swap calls paid and took.
+
+    `flows` covers everyone on its side.
+    """
     if not flows.choose_trading():
         return split
     net: Amounts = Counter()
@@ -1311,7 +1365,7 @@ def add_market(split: Split, flows: Flows) -> Split:
 
 
 def split_unpriced(flows: Flows) -> Split:
-    """Split a trade with several readings: none of it is explained."""
+    """Split a trade that can be interpreted in more than one way, so none of it is explained."""
     beside = flows.beside
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 
@@ -1348,15 +1402,18 @@ def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
 
 
 def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
-    """Return (what the wallet gave, what everyone gave): others' purchases have no price."""
+    """Return (the amount that the wallet gave, the amount that everyone gave).
+
+    Others' purchases have no price.
+    """
     given = flows.given(mint)
     return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
 
 
 def _explain_feeding(flows: Flows, legs: Iterable[str]) -> tuple[int, bool]:
-    """Return (percent not paid by third parties, whether a third party paid).
+    """Return (percentage not paid by third parties, whether a third party paid).
 
-    Any gift of a token that the wallet gives counts; pools may gain a little from others.
+    Any gift of a token that the wallet gives counts. Pools may gain a little from others.
     """
     if flows.whole:
         return 100, False
@@ -1378,7 +1435,9 @@ def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
 
 
 def is_fee_income(flows: Flows) -> bool:
-    """Whether the trade paid a fee to a wallet that neither signed nor gave, and more to others."""
+    """Return whether the trade paid a fee to a wallet that neither signed nor gave anything, and
+    paid more to others.
+    """
     effect = flows.effect
     gains = {mint: change for mint, change, _ in effect.tokens}
     gains[WRAPPED_SOL] = effect.sol + effect.fee

@@ -28,7 +28,7 @@ class BadTable(ValueError):
 
 
 class AddedRows:
-    """Return an operator's rows below the header, as stripped cells.
+    """The rows of an operator's file below its header, as stripped cells.
 
     Iterating raises BadTable for a wrong header, a wrong number of cells or an open quote.
     """
@@ -171,7 +171,9 @@ TIP_ACCOUNTS = frozenset(row["address"] for row in read_table("tip_accounts.csv"
 
 
 def is_nobodys(address: str, programs: Programs | None = None) -> bool:
-    """Whether this is a program, a sysvar or wrapped SOL. `programs`: this instance's table."""
+    """Return whether this is a program, a sysvar or wrapped SOL. `programs` is this instance's
+    table.
+    """
     return (
         address in NATIVE
         or address in SYSVARS

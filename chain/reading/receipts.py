@@ -1,5 +1,4 @@
-"""Parse the JSON of `getTransaction`: both encodings, legacy, v0 with lookup tables, v1, and
-receipts from 2021 without owners. Pure; amounts are lamports or raw token units.
+"""Parse the JSON of `getTransaction`. Pure. Amounts are in lamports or raw token units.
 
 The stored form is JSON, compressed with a dictionary trained on transactions. Retraining it makes
 stored rows unreadable."""
@@ -35,11 +34,11 @@ from chain.addresses import (
 class Operation:
     """The effect of a native program's instruction, as far as accounting needs it.
 
-    `name`: transfer, create (lamports that a System account sends, or pays to open another) ·
-    allocate (an account that was paid for is opened) · withdraw (lamports out of a nonce, stake or
-    vote account) · send, mint, burn, close, initialize, approve, assign (token; assign hands an
-    account over to `authority`) · associate · unread (moves lamports, and the receipt does not say
-    how many).
+    `name` is one of: transfer, create (a System account sends lamports, or pays them to open
+    another account); allocate (an account that was already paid for is opened); withdraw (lamports
+    leave a nonce, stake or vote account); send, mint, burn, close, initialize, approve, assign
+    (tokens; assign hands an account over to `authority`); associate; unread (it moves lamports, but
+    the receipt doesn't say how many).
     """
 
     name: str
@@ -76,8 +75,8 @@ PARSED_LAMPORTS = {
     (STAKE, "withdraw"): ("withdraw", "stakeAccount", "destination"),
     (VOTE, "withdraw"): ("withdraw", "voteAccount", "destination"),
 }
-# Instructions without an amount in the node's parsed form, or with amounts inside a batch that it
-# doesn't parse.
+# Instructions without an amount in the node's parsed form, or with amounts inside a batch that the
+# node doesn't parse.
 UNREAD = ("withdrawExcessLamports", "unwrapLamports", "batch")
 UNREAD_KINDS = (38, 45)
 AUTHORITIES = (
@@ -91,12 +90,14 @@ AUTHORITIES = (
 
 
 def read_parsed(program: str, parsed: Any) -> Operation | None:
-    """Read a node-decoded instruction. Raises KeyError or TypeError if a field is missing."""
+    """Read an instruction that the node parsed. Raises KeyError or TypeError if a field is
+    missing.
+    """
     kind, info = parsed.get("type"), parsed.get("info") or {}
     if (program, kind) in PARSED_LAMPORTS:
         name, source, target = PARSED_LAMPORTS[program, kind]
         if name == "create" and not info.get(source):
-            # Opening an account that is already paid for has no payer.
+            # Opening an account that is already paid for doesn't have a payer.
             return None
         return Operation(name, info[source], info[target], amount=_read_amount(info["lamports"]))
     if program == SYSTEM and kind in ("allocate", "allocateWithSeed"):
@@ -125,8 +126,9 @@ def _read_parsed_token(name: str, info: Any) -> Operation:
 
 
 def _read_amount(told: Any) -> int:
-    """Read an amount. Raises TypeError unless it is an integer or digits, so a float is never
-    rounded.
+    """Read an amount.
+
+    Raises TypeError unless it is an integer or digits, so that a float is never rounded.
     """
     if type(told) is int:
         return told
@@ -136,8 +138,9 @@ def _read_amount(told: Any) -> int:
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """Read instruction bytes. Layouts: the instruction enums of the System, Stake, Vote and SPL
-    Token programs.
+    """Read an instruction's bytes.
+
+    The layouts are the instruction enums of the System, Stake, Vote and SPL Token programs.
     """
     try:
         if program == SYSTEM:
@@ -150,7 +153,7 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
             payer, account, wallet, mint, *_ = a
             return Operation("associate", payer, account, wallet, mint=mint)
     except (IndexError, ValueError):
-        # Shorter than its layout: nothing can be read.
+        # The data is shorter than its layout, so it can't be read.
         pass
     return None
 
@@ -158,7 +161,7 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
 def read_batch(
     program: str, a: tuple[str, ...], data: bytes
 ) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Return (accounts, data) of each instruction in a Token program batch (kind 255)."""
+    """Return (accounts, data) for each instruction in a Token program's batch (kind 255)."""
     if program not in TOKEN_PROGRAMS or data[:1] != b"\xff":
         return
     place, at = 0, 1
@@ -183,7 +186,8 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
         return Operation("create", a[0], a[1], amount=read_u64(data, 4))
     if kind == 3:
         return Operation("create", a[0], a[1], amount=read_u64(data, 44 + read_u64(data, 36)))
-    # For an account that may already have lamports: the new account first; nothing without a payer.
+    # This opens an account that may already have lamports. The new account comes first. Without a
+    # payer, nothing moves.
     if kind == 13:
         return Operation("create", a[1], a[0], amount=read_u64(data, 4))
     if kind == 5:
@@ -237,7 +241,7 @@ def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None
         return Operation("approve", source, None, authority, read_u64(data, 1), mint)
     if kind in UNREAD_KINDS:
         return Operation("unread", a[0], a[1])
-    # authority type 2 is the account's owner
+    # Authority type 2 is the account's owner.
     if kind == 6 and data[1] == 2:
         return Operation("assign", a[0], authority=b58encode(data[3:35]) if data[2] else None)
     return None
@@ -246,29 +250,31 @@ def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None
 # ---- receipts ------------------------------------------------------------------------------------
 U64 = 2**64
 
-# Limits that no real receipt exceeds, as protection from lying nodes.
+# Limits that no real receipt exceeds. They protect against lying nodes.
 SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
-# about four times the total supply; sums still fit a signed 64-bit column
+# About four times the total supply. Sums still fit a signed 64-bit column.
 MAX_LAMPORTS = 2**61
-# one byte on the chain
+# It is one byte on the chain.
 MAX_DECIMALS = 255
-# the year 10000, in seconds
+# The year 10000, in seconds.
 LATEST_TIME = 253_402_300_800
-# base58 of 10 KiB, the most that a program may pass to another
+# The length in base58 of 10 KiB, the most that a program may pass to another.
 MAX_DATA = 14_100
 DEEPEST_CALL = 64
 LAMPORT_MOVES = ("transfer", "create", "withdraw")
 
 
 class BadReceipt(ValueError):
-    """An unusable receipt. The message says what is wrong with it."""
+    """The receipt is unusable. The message says why."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """A program call and the calls it made. `nested`: False if the node didn't record which call
-    made which; then all inner ones are direct calls.
+    """A program call and the calls it made.
+
+    `nested` is False if the node didn't record which call made which. Then all inner calls count as
+    direct calls.
     """
 
     program: str
@@ -286,12 +292,12 @@ class Instruction:
 
     @property
     def named(self) -> set[str]:
-        """Return all accounts named by it or an inner call."""
+        """Return all accounts in it or in an inner call."""
         return {account for one in self.tree() for account in one.accounts}
 
     @property
     def operations(self) -> Iterator[Operation]:
-        """Return the operations of native programs in it, in order."""
+        """Return the native programs' operations in it, in order."""
         return (one.operation for one in self.tree() if one.operation)
 
 
@@ -303,7 +309,7 @@ class TokenBalance:
     decimals: int
 
 
-# A token account before and after; None if it wasn't one.
+# A token account before and after. A side is None if it wasn't a token account.
 Sides = tuple[TokenBalance | None, TokenBalance | None]
 
 
@@ -311,9 +317,9 @@ Sides = tuple[TokenBalance | None, TokenBalance | None]
 class Receipt:
     """A finalized transaction.
 
-    `keys`: its accounts, in the order of `before` and `after` (lamports). `tokens`: by address.
-    `writable`: accounts that it may change. `inner_told`: whether the node recorded inner calls.
-    `rents`: {address: lamports} that the runtime collected as rent.
+    `keys` are its accounts, in the order of `before` and `after` (lamports). `tokens` are by
+    address. `writable` are the accounts that it may change. `inner_told` is whether the node
+    recorded inner calls. `rents` is {address: lamports} that the runtime collected as rent.
     """
 
     signature: str
@@ -349,7 +355,7 @@ class Receipt:
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """Return the operations of native programs, in order."""
+        """Return the native programs' operations, in order."""
         return tuple(one for top in self.instructions for one in top.operations)
 
 
@@ -402,14 +408,16 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 
 def _check_conservation(lost: int, rent: int, failed: bool) -> None:
-    """Check that lamports are conserved. `lost`: lamports missing beyond the fee."""
+    """Check that lamports are conserved. `lost` are the lamports missing beyond the fee."""
     # The runtime lists a failed transaction's rent, but stores only some of its accounts.
     if lost != rent and not (failed and 0 <= lost < rent):
         raise BadReceipt("lamports are not conserved")
 
 
 def _rents(meta: Any, keys: tuple[str, ...]) -> dict[str, int]:
-    """Return rent that older runtimes collected from low balances: negative rewards."""
+    """Return the rent that older runtimes collected from low balances. It is listed as negative
+    rewards.
+    """
     rents: dict[str, int] = defaultdict(int)
     for row in meta.get("rewards") or ():
         if row.get("rewardType") == "Rent":
@@ -418,7 +426,7 @@ def _rents(meta: Any, keys: tuple[str, ...]) -> dict[str, int]:
 
 
 def _check_amounts(receipt: Receipt) -> None:
-    """Check what conservation of lamports doesn't catch."""
+    """Check amounts that the conservation of lamports doesn't cover."""
     for address, sides in receipt.tokens.items():
         for side, lamports in zip(sides, receipt.lamports(address), strict=False):
             if side and side.mint == WRAPPED_SOL and side.amount > lamports:
@@ -456,7 +464,7 @@ def _address(value: Any) -> str:
 
 
 def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return (addresses in the order of the balances, loaded ones last; signers)."""
+    """Return the addresses in the order of the balances (loaded ones last), and the signers."""
     keys = message["accountKeys"]
     if not keys:
         raise BadReceipt("a receipt of nobody")
@@ -470,7 +478,7 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
 
 
 def _writable(message: Any, meta: Any, keys: tuple[str, ...]) -> frozenset[str]:
-    """Return accounts that instructions may change."""
+    """Return the accounts that instructions may change."""
     rows = message["accountKeys"]
     if isinstance(rows[0], dict):
         return frozenset(row["pubkey"] for row in rows if row.get("writable", True))
@@ -508,7 +516,7 @@ def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instr
 
 
 def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
-    """Return a row and its inner rows as a tree; flat without stackHeight (before 2022)."""
+    """Return a row and its inner rows as a tree. Without stackHeight (before 2022), it is flat."""
     stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
     nested = all(row.get("stackHeight") for row in rows[1:])
 
@@ -568,7 +576,7 @@ def _check_operation(operation: Operation | None) -> Operation | None:
 
 # ---- a digest that is equal for all honest nodes -------------------------------------------------
 def digest_receipt(receipt: Receipt) -> str:
-    """Return the SHA-256, in hex, of everything that affects a number (docs/check.md)."""
+    """Return the SHA-256, in hex, of everything in it that affects a number (docs/check.md)."""
     told = {
         "signature": receipt.signature,
         "slot": receipt.slot,
@@ -589,17 +597,18 @@ def _show_side(side: TokenBalance | None) -> list[str | int | None] | None:
 
 # ---- the stored form -----------------------------------------------------------------------------
 DICTIONARY = Path(__file__).resolve().parent / "zstd.dictionary"
-# 10% smaller than at level 3, for 30 us per transaction. Higher levels need many times that for
-# another 2%.
+# This is 10% smaller than level 3, for 30 µs per transaction. Higher levels need many times that
+# for another 2%.
 LEVEL = 9
-# Characters kept of a signature, enough to match it with its row: saves 60 bytes.
+# The number of characters kept of a signature. They are enough to match it with its row, and save
+# 60 bytes.
 KEPT = 8
-# No transaction is larger; anything beyond is damaged.
+# No transaction is larger. If it is, the row is damaged.
 MAX_BYTES = 64 * 2**20
 
 
 class Tools(threading.local):
-    """A thread's compressor and decompressor; two threads must not share one."""
+    """A thread's compressor and decompressor, which threads must not share."""
 
     def __init__(self) -> None:
         words = read_dictionary()
@@ -618,7 +627,7 @@ _tools = Tools()
 
 
 def pack(raw: Mapping[str, Any]) -> bytes:
-    """Compress a transaction's JSON, truncating its signature."""
+    """Compress a transaction's JSON, with a truncated signature."""
     transaction = raw["transaction"]
     signature, *others = transaction["signatures"]
     named = {**transaction, "signatures": [signature[:KEPT], *others]}
@@ -652,12 +661,12 @@ def unpack(body: bytes, signature: str) -> Any:
 
 
 def parse_stored(body: bytes, signature: str) -> Receipt:
-    """Parse a stored receipt. Raises ValueError as in unpack."""
+    """Parse a stored receipt. Raises ValueError like `unpack`."""
     return parse_receipt(unpack(body, signature), signature)
 
 
 def read_stored(body: bytes, signature: str) -> Receipt | None:
-    """Parse a stored receipt; None if `body` is damaged."""
+    """Parse a stored receipt. Return None if `body` is damaged."""
     try:
         return parse_stored(body, signature)
     except ValueError:

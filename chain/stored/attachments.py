@@ -1,4 +1,4 @@
-"""Attachments: which wallets bots have now, past attachments, and their holdings and totals.
+"""Read bots' current and past attachments, with their holdings and totals.
 
 Entries are marked if wallets of one bot exchanged anything (ledger.own)."""
 
@@ -20,18 +20,22 @@ from chain.stored.trades import LISTED_TRADE
 from storage import Rows
 
 # ---- exchanges between wallets of one bot --------------------------------------------------------
-# A trade against another wallet of the same bot. Always set together with UNEXPLAINED, so it has no
-# price.
+# Flags a trade against another wallet of the same bot. It is always set together with UNEXPLAINED,
+# so the trade has no price.
 OWN_WALLETS = "own_wallets"
 OWN_TRANSFER = "own_transfer"
 OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
 
-# (mint, or "" for SOL; whether it increased)
+# As (mint or "" for SOL, whether it increased).
 Direction = tuple[str, bool]
 
 
 def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
-    """`others`: entries of the bot's other wallets for the same transaction; None: unreadable."""
+    """Return the entry, with a flag if it traded against another wallet of the bot.
+
+    `others` are the entries of the bot's other wallets for the same transaction, or None where one
+    is unreadable.
+    """
     mine = _list_directions(entry)
     if not any(one is None or _exchange(mine, _list_directions(one)) for one in others):
         return entry
@@ -40,7 +44,7 @@ def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
 
 
 def _is_trade(entry: Entry) -> bool:
-    """Whether it could have a price or verify a post."""
+    """Return whether it could have a price or verify a post."""
     return entry.kind in TRADES or entry.kind == "order_fill" or "ambiguous" in entry.flags
 
 
@@ -49,8 +53,8 @@ def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
 
 
 def _list_directions(entry: Entry) -> set[Direction]:
-    """Return what increased and what decreased in a trade at its venue. Fees and tips aren't
-    exchanges.
+    """Return the amounts that increased and decreased in a trade at its venue. Fees and tips don't
+    count.
     """
     if entry.kind == "failed":
         return set()
@@ -61,26 +65,31 @@ def _list_directions(entry: Entry) -> set[Direction]:
     if abs(sol) >= DUST:
         found.add(("", sol > 0))
     if entry.kind == "round_trip" and entry.mint:
-        # Bought and sold back: it increased and decreased.
+        # It was bought and sold back, so it both increased and decreased.
         found |= {(entry.mint, True), (entry.mint, False)}
     return found
 
 
 # ---- transactions that wallets of one bot share --------------------------------------------------
 class Sibling(NamedTuple):
-    """Another wallet of the bot, and when the bot had both (ms; None: until now)."""
+    """Another wallet of the bot, and the period (ms) in which the bot had both. The period's end is
+    None if it still has both.
+    """
 
     wallet: int
     begins_ms: int
     ends_ms: int | None
 
     def is_held_at(self, seconds: int | None) -> bool:
-        """Whether the bot had both at this block time. Assume so if the time isn't known yet."""
+        """Return whether the bot had both wallets at this block time.
+
+        If the time isn't known yet, it is assumed that it did.
+        """
         end_ms = math.inf if self.ends_ms is None else self.ends_ms
         return seconds is None or self.begins_ms <= seconds * 1000 < end_ms
 
 
-# Exceptions of Entry.load.
+# The exceptions that Entry.load raises.
 UNREADABLE = (ValueError, TypeError, LookupError)
 Shared = Mapping[str, Sequence[tuple[int, Entry | None]]]
 
@@ -126,7 +135,7 @@ def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]
 
 
 def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
-    """Whether one of these trades is stored with different marks than its entry has now."""
+    """Return whether one of these trades is stored with other marks than its entry has now."""
     siblings = read_siblings(storage.read_rows, wallet_id)
     for part in storage.in_parts(signatures):
         sql = f"{BOOKED} ({storage.mark(part)})"
@@ -168,23 +177,23 @@ def _list(siblings: Collection[Sibling]) -> str:
 
 
 # ---- attachments ---------------------------------------------------------------------------------
-# Ids of the wallets attached now, each once.
+# The ids of the wallets that are attached now, each once.
 HELD = "(SELECT wallet_id FROM attachment WHERE detached_at IS NULL)"
-# The number of attached wallets; reads only the index of open rows.
+# The number of attached wallets. This reads only the index of open rows.
 COUNT_HELD = "(SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL)"
-# Whether wallet `w` is attached, for a query over few wallets.
+# Whether wallet `w` is attached. For queries over a few wallets.
 IS_HELD = """EXISTS (
 SELECT 1 FROM attachment a WHERE a.wallet_id = w.id AND a.detached_at IS NULL)"""
-# The primary attachment of bot `b`: the first open one.
+# The primary attachment of bot `b`, which is its first open one.
 LEAD = """(
 SELECT l.id FROM attachment l WHERE l.bot_id = b.id AND l.detached_at IS NULL
 ORDER BY l.attached_at, l.id LIMIT 1)"""
-# The same, but for a retired bot, use the attachments that ended with it.
+# Like LEAD, but for a retired bot it uses the attachments that ended when it retired.
 LAST_LEAD = """(
 SELECT l.id FROM attachment l
 WHERE l.bot_id = b.id AND (l.detached_at IS NULL OR l.detached_at = b.retired_at)
 ORDER BY l.attached_at, l.id LIMIT 1)"""
-# Plain SQL: it runs before each step of a poll, faster than peewee could build it.
+# Plain SQL for speed: it runs before each step of a poll.
 SPANS = "SELECT id, attached_at, detached_at FROM attachment WHERE wallet_id = {wallet}"
 HOLDINGS = f"SELECT id, {', '.join(Holdings._fields)} FROM attachment WHERE wallet_id = {{wallet}}"
 REPLACE_HOLDINGS = f"""
@@ -198,7 +207,7 @@ def read_spans(rows: Rows, wallet_id: int) -> tuple[Span, ...]:
 
 
 def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
-    """Update the holdings of attachments in the caller's transaction. Return whether anything
+    """Update the attachments' holdings in the caller's transaction. Return whether anything
     changed.
     """
     if not right:
@@ -215,7 +224,7 @@ def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
 
 # ---- who owns past trades ------------------------------------------------------------------------
 class Holder(NamedTuple):
-    """A bot that had a wallet, its kind of ownership, and since when (ms)."""
+    """A bot that had a wallet, the kind of ownership, and since when (ms)."""
 
     bot: int | str
     ownership: str
@@ -233,12 +242,12 @@ class Past(NamedTuple):
 
 
 def find_past(holders: Sequence[Holder], bot: int | str) -> Past | None:
-    """Return the owner of a wallet's trades before those of this bot, its last holder; None if all
-    belong to this bot.
+    """Return the earlier owner of a wallet's trades, or None if all trades belong to this bot, its
+    last holder.
 
-    A bot that only claims a wallet after another one held it gets the trades since its first claim.
-    Earlier trades belong, until another proof, to the bot that proved the wallet, or to its first
-    holder if no bot did.
+    A bot that only claims a wallet after another bot had it gets the trades since its first claim.
+    Earlier trades belong to the bot that last proved the wallet, or to its first holder if no bot
+    did.
     """
     proofs = [place for place, one in enumerate(holders) if one.ownership == "proven"]
     begin = proofs[-1] if proofs else 0
@@ -251,9 +260,9 @@ def find_past(holders: Sequence[Holder], bot: int | str) -> Past | None:
 def is_own_trade(
     holders: Sequence[Holder], bot: int | str, at: int, block_time: int | None
 ) -> bool:
-    """Whether a wallet's trade belonged to a bot while the bot had the wallet.
+    """Return whether a wallet's trade belonged to a bot while the bot had the wallet.
 
-    `holders`: the wallet's, in order; `at` in ms, `block_time` in seconds.
+    `holders` are the wallet's, in order. `at` is in ms, `block_time` in seconds.
     """
     mine = [place for place, one in enumerate(holders) if one.bot == bot and one.attached_at <= at]
     past = find_past(holders[: mine[-1] + 1], bot) if mine else None
@@ -261,13 +270,14 @@ def is_own_trade(
 
 
 class Source(NamedTuple):
-    """How to read an attachment's sums. `view`, `which`: SQL over `attachment a`."""
+    """How to read an attachment's sums. `view` and `which` are SQL over `attachment a`."""
 
     view: str
     which: str
 
 
-# All history of currently attached wallets, or only what happened while they were attached.
+# The first covers all history of currently attached wallets, the second only what happened while
+# they were attached.
 OF_RESULTS = Source(str(ALL_HISTORY), "a.detached_at IS NULL")
 OF_RECORD = Source("a.id", "a.forward_realized IS NOT NULL")
 
@@ -276,7 +286,7 @@ def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None 
     """Return the SQL condition that joins attachment `a` with its last row in `running_total`, as
     `name`.
 
-    `view`, `money`: SQL; `until`: exclusive hour.
+    `view` and `money` are SQL. `until` is the hour before which the row must be.
     """
     before = "" if until is None else f" AND l.hour < {until}"
     return f"""{name}.wallet_id = a.wallet_id AND {name}.money = {money}
@@ -285,7 +295,7 @@ def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None 
         AND l.money = {money} AND l.view = {view}{before})"""
 
 
-# {last}: from write_last.
+# {last} is the condition from write_last.
 TOTALS = f"""
 WITH moneys (money) AS (VALUES {{moneys}})
 SELECT a.bot_id, k.money, a.detached_at, t.drawdown,
@@ -295,7 +305,9 @@ WHERE {{which}} AND a.bot_id IN ({{bots}})"""
 
 
 class Total(NamedTuple):
-    """An attachment's sums in a currency. `drawdown`: None if it has none in it."""
+    """An attachment's sums in a currency. `drawdown` is None if it doesn't have one in that
+    currency.
+    """
 
     bot: int
     money: str
@@ -310,10 +322,10 @@ def list_totals(
     moneys: Collection[str],
     until: int | None = None,
 ) -> Iterator[Total]:
-    """Yield the sums of each attachment of these bots in each of the currencies, in total or before
-    an hour (from 1970).
+    """Yield the sums of each of these bots' attachments in each currency.
 
-    Holdings at a disconnect count as moved out unsold.
+    With `until` (an hour counted from 1970), only earlier sums count. Holdings at a disconnect
+    count as moved out unsold.
     """
     if not bots:
         return

@@ -44,11 +44,12 @@ def dump_positions(positions: Positions) -> dict[str, Any]:
 
 
 def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
-    """Combine the stored columns of several wallets; None if they are damaged."""
+    """Combine the stored columns of several wallets. Return None if they are damaged."""
     if not parts:
         return StoredRisk()
     if len(parts) == 1:
-        # Usual case: the median is stored, so thousands of positions needn't be counted.
+        # In the usual case of one wallet, the median is stored, so thousands of positions needn't
+        # be counted.
         (part,) = parts
         return StoredRisk(part["best"], part["worst"], part["median_holding"])
     holdings: dict[int, int] = {}
@@ -66,12 +67,12 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
 # ---- derived tables ------------------------------------------------------------------------------
 RowKey = tuple[Any, ...]
 Values = tuple[Any, ...]
-# Values by key; None for a stored row to delete.
+# The values by key. None means that a stored row must be deleted.
 Changes = dict[RowKey, Values | None]
 
 
 class Derived(NamedTuple):
-    """A table with rows per wallet. `key`: its primary key without the wallet."""
+    """A table with rows per wallet. `key` is its primary key without the wallet."""
 
     table: Any
     key: tuple[str, ...]
@@ -106,7 +107,7 @@ DERIVED = (TOTALS, RISK, TOKENS)
 
 
 class Pending:
-    """Ledger changes that aren't written yet, by table."""
+    """The ledger changes that aren't written yet, by table."""
 
     def __init__(self) -> None:
         self.rows: dict[Derived, Changes] = {one: {} for one in DERIVED}
@@ -136,7 +137,7 @@ class Pending:
         return taken
 
     def settle(self, wallet_id: int, ledger: Ledger) -> None:
-        """After a rebuild, keep only rows that differ from the stored ones."""
+        """After a rebuild, keep only the rows that differ from the stored ones."""
         for one, rows in self.take(ledger).items():
             stored = dict(one.read(storage.read_rows(one.select.format(wallet=wallet_id))))
             changed = {key: row for key, row in rows.items() if stored.pop(key, None) != row}
@@ -167,7 +168,7 @@ def replace_rows(wallet_id: int, rows: Mapping[Derived, Changes]) -> bool:
 
 # ---- summary -------------------------------------------------------------------------------------
 def show_results(ledger: Ledger) -> dict[str, Any]:
-    """Return a Bot's results object: lamports as text, next to exact SOL."""
+    """Return a Bot's results object, with lamports as text and exact SOL."""
     t = ledger.accounts[WHOLE].sums
     return {
         "realizedLamports": str(t.realized),
@@ -193,8 +194,9 @@ def show_results(ledger: Ledger) -> dict[str, Any]:
 
 
 def show_rates(t: Sums) -> dict[str, Any]:
-    """Return the return on cost and the win rate as decimal text (null if there are no sales), and
-    the win rate's counts.
+    """Return the return on cost, the win rate and its counts.
+
+    The rates are decimal text, or None if there are no sales.
     """
     return {
         "returnPct": show_fixed(t.return_points, 2),
@@ -206,7 +208,7 @@ def show_rates(t: Sums) -> dict[str, Any]:
 
 
 def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
-    """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
+    """Return [{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]."""
     return [
         {
             "mint": one.mint,
@@ -220,9 +222,9 @@ def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
 
 
 def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | None:
-    """Return lamports as text, and the count of receipts; None until the whole history was listed.
+    """Return the reconciliation, or None until the whole history was listed.
 
-    `gapLamports`: the part of the difference due to gaps.
+    Lamports are text. `gapLamports` is the part of the difference that gaps explain.
     """
     if not ledger.backfilled:
         return None
@@ -246,7 +248,9 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
 
 
 def show_stablecoins(ledger: Ledger) -> dict[str, Any]:
-    """Return {mint: as for SOL, with `Raw` for `Lamports` and only positions with a known cost}."""
+    """Return {mint: results as for SOL}, with `Raw` instead of `Lamports` and only positions with a
+    known cost.
+    """
     return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 
 
@@ -273,7 +277,7 @@ def show_time(seconds: int | None) -> str | None:
     """Format Unix seconds as RFC 3339."""
     if seconds is None:
         return None
-    # Documents contain thousands of timestamps, and isoformat takes twice as long.
+    # isoformat would take twice as long, and documents contain thousands of times.
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
 
@@ -291,8 +295,9 @@ UNREADABLE: dict[str, Any] = {
 
 
 def read_coverage(text: str | None) -> dict[str, Any]:
-    """Parse a coverage; NOT_POLLED if it is missing. A damaged one must not stop anything, because
-    it is derived.
+    """Parse a coverage. Return NOT_POLLED if it is missing, or UNREADABLE if it is damaged.
+
+    A damaged coverage must not stop anything, because it is derived.
     """
     if text is None:
         return NOT_POLLED
@@ -301,7 +306,10 @@ def read_coverage(text: str | None) -> dict[str, Any]:
 
 
 def list_damaged(coverage: str | None, parts: Iterable[str | None]) -> list[str]:
-    """Name the derived columns of a wallet that can't be read. `parts`: names in WALLET_PARTS."""
+    """Return the names of a wallet's derived columns that can't be read.
+
+    `parts` have the names in WALLET_PARTS.
+    """
     pairs = zip(WALLET_PARTS.items(), parts, strict=True)
     damaged = [
         name

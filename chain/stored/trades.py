@@ -21,17 +21,17 @@ from chain.stored.tables import Mint, TradeMint
 from models import Trade
 from storage import in_parts, store_trade_arrivals
 
-# Kinds that buy, sell or both.
+# The kinds that buy, sell or both.
 SIDED = frozenset(("buy", "sell", "swap"))
 # A row of the trade table, by column.
 Row = dict[str, Any]
 
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
-# SQL for a trade `t` and its listed signature `s`. Trades have no index on signatures, which are
-# long: find them with this, or by trade_uid.
+# SQL for a trade `t` and its listed signature `s`. Trades don't have an index on signatures, which
+# are long. Find them with this, or by trade_uid.
 LISTED_TRADE = """sighting s JOIN trade t
 ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature"""
-# Plain SQL: it runs with each publication.
+# Plain SQL for speed: it runs with each publication.
 ADDRESS = "SELECT address FROM wallet WHERE id = ?"
 FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
 
@@ -55,8 +55,9 @@ def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
-    """Return a trade's columns. `address`: the wallet's; `place`: within the slot; `made`: the
-    ledger's result.
+    """Return a trade's columns.
+
+    `address` is the wallet's, `place` is the place in the slot, and `made` is the ledger's result.
     """
     booked = made[WHOLE]
     entry = booked.entry
@@ -95,7 +96,9 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
-    """Return (currency, result in it): the stablecoin it was paid in, or SOL."""
+    """Return (currency, result in this currency). The currency is the stablecoin it was paid in, or
+    SOL.
+    """
     for (money, view), booked in made.items():
         if money != SOL and view == ALL_HISTORY and booked.side.kind in AGAINST:
             return money, booked
@@ -103,7 +106,9 @@ def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
 
 
 def find_traded_mint(entry: Entry, currency: str) -> str | None:
-    """Return the mint a trade is about; for a sale for a stablecoin, the token sold."""
+    """Return the mint that was traded. If the token was sold for a stablecoin, that is the token,
+    not the stablecoin.
+    """
     if currency == SOL or entry.mint != currency:
         return entry.mint
     sold = (m for m, change, _ in entry.venue_tokens if change < 0 and m not in entry.residues)
@@ -117,13 +122,16 @@ def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
 
 
 def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:
-    """[trade uid or null, raw amount, cost or null]."""
+    """Return [trade uid or null, raw amount, cost or null]."""
     uid = trade_uid(address, origin) if origin else None
     return [uid, str(amount), show_raw(cost)]
 
 
 def digest_columns(columns: Row) -> str:
-    """Digest the values of DIGESTED; text that a disk fault turned into bytes changes it, too."""
+    """Return the digest of the values of DIGESTED.
+
+    If a disk fault turned text into bytes, the digest changes, too.
+    """
     text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:24]
 
@@ -133,7 +141,7 @@ def to_json(value: object) -> str:
 
 
 def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
-    """Write rows that differ and delete those that are None. Return the changed signatures."""
+    """Write rows that differ, and delete those that are None. Return the changed signatures."""
     changed = {signature for signature, row in rows.items() if row is None}
     for part in in_parts(row for row in rows.values() if row is not None):
         stored = _read_trades([row["uid"] for row in part])
@@ -164,12 +172,12 @@ def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTr
 
 
 def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
-    """Read trades by public id, no more than one statement can bind."""
+    """Return trades by public id. There must not be more than one statement can bind."""
     rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
 
-# Plain SQL: it runs with each rebuild.
+# Plain SQL for speed: it runs with each rebuild.
 DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
 
 
@@ -204,7 +212,7 @@ def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
 
 
 def number_mints(addresses: set[str]) -> dict[str, int]:
-    """Return mint IDs by address, adding new ones."""
+    """Return mint IDs by address. New mints are added."""
     found = _read_numbers(addresses)
     fresh = sorted(addresses - found.keys())
     if fresh:
@@ -223,9 +231,10 @@ def _read_numbers(addresses: Iterable[str]) -> dict[str, int]:
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     """Return [(mint, side or None, slot, place), ...] of a trade row: its changes, those outside
-    its venue, and last its own mint. Only what passed through the venue of a trade with an
-    explained value counts as bought or sold: no residues, nothing that a round trip sold back, and
-    no stablecoin payment.
+    its venue, and last its own mint.
+
+    Only tokens that passed through the venue of a trade with an explained value count as bought or
+    sold. Residues, tokens that a round trip sold back, and stablecoin payments don't.
     """
     whole, beside = orjson.loads(row["token_changes"]), orjson.loads(row["beside_tokens"])
     own, slot, place = row["mint"], row["slot"], row["place"]
@@ -234,13 +243,13 @@ def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
         sides.setdefault(own, None)
     if row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"]):
         for mint, change, _ in list_venue_changes(whole, beside):
-            # A token other than the trade's own mint that increases is a residue: it has no price.
+            # Another token that increases is a residue, so it has no price.
             side = "sell" if change < 0 else "buy" if mint == own else None
             sides[mint] = side if mint != row["currency"] else None
     return [(mint, side, slot, place) for mint, side in sides.items()]
 
 
-# Plain SQL, for thousands of rows: a model converts each column separately.
+# Plain SQL, because a model converts each column of thousands of rows separately.
 STORED = f"SELECT id, digest, {', '.join(DIGESTED)} FROM trade WHERE wallet_id = ?"
 STORED_MINTS = """
 SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
@@ -249,7 +258,7 @@ WHERE t.wallet_id = ? ORDER BY m.id"""
 
 
 def mark_differing_trades(wallet_id: int) -> int:
-    """Mark rows that don't match their digest for rewriting. Return how many."""
+    """Mark rows that don't match their digest to be rewritten. Return their number."""
     mints = defaultdict(list)
     for number, *moved in storage.database.execute_sql(STORED_MINTS, (wallet_id,)):
         mints[number].append(tuple(moved))
@@ -265,7 +274,9 @@ def mark_differing_trades(wallet_id: int) -> int:
 
 
 def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, int]:
-    """Insert or update trades: {signature: id}. Trades not in `known` get arrivals."""
+    """Insert or update trades, and return {signature: id}. Trades that aren't in `known` get
+    arrivals.
+    """
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]
@@ -274,9 +285,9 @@ def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, 
 
 
 # ---- whether a trade proves a post ---------------------------------------------------------------
-# (status, reason) for a transaction of a wallet that wasn't the bot's at the time.
+# The (status, reason) of a transaction by a wallet that wasn't the bot's at the time.
 OTHER_WALLET = ("mismatch", "other_wallet")
-# (status, reason, ...) of a post, judged by one of the trades it may cite.
+# The (status, reason, ...) of a post, judged by one of the trades it may cite.
 Judgment = TypeVar("Judgment", bound=tuple[Any, ...])
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
@@ -288,10 +299,12 @@ def judge(
     post_mint: str | None,
     explained_percent: int | None,
 ) -> tuple[str, str | None]:
-    """(status, reason): `verified`, None; `mismatch` with failed | not_a_trade | mint_not_in_trade;
-    or `none`, which neither verifies nor contradicts, with ambiguous | value_unexplained. An
-    order's fill counts only if the wallet received something. `mints`: tokens the trade moved;
-    `explained_percent`: as in an Entry.
+    """Return (status, reason) of a post that cites a trade.
+
+    `verified` has no reason. `mismatch` has failed | not_a_trade | mint_not_in_trade. `none`, which
+    neither verifies nor contradicts the post, has ambiguous | value_unexplained. An order's fill
+    counts only if the wallet received something. `mints` are the tokens that the trade moved.
+    `explained_percent` is as in an Entry.
     """
     if kind == "failed":
         return "mismatch", "failed"
@@ -307,9 +320,10 @@ def judge(
 
 
 def choose(judged: Sequence[Judgment]) -> Judgment | None:
-    """Return the judgment that decides about a post: the first that verifies it, or else the first.
+    """Return the judgment that decides about a post: the first one that verifies it, or else the
+    first one.
 
-    Several of a bot's wallets may take part in one transaction.
+    There may be several, because several of a bot's wallets may take part in one transaction.
     """
     return next((one for one in judged if one[0] == "verified"), judged[0] if judged else None)
 
@@ -320,9 +334,10 @@ def list_moved_mints(
     token_changes: Iterable[Sequence[Any]],
     beside_tokens: Iterable[Sequence[Any]],
 ) -> set[str]:
-    """Return tokens that passed through the venue. Rows are (mint, raw change, decimals).
+    """Return the tokens that passed through the venue.
 
-    An order that sells for SOL or a stablecoin gave up its token when it was opened.
+    Rows are (mint, raw change, decimals). An order that sells for SOL or a stablecoin gave up its
+    token when it was opened.
     """
     whole, beside = list(token_changes), list(beside_tokens)
     mints = {change.mint for change in list_venue_changes(whole, beside)}

@@ -40,7 +40,7 @@ def mint_account(
     owner=TOKEN_2022,
     tail=b"",
 ):
-    """A node's value of a mint made by hand; extensions are (number, state)."""
+    """A node's value of a handmade mint; extensions are (number, state)."""
     raw = (
         _option(mint_authority)
         + struct.pack("<QBB", supply, decimals, 1)
@@ -77,7 +77,7 @@ def recorded(receipts):
             yield row, account
 
 
-def test_recorded_mints_read_as_their_summary_says(receipts):
+def test_recorded_mints_match_their_summary(receipts):
     rows = list(recorded(receipts))
     assert len(rows) == 47
     for row, account in rows:
@@ -103,7 +103,7 @@ def test_recorded_mints_read_as_their_summary_says(receipts):
             ] == points
 
 
-def test_recorded_mints_are_checked_as_their_summary_says(receipts):
+def test_checks_of_recorded_mints_match_their_summary(receipts):
     for row, account in recorded(receipts):
         said, extensions = status_of(account), row["extensions"].lower()
         fee = max(
@@ -114,7 +114,7 @@ def test_recorded_mints_are_checked_as_their_summary_says(receipts):
             "freeze_authority": "warn" if row["freezeAuthority"] else "pass",
             "supply": "warn" if row["supply"] in ("0", "1") else "pass",
             "decimals": "warn" if row["decimals"] == "0" else "pass",
-            # the fees of 0 recorded here can all be raised by an authority
+            # an authority can raise every recorded fee of 0
             "transfer_fee": "pass"
             if "transferfeeconfig" not in extensions
             else "warn"
@@ -152,7 +152,7 @@ def told_of(mint):
     return {key: check(mint) for key, (_, check) in CHECKS.items()}
 
 
-def test_a_mint_without_powers_is_told_so_in_words():
+def test_a_mint_without_powers_says_so():
     assert told_of(Mint(1_234_567_500_000, 6, None, None)) == NO_POWERS
 
 
@@ -186,7 +186,7 @@ def test_who_holds_a_power_over_a_mint_is_named(change, key, told):
         (13, ("warn", "13 decimals")),
     ],
 )
-def test_how_far_a_token_is_divided_is_told(decimals, told):
+def test_the_multiplier_of_a_token_is_shown(decimals, told):
     assert told_of(Mint(5, decimals, None, None))["decimals"] == told
 
 
@@ -246,14 +246,14 @@ def test_an_extension_decides_its_own_check_only(number, state, key, told):
     assert told_of(parse_mint(account)) == {**NO_POWERS, key: told}
 
 
-def test_of_extensions_that_cannot_be_read_nothing_is_told():
+def test_unreadable_extensions_are_not_described():
     plain = ("mint_authority", "freeze_authority", "supply", "decimals")
     told = {key: NO_POWERS[key] if key in plain else UNTOLD for key in NO_POWERS}
     assert told_of(Mint(1_234_567_500_000, 6, None, None, None)) == told
 
 
-def test_a_mint_of_token_2022_is_read_from_its_bytes():
-    """Each extension whose state matters here, and one that was unknown when this was written."""
+def test_a_token_2022_mint_is_read_from_its_bytes():
+    """Each extension whose state matters here, and one unknown when this was written."""
     text = struct.pack("<I5sI3s", 5, b"A cat", 3, b"CAT") + struct.pack("<II", 0, 0)
     account = mint_account(
         (1, fees(100, 250, OTHER)),
@@ -297,8 +297,8 @@ def test_a_mint_of_token_2022_is_read_from_its_bytes():
     assert mint.metadata == ("CAT", "A cat") and mint.transfer_fee_bps == 250
 
 
-def test_the_fee_of_a_transfer_is_the_higher_of_two():
-    """The older one holds until an epoch nobody here knows, the newer one from then on."""
+def test_the_higher_of_two_transfer_fees_counts():
+    """The older one applies until an unknown epoch, the newer one afterwards."""
     for older, newer, fee in ((100, 250, 250), (300, 250, 300), (0, 0, 0)):
         assert parse_mint(mint_account((1, fees(older, newer)))).transfer_fee_bps == fee
     assert parse_mint(mint_account()).transfer_fee_bps == 0
@@ -314,12 +314,12 @@ def test_the_fee_of_a_transfer_is_the_higher_of_two():
         (10**18, 18, ("pass", "warn")),
     ],
 )
-def test_odd_supplies_and_decimals_are_warned_of(supply, decimals, expected):
+def test_unusual_supplies_and_decimals_are_warned_about(supply, decimals, expected):
     said = status_of(mint_account(supply=supply, decimals=decimals, owner=TOKEN))
     assert (said["supply"], said["decimals"]) == expected
 
 
-def test_extensions_cut_short_leave_the_rest_of_the_account_known():
+def test_truncated_extensions_keep_the_rest_of_the_account():
     for broken in (
         struct.pack("<HH", 12, 32) + bytes(5),
         struct.pack("<HH", 12, 5) + bytes(5),
@@ -350,7 +350,7 @@ GONE = "the node has no account at this address"
 FOREIGN = "the account is not owned by a token program"
 NO_MINT = "the account is not an initialized mint"
 UNREADABLE = "the account data could not be read"
-# Of Token-2022, with its type where a mint has one.
+# A Token-2022 account, with its type at the same offset as in a mint.
 TOKEN_ACCOUNT_2022 = base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode()
 NEVER_INITIALIZED = base64.b64encode(bytes(MINT_BYTES)).decode()
 
@@ -371,7 +371,7 @@ NEVER_INITIALIZED = base64.b64encode(bytes(MINT_BYTES)).decode()
         ({"owner": TOKEN, "data": {"parsed": {"type": "mint"}}}, UNREADABLE),
     ],
 )
-def test_every_check_of_an_account_that_is_no_mint_is_unknown(account, why):
+def test_every_check_of_a_non_mint_account_is_unknown(account, why):
     checks = check_mint(account, NOW)
     assert [check["key"] for check in checks] == list(CHECKS)
     told = {(check["status"], check["detail"], check["checkedAt"]) for check in checks}
@@ -401,7 +401,7 @@ def test_any_bytes_are_judged_or_unknown(owner, raw):
     ) == len(CHECKS)
 
 
-def test_what_a_mint_displays_is_stored_and_kept_while_it_cannot_be_read(service):
+def test_display_settings_stay_stored_while_unreadable(service):
     token = Token.create(mint=address(9))
     scaled = bytes(32) + struct.pack("<dqd", 1.5, 7, 3.0)
 
