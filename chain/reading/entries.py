@@ -149,7 +149,7 @@ def read_entry(
     programs: Programs,
     known: Set[str] = frozenset(),
 ) -> Entry:
-    """Read a receipt as a wallet's Entry. `known` is as in reading.effects.read_effect."""
+    """Read a receipt as a wallet's Entry. `known` is as in flows.read_effect."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()

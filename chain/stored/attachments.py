@@ -1,6 +1,7 @@
 """Read bots' current and past attachments, with their holdings and totals.
 
-Entries are marked if wallets of one bot exchanged anything (ledger.own)."""
+Entries are marked if wallets of the same bot exchanged anything (mark_own).
+"""
 
 import contextlib
 import math

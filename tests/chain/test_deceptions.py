@@ -92,7 +92,7 @@ def test_a_transfer_hook_sells_on_the_same_curve():
 
 @pytest.mark.parametrize("seen", [SOL, 10 * SOL])
 def test_a_repayment_counts_once(seen):
-    """The vault sends some with an instruction and 10 SOL without; the same amount is repaid once."""
+    """The vault sends some with an instruction and 10 SOL without; the amount is repaid once."""
     scene = scene_of(vault=50 * SOL)
     scene.pay("vault", "ada", seen)
     with scene.call(WRAPPER, "ada", "vault"):
