@@ -311,6 +311,8 @@ def test_every_view_matches_the_oracle(steps, jumps, at, money):
             assert told == {name: seer.sums[name] for name in SUMS}
     if money != SOL:
         return
+    realized = [one.sums["realized"] for number, one in teller.seers.items() if number]
+    assert teller.ledger.find_forward_realized() == sum(realized)
     for number, told in teller.ledger.find_holdings().items():
         seer = teller.seers[number]
         held = teller.held.get(number, seer.count_held())
