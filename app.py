@@ -27,7 +27,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     """
     import storage
     from evidence.notes import Signer
-    from storage import key_files
+    from storage import files
     from web.server import application
     from web.site import pages
 
@@ -38,7 +38,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     app = application.Application(__name__)
     app.config.update(
         CANDOR=config,
-        SECRET_KEY=key_files.secret_key(config),
+        SECRET_KEY=files.secret_key(config),
         MAX_CONTENT_LENGTH=MAX_BODY_BYTES,
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
@@ -46,7 +46,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     # Don't redirect: the redirect would repeat a URL that the client sent.
     app.url_map.merge_slashes = False
     fill_memory(app)
-    app.log_signer = Signer(key_files.log_key(config))
+    app.log_signer = Signer(files.log_key(config))
     _add_hooks(app, config)
     _add_routes(app, config)
     _add_layers(app, config)

@@ -10,15 +10,15 @@ import orjson
 
 import storage
 from chain.ledger.inventory import find_lower_median
-from chain.ledger.sums import round_down
-from chain.reading.effects import touches
+from chain.ledger.totals import round_down
+from chain.reading.flows import touches
 from chain.reading.receipts import read_stored
 from chain.stored.attachments import HOLDERS, Holder, is_own_trade
 from chain.stored.tables import DelayTotal
-from chain.stored.trades import LISTED_TRADE
-from chain.stored.verify import OTHER_WALLET, choose, judge, list_moved_mints
+from chain.stored.trades import LISTED_TRADE, OTHER_WALLET, choose, judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
-from storage import arrivals
+from storage import store_arrival
+from storage.log import append_leaf
 
 # If a signature is still missing this long after its post, by the chain's clock, the post is
 # `not_found`.
@@ -94,8 +94,8 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
             Post.update(
                 status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at
             ).where(Post.id == post.id).execute()
-            arrivals.store_arrival("verification", post=post)
-            arrivals.append_leaf(
+            store_arrival("verification", post=post)
+            append_leaf(
                 "verification",
                 now,
                 post=post.uid,

@@ -36,7 +36,7 @@ from evidence.lines import Json, name_member
 from evidence.memory import Said
 from models import Bot
 from storage import Rows, read_rows, write_rows, writing
-from storage.arrivals import append_leaf
+from storage.log import append_leaf
 
 # Standings freeze at the earliest this long after the season ends, so that a clock that jumped was
 # corrected by then.

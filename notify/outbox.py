@@ -24,7 +24,7 @@ from models import Bot
 from notify import apprising, client, plan
 from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
-from storage import database, key_files, writing
+from storage import database, files, writing
 
 # The maximum number of messages in flight, each in its own thread. A receiver that took
 # SLOW_SECONDS to respond, or didn't respond, is in the slow lane for SLOW_LANE_SECONDS. At most
@@ -354,7 +354,7 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
 
     `now`: ms.
     """
-    secret = key_files.secret_key(config) if config.apprise_urls else ""
+    secret = files.secret_key(config) if config.apprise_urls else ""
     urls = {apprising.name_url(url, secret): url for url in config.apprise_urls}
     wanted = [hooks.OperatorHook(hooks.APPRISE, name, config.apprise_events) for name in urls]
     hooks.keep_operator_hooks(wanted, now)

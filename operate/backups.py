@@ -25,7 +25,7 @@ from evidence import log
 from evidence.notes import Signer
 from operate import foreign_schema, instance
 from operate.instance import SIDE_FILES, Refused
-from storage import key_files, trouble
+from storage import files, trouble
 from storage.files import is_locked, make_folder, sync
 from storage.sqlite import SQLite
 
@@ -393,7 +393,7 @@ def migrate(config: Config) -> Migrated:
         else:
             migrated = _migrate_file(config, database)
         with database.connection_context():
-            signer = Signer(key_files.log_key(config))
+            signer = Signer(files.log_key(config))
             log.ensure_log(config, signer, time.time_ns() // 1_000_000)
         return migrated
 

@@ -29,8 +29,7 @@ from accounts.acts import ACTS
 from accounts.conduct import ABOUT
 from accounts.seasons import Terms, show_terms
 from accounts.verification import CitedTrade, TimedPost, judge_delays, judge_stored, sum_delays
-from chain.ledger.sums import round_down
-from chain.ledger.views import Holdings
+from chain.ledger.totals import Holdings, round_down
 from chain.reading.currencies import list_added
 from chain.reading.entries import Entry, read_entry
 from chain.reading.programs import table
@@ -45,13 +44,11 @@ from chain.stored.attachments import (
     read_shared,
     read_siblings,
 )
-from chain.stored.derived import DERIVED
-from chain.stored.standings import Board, StandingRow, list_boards, list_forgotten, work_out
-from chain.stored.summary import UNREADABLE as NO_COVERAGE
-from chain.stored.summary import read_coverage
-from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS
-from chain.stored.trades import DIGESTED
-from chain.stored.verify import OTHER_WALLET, choose
+from chain.stored.derived import DERIVED, read_coverage
+from chain.stored.derived import UNREADABLE as NO_COVERAGE
+from chain.stored.standings import Board, list_boards, list_forgotten, work_out
+from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS, StandingRow
+from chain.stored.trades import DIGESTED, OTHER_WALLET, choose
 from config import Config
 from evidence.claimed import PACE, SUMS, Books, show_seasons
 from evidence.claims import ClaimedProfile, ClaimedSeason, Nonsense, check_shape
@@ -495,7 +492,6 @@ LEDGER = (
         """FROM trade t JOIN trade_mint m ON m.trade_id = t.id LEFT JOIN mint n ON n.id = m.mint_id
         WHERE t.wallet_id = {wallet}""",
     ),
-    Checked("token_trader", ("side", "mint"), (), f"FROM token_trader {OF_WALLET}"),
     *(Checked(one.name, one.key, one.columns, f"FROM {one.name} {OF_WALLET}") for one in DERIVED),
 )
 # These are empty before the first publication.

@@ -34,7 +34,7 @@ from evidence.notes import Signer
 from models import Attachment, Bot, Key, Post
 from notify import client, outbox
 from operate import backups, copy, doctor, schema
-from storage import files, key_files, tree
+from storage import files, tree
 from web.site import facts
 
 # Memory instead of a disk, if available.
@@ -138,7 +138,7 @@ class Scenario:
         """Additional initial data."""
 
     def keep_keys(self, settings):
-        key_files.secret_key(settings), key_files.log_key(settings)
+        files.secret_key(settings), files.log_key(settings)
 
     def version(self):
         """Make this process the running version inside."""
@@ -371,8 +371,8 @@ class Starting(Scenario):
 
     def read(self, settings):
         one = log.find_log()
-        signer = Signer(key_files.log_key(settings))
-        return one.uid, one.key, str(signer.verifier(one.origin)), key_files.secret_key(settings)
+        signer = Signer(files.log_key(settings))
+        return one.uid, one.key, str(signer.verifier(one.origin)), files.secret_key(settings)
 
     def check(self, folder, told):
         said = [one[1:] for one in told if one[0] == "started"]

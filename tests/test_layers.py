@@ -23,7 +23,7 @@ BELOW = {"models", "storage", "config"}
 MAY_IMPORT = {
     "config": {"pydantic", "pydantic_settings"},
     "storage": {"storage", "config", "apsw", "filelock", "peewee", "playhouse"},
-    "storage.arrivals": {"orjson"},
+    "storage.log": {"orjson"},
     "storage.rows": {"orjson", "pydantic"},
     "storage.sqlite": {"orjson"},
     "storage.postgresql": {"psycopg"},

@@ -20,7 +20,8 @@ from accounts.acts import store_act
 from bench._seed import fill
 from models import Post
 from paper.tables import Period
-from storage import arrivals, database, writing
+from storage import database, writing
+from storage.log import append_leaf
 from web.api import queries, trades
 from web.site import exports
 
@@ -67,7 +68,7 @@ class Growing:
             for table, changes in COPIED.items():
                 self._copy(table, changes, copies)
             for number in range(LEAVES * copies):
-                arrivals.append_leaf("digest", number)
+                append_leaf("digest", number)
         self.copies += copies
 
     def _copy(self, table, changes, copies):

@@ -13,8 +13,8 @@ from accounts.auto_posts import update_posts
 from accounts.influencers import VOICE
 from chain.ledger.coverage import Progress
 from chain.reading.currencies import STABLECOINS
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.flows import Balance
 from chain.stored.store import LedgerStore
 from market.tables import Token
 from models import Address, Attachment, Bot, Owner, Post, Trade, Wallet, WalletSignature
@@ -221,7 +221,9 @@ def test_another_wallets_part_of_a_transaction_is_not_posted(wallet):
 
 
 def test_a_rebuild_posts_nothing(wallet, monkeypatch):
-    """With two simultaneous trades, both are posted if the limit is two, and neither if it is one."""
+    """With two simultaneous trades, both are posted if the limit is two, and neither if it is
+    one.
+    """
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, SELL, NOW + 2)
     monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 1)

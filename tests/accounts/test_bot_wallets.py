@@ -30,7 +30,7 @@ from story import BEGIN_TIME, FEE, Story, address
 
 from accounts.auto_posts import update_posts
 from chain.ledger.inventory import SOL
-from chain.ledger.own import OWN_FLAGS
+from chain.stored.attachments import OWN_FLAGS
 from chain.stored.standings import Board, work_out
 from chain.stored.store import LedgerStore
 from models import Address, Attachment, Bot, Post, Trade, Wallet, WalletSignature

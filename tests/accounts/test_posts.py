@@ -13,7 +13,7 @@ from service import NOW, address, hide_post, signature
 from accounts import influencers, posts, wallets
 from accounts.fields import HOLDS_SECRET, parse_json
 from accounts.problem import Problem
-from chain.base58 import b58encode
+from chain.addresses import b58encode
 from models import Arrival, Post
 from storage import database, writing
 

@@ -13,7 +13,7 @@ import storage
 from accounts import acts, influencers, registration, wallets
 from accounts.keys import make_key
 from accounts.tables import AdminAct, Ban, Registration
-from chain import base58
+from chain import addresses
 from models import Attachment, Bot, Owner, Session
 
 AGENT = Keypair.from_seed(bytes(32))
@@ -357,7 +357,7 @@ def test_a_body_that_is_not_a_json_object_is_refused(opened, path):
 
 def test_an_address_without_a_key_is_refused_before_signing(opened):
     # A derived address is off the curve (RFC 8032, 5.1.3: y = 2 has no x).
-    off_curve = base58.b58encode(b"\x02" + bytes(31))
+    off_curve = addresses.b58encode(b"\x02" + bytes(31))
     answer = send(opened, "/api/v1/bots/challenge", {"wallet": off_curve})
     assert answer.status_code == 422 and "cannot be proven" in answer.json["detail"]
     secret = send(opened, "/api/v1/bots/challenge", {"wallet": str(AGENT)})

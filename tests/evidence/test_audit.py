@@ -16,7 +16,7 @@ from story import ADA, Story
 
 from accounts import wallets
 from chain.reading.programs import table
-from chain.stored.summary import show_time
+from chain.stored.derived import show_time
 from evidence import claims, view
 from evidence.claims import Instance, Nonsense
 from evidence.document import digest_claims

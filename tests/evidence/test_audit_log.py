@@ -18,7 +18,8 @@ from evidence.memory import Memory, Part
 from evidence.notes import Checkpoint
 from market.failures import FetchError
 from models import Bot, Post, Trade
-from storage import arrivals, database, writing
+from storage import database, writing
+from storage.log import append_leaf, open_log
 
 NOW = 1_800_000_000_000
 # With its opening and the bot's other leaves more than a full bundle of 256.
@@ -173,7 +174,7 @@ def move_while_read(told, event, is_shown):
             moved.append(path)
             with writing():
                 said = {"status": "pending", "statusReason": None, "eventAt": post.event_at}
-                arrivals.append_leaf("verification", NOW, post=post.uid, **said)
+                append_leaf("verification", NOW, post=post.uid, **said)
                 if is_shown:
                     Post.update(status="pending").where(Post.id == post.id).execute()
         return answer
@@ -279,7 +280,7 @@ def test_a_new_log_after_a_restore_leads_to_cannot_tell(told):
     memory = Memory(None)
     assert audit_log(told, memory=memory).verdict == "same"
     with writing():
-        arrivals.open_log(NOW)
+        open_log(NOW)
     report = audit_log(told, memory=memory)
     assert report.verdict == "cannot_tell" and "NEW LOG" in report.unknown[0]
     first = audit_log(told)
@@ -316,7 +317,7 @@ def test_an_edit_after_a_renewal_changes_the_root(told):
 def test_text_is_compared_with_an_earlier_unnamed_log(told):
     uid = find_uid("e20")
     with writing():
-        arrivals.open_log(NOW)
+        open_log(NOW)
     edit("UPDATE post SET body = 'another' WHERE uid = ?", uid)
     assert fields(audit_log(told)) == {f"posts.{uid}.logged.words"}
 

@@ -10,7 +10,7 @@ from lookout import BEGIN, Lookout
 from node import FakeNode
 from story import address, market
 
-from chain.stored.summary import NOT_POLLED, UNREADABLE
+from chain.stored.derived import NOT_POLLED, UNREADABLE
 from evidence.document import DigestLog
 from models import Attachment, Bot, Trade, Wallet, WalletSignature
 from observing import rebuilding

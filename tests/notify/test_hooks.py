@@ -22,7 +22,7 @@ from accounts.tables import Hook
 from models import Wallet
 from notify import client, messages, outbox, plan
 from notify.messages import Event, Message
-from storage.arrivals import store_arrival
+from storage import store_arrival
 from web.api import stream
 from web.site import facts, words
 

@@ -83,7 +83,6 @@ def test_all_rows_move_and_new_ones_follow_them(file, target):
         "trade": 1,
         "mint": 1,
         "trade_mint": 1,
-        "token_trader": 1,
         "running_total": 1,
         "post": 1,
         "arrival": 3,

@@ -90,7 +90,7 @@ def spy_on_statements(monkeypatch):
 
         return spy
 
-    for name in ("select", "select_many", "select_one"):
+    for name in ("select", "select_one"):
         select = getattr(rows, name)
         for module in list(sys.modules.values()):
             if getattr(module, name, None) is select:
@@ -134,20 +134,6 @@ class Drawn(NamedTuple):
 
     number: int
     text: str | None
-
-
-def test_batched_rows_equal_single_rows(db):
-    texts = ('it\'s "1"', "", "\u2028\U0001f415\t\n\\", "0.10000000000000000001", None)
-    sql = " UNION ALL ".join(
-        "SELECT CAST(? AS BIGINT) AS number, CAST(? AS TEXT) AS text" for _ in texts
-    )
-    sql = f"SELECT number, text FROM ({sql}) AS drawn ORDER BY number DESC LIMIT 4"
-    values = [value for place, text in enumerate(texts) for value in (2**62 + place, text)]
-    expected = [Drawn(2**62 + place, texts[place]) for place in (4, 3, 2, 1)]
-    assert rows.select_many(Drawn, sql, values) == rows.select(Drawn, sql, values) == expected
-    assert (
-        rows.select_many(Drawn, f"SELECT number, text FROM ({sql}) AS no WHERE 1 = 0", values) == []
-    )
 
 
 @ground.sqlite_only

@@ -15,7 +15,7 @@ from chain.amounts import exact
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.reading.currencies import CURRENCIES
 from chain.stored.attachments import COUNT_HELD, IS_HELD
-from chain.stored.summary import UNREADABLE, read_coverage
+from chain.stored.derived import UNREADABLE, read_coverage
 from chain.stored.tables import WALLET_PARTS
 from config import VERSION, Config
 from models import IS_PROGRAM

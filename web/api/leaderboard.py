@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
 from flask import g
 
 from chain.amounts import exact, show_fixed, show_raw
-from chain.ledger.sums import NOTHING, Sums
-from chain.ledger.views import HOUR_SECONDS
+from chain.ledger.totals import HOUR_SECONDS, NOTHING, Sums
 from chain.reading.currencies import CURRENCIES, Currency, map_currencies
 from chain.stored import standings as stored_standings
 from chain.stored.attachments import COUNT_HELD, LAST_LEAD, OF_RECORD, OF_RESULTS, Source
@@ -22,13 +21,13 @@ from chain.stored.standings import (
     RESULT,
     RETURN,
     WINDOWS,
-    StandingRow,
     find_reason,
     find_signs,
     find_tier,
     list_forgotten,
     work_out,
 )
+from chain.stored.tables import StandingRow
 from storage import read_rows
 from storage.rows import read, read_one, select, select_value, write_marks
 from web.api import paging, v1

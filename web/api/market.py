@@ -14,7 +14,6 @@ from storage.rows import (
     make_object,
     make_shape,
     read,
-    read_many,
     read_one,
     read_stored,
     select_value,
@@ -143,7 +142,7 @@ def list_entries(
 
     Also returns the position of the last entry, or None if the list ends.
     """
-    rows = read_many(LISTED, (after.discovered_at, *after, limit + 1))
+    rows = read(LISTED, (after.discovered_at, *after, limit + 1))
     current, shown = find_current(now_ms), rows[:limit]
     last = MarketPosition(shown[-1].discovered_at, shown[-1].id) if len(rows) > limit else None
     return [show_entry(row, current) for row in shown], last

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from accounts.fields import parse_whole
 from accounts.problem import Problem
-from chain.base58 import is_base58
+from chain.addresses import is_base58
 from chain.reading.currencies import map_currencies
 from web.server.application import find_app
 

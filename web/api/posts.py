@@ -12,8 +12,8 @@ from accounts import discord, posts
 from accounts.fields import parse_json
 from accounts.problem import Problem, invalid
 from chain.amounts import exact, show_amount
-from chain.reading.value import Change, list_venue_changes
-from chain.stored.verify import VERIFIED_KINDS
+from chain.reading.flows import Change, list_venue_changes
+from chain.stored.trades import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from evidence import log
 from storage.rows import is_damaged, select_value

@@ -75,7 +75,15 @@ SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_na
        t.uid AS trade, t.kind, t.flags, t.currency, t.beside_sol, t.beside_tokens, t.explained
 FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
 """
-TRADERS_OF_MINT = "SELECT COUNT(*) FROM token_trader WHERE mint = ? AND side = ?"
+# Steps through the index from wallet to wallet, however many trades each has.
+TRADERS_OF_MINT = f"""
+WITH RECURSIVE trader (id) AS (
+    SELECT MIN(m.wallet_id) FROM trade_mint m WHERE {OF_MINT.format("m")} AND m.side = ?
+    UNION ALL
+    SELECT (SELECT MIN(m.wallet_id) FROM trade_mint m
+            WHERE {OF_MINT.format("m")} AND m.side = ? AND m.wallet_id > trader.id)
+    FROM trader WHERE trader.id IS NOT NULL)
+SELECT COUNT(id) FROM trader"""
 
 
 # ---- what arrived --------------------------------------------------------------------------------
@@ -454,7 +462,7 @@ def list_activity(mint: str, limit: int, before: TradePosition | None = None) ->
 
 def count_sides(mint: str) -> dict[str, int]:
     """Return {"buy": number of wallets that bought the token, "sell": number that sold it}."""
-    return {side: select_value(TRADERS_OF_MINT, (mint, side)) for side in ("buy", "sell")}
+    return {side: select_value(TRADERS_OF_MINT, (mint, side) * 2) for side in ("buy", "sell")}
 
 
 def count_tracked() -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from accounts.fields import holds_secret
 from accounts.problem import Problem
-from chain.base58 import is_base58
+from chain.addresses import is_base58
 from chain.stored.trades import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
 from storage import search as words

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from chain.amounts import ONE, Scale, exact, load_scale, show_amount, show_raw
 from chain.reading.currencies import CURRENCIES, Currency, map_currencies
+from chain.reading.flows import Change, list_venue_changes
 from chain.reading.kinds import TRADES
-from chain.reading.value import Change, list_venue_changes
-from chain.stored.summary import read_coverage
+from chain.stored.derived import read_coverage
 from storage.rows import is_damaged, read, write_marks
 from web.api import market, paging, queries, v1
 from web.api.copying import Excluded

@@ -19,7 +19,7 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
 from accounts.problem import CODES, OF_ALL, OF_KEYS, OF_LISTS, Problem
-from chain.reading.instructions import WRAPPED_SOL
+from chain.addresses import WRAPPED_SOL
 from web.api import queries
 from web.api.serialize import Json
 from web.server.gate import settings

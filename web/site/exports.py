@@ -13,11 +13,11 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from accounts.spreadsheet import disarm, write_lines
+from chain.addresses import WRAPPED_SOL
 from chain.amounts import exact, sol
 from chain.reading.currencies import find_stablecoin
-from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.flows import Change, list_venue_changes
 from chain.reading.kinds import TRADES
-from chain.reading.value import Change, list_venue_changes
 from chain.symbols import find_own
 from storage import database
 from web.api import market, queries, trades
