@@ -429,11 +429,11 @@ def test_the_operators_own_receivers_wait_for_nobody(private, delivering, receiv
     private.config = ground.change(private.config, apprise_urls=("json://127.0.0.1/in",))
     told, held = [], threading.Event()
 
-    def send(self, message, private=True):
+    def send(message, site):
         told.append(message.body.decode())
         return client.Answer(None, None)
 
-    monkeypatch.setattr(outbox.apprising.Speakers, "send", send)
+    monkeypatch.setattr(client, "send_with_apprise", send)
     (bad,) = receivers()
     bot = private.make_bot()
     add_many(private, bot, bad.behave(receiver.hang(held)), 3)
