@@ -502,7 +502,7 @@ def test_a_deep_doctor_finds_nothing_wrong_with_a_season_ahead(made, field, sett
     reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
-            assert list(inspection.check_forms(reader, EARLIER)) == []
+            assert list(inspection.check_text(reader)) == []
     finally:
         reader.close()
 
