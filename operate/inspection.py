@@ -48,12 +48,12 @@ from chain.stored.tables import CHANGES, LOTS, NAMES, OBJECT, WALLET_PARTS
 from chain.stored.trades import DIGESTED
 from chain.stored.verify import OTHER_WALLET, choose
 from config import Config
+from evidence.audited_log import LogMemory, Part, Said
 from evidence.claimed import PACE, SUMS, Books, show_seasons
 from evidence.claims import ClaimedProfile, ClaimedSeason, Nonsense, check_shape
 from evidence.document import show_profile
 from evidence.leaves import Held, HeldWallets, compare_bot, compare_held, compare_post
 from evidence.lines import POST_LINES, ClaimedPost, show_post
-from evidence.memory import LogMemory, Part, Said
 from evidence.seasons import compare_seasons
 from models import Attachment, Wallet
 from operate import backups, schema

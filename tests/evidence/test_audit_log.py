@@ -13,8 +13,9 @@ from service import Service, hide_post
 from story import ADA
 
 from accounts import departures, influencers, posts
-from evidence import log, log_audit
-from evidence.memory import Memory, Part
+from evidence import audited_log, log
+from evidence.audited_log import Part
+from evidence.memory import Memory
 from evidence.notes import Checkpoint
 from market.failures import FetchError
 from models import Bot, Post, Trade
@@ -397,7 +398,7 @@ def test_what_is_not_there_accuses_nobody(told, start):
 
 
 def test_a_log_that_is_too_long_is_not_read(told, monkeypatch):
-    monkeypatch.setattr(log_audit, "MAX_LEAVES", 100)
+    monkeypatch.setattr(audited_log, "MAX_LEAVES", 100)
     report = audit_log(told)
     assert report.verdict == "cannot_tell" and "too many to" in report.unknown[0]
 
@@ -444,8 +445,8 @@ def test_leaves_that_were_seen_count_where_they_are_of_the_same_log(
 ):
     shown = Checkpoint("candor/log_a", 10, bytes(32))
     seen = origin and SimpleNamespace(checkpoint=Checkpoint(origin, seen_size, bytes(32)))
-    monkeypatch.setattr(log_audit, "parse_note", lambda raw: SimpleNamespace(text=raw.decode()))
-    log = log_audit.LogAudit(
+    monkeypatch.setattr(audited_log, "parse_note", lambda raw: SimpleNamespace(text=raw.decode()))
+    log = audited_log.LogAudit(
         SimpleNamespace(read_log=lambda path: shown.write().encode()),
         SimpleNamespace(find_seen=lambda: seen),
         print,
@@ -467,6 +468,6 @@ def test_leaves_that_were_seen_count_where_they_are_of_the_same_log(
 )
 def test_a_post_is_compared_with_the_log_that_holds_it(log, index, place, told):
     parts = [Part("candor/log_old", 0, 5), Part("candor/log_a", 5, 10)]
-    read, post = log_audit.LogAudit(None, None, print, parts=parts), SimpleNamespace()
+    read, post = audited_log.LogAudit(None, None, print, parts=parts), SimpleNamespace()
     post.log, post.logIndex = log, index
     assert (read.find_place(log, index), read.excuse(post)) == (place, told)

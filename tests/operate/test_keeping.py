@@ -22,7 +22,7 @@ import models
 import storage
 from accounts import admin, posts
 from cli.operate import run_backup
-from operate import backups, doctor, foreign_schema
+from operate import backups, doctor, schema
 from operate.instance import Refused
 from storage import files
 
@@ -401,7 +401,7 @@ def test_a_missing_index_and_a_foreign_header_are_noticed(backup):
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("DROP INDEX attachment_open_wallet")
         db.pragma("application_id", 0x47504B47)
-        told = foreign_schema.list_foreign(db)
+        told = schema.list_foreign(db)
     assert told == [
         "the index 'attachment_open_wallet' on 'attachment' is missing",
         "its header names another program (application_id)",
@@ -418,11 +418,11 @@ def test_what_litestream_notes_is_nobodys_harm_in_its_own_form_alone(backup, tmp
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         for statement in LITESTREAM:
             db.execute(statement)
-        assert foreign_schema.list_foreign(db) == []
+        assert schema.list_foreign(db) == []
     backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("ALTER TABLE _litestream_lock ADD COLUMN more TEXT DEFAULT (random())")
-        told = foreign_schema.list_foreign(db)
+        told = schema.list_foreign(db)
     assert told == ["the table '_litestream_lock' isn't Candor's"]
 
 
