@@ -23,7 +23,7 @@ from peewee import TextField
 
 import storage
 from accounts.seasons import Terms, show_terms
-from accounts.verification import CitedTrade, TimedPost, judge_delays, judge_stored, sum_delays
+from accounts.verification import CitedTrade, TimedPost, judge_delays, judge_trades, sum_delays
 from chain.ledger.sums import round_down
 from chain.ledger.views import Holdings
 from chain.reading.currencies import list_added
@@ -32,10 +32,7 @@ from chain.reading.programs import table
 from chain.reading.receipts import digest_receipt, parse_stored, unpack_text
 from chain.stored import store
 from chain.stored.attachments import (
-    HOLDERS,
     HOLDINGS,
-    Holder,
-    is_own_trade,
     mark_entries,
     read_shared,
     read_siblings,
@@ -46,7 +43,7 @@ from chain.stored.summary import UNREADABLE as NO_COVERAGE
 from chain.stored.summary import read_coverage
 from chain.stored.tables import CHANGES, LOTS, NAMES, OBJECT, WALLET_PARTS
 from chain.stored.trades import DIGESTED
-from chain.stored.verify import OTHER_WALLET, choose
+from chain.stored.verify import OTHER_WALLET
 from config import Config
 from evidence.audited_log import LogMemory, Part, Said
 from evidence.claimed import PACE, SUMS, Books, show_seasons
@@ -514,8 +511,6 @@ JUDGED = JudgedPost._fields[-4:]
 
 
 def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
-    sql = f"{HOLDERS.format(wallet=wallet.id)} ORDER BY id"
-    holders = [Holder._make(row) for row in reader.rows(sql)]
     trades: dict[str, dict[int, CitedTrade]] = defaultdict(dict)
     for uid, *named in reader.rows(NAMED.format(wallet=wallet.id)):
         trade = CitedTrade._make(named)
@@ -524,7 +519,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
         if post.status == "pending" and post.checked_at is None:
             # Newer than the last publication.
             continue
-        right = _judge(post, list(trades[post.uid].values()), wallet.id, holders)
+        right = _judge(reader, post, list(trades[post.uid].values()))
         for name, one, other in zip(JUDGED, post[-4:], right, strict=True):
             if one != other:
                 what = f"of {post.uid} is {one}; its trade says {other}"
@@ -532,17 +527,12 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
 
 
 def _judge(
-    post: JudgedPost, named: list[CitedTrade], wallet_id: int, holders: list[Holder]
+    reader: Reader, post: JudgedPost, named: list[CitedTrade]
 ) -> tuple[str, str | None, int | None, int]:
     """Return the correct values of JUDGED according to the trades a post cites."""
-    mine = [
-        one
-        for one in named
-        if one.wallet_id != wallet_id
-        or is_own_trade(holders, post.bot_id, post.created_at, one.block_time)
-    ]
-    if chosen := choose([(*judge_stored(one, post.mint), one) for one in mine]):
-        status, reason, trade = chosen
+    judged = judge_trades(named, post.bot_id, post.created_at, post.mint, reader.rows)
+    if judged and (trade := judged.trade):
+        status, reason, _ = judged
         at = post.event_at
         if status == post.status == "verified":
             at = trade.block_time * 1000 if trade.block_time else post.created_at
