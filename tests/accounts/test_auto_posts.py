@@ -302,22 +302,6 @@ def test_trades_are_not_posted_where_auto_post_is_off(wallet):
     assert Wallet.get().last_trade_at == BUY.block_time * 1000
 
 
-def test_a_bot_may_use_the_same_event_id(wallet):
-    arrive(wallet, BUY, NOW + 1)
-    told = publish(wallet)[0]
-    own = Post.create(
-        uid="post_x",
-        bot=told.bot,
-        source="bot",
-        channel="api",
-        event_id=told.event_id,
-        body="mine",
-        event_at=1,
-        created_at=1,
-    )
-    assert own.event_id == told.event_id
-
-
 def swapped(**more):
     """Three CATs, of whose symbol nobody knows, for 2.5 of MINT, half of which passed beside."""
     changes = [["Cat11111", "-3000000", 6], [MINT, "2500000", 6]]

@@ -174,18 +174,6 @@ def test_the_other_is_rebuilt_when_this_one_books_what_they_exchanged(empty, fir
     assert earned == ["0", "0"]
 
 
-def test_a_damaged_entry_of_one_stops_only_that_one(empty):
-    (story, _), wallets = false_profit(), empty()
-    store(wallets, list_rows(story.rows))
-    WalletSignature.update(entry=b"?").where(WalletSignature.wallet == wallets["eve"]).execute()
-    ledgers = LedgerStore(update_posts)
-    ledgers.apply(wallets["ada"])
-    ledgers.publish(wallets["ada"], None, BEGIN)
-    assert Trade.select().count() == 5
-    with pytest.raises(ValueError):
-        ledgers.apply(wallets["eve"])
-
-
 def test_what_a_damaged_wallet_exchanged_is_unknown_and_known_again_once_repaired(empty):
     """ada restarts while eve's entries can't be read: the deals stay without a price. When eve's
     are read again, ada's rows are those of a rebuild.
@@ -296,15 +284,6 @@ def test_the_numbers_of_a_bot_are_sums_over_its_wallets(service, three):
     assert [one["results"]["realizedLamports"] for one in listed] == [str(ADA + EVE + PAMS)]
 
 
-def test_its_pages_show_all_of_them(service, three):
-    made, _ = three
-    for query in ("", "?tab=trades", "?tab=holdings", "?tab=record"):
-        answer = service.get(f"/bots/{made.bot.uid}{query}")
-        assert answer.status_code == 200
-    page = service.get(f"/bots/{made.bot.uid}?tab=record").text
-    assert all(one in page for one in (*PEOPLE.values(), PAM))
-
-
 def test_a_bots_coverage_is_that_of_its_least_complete_wallet(service, three):
     made, _ = three
     eve = Wallet.get(Wallet.address == PEOPLE["eve"])
@@ -344,16 +323,6 @@ def test_a_second_wallet_that_nobody_looked_at_yet_hides_no_results(service, thr
     assert shown["results"]["realizedLamports"] == str(ADA + EVE + PAMS)
     assert (shown["coverage"]["state"], shown["reconciliation"]) == ("none", None)
     assert shown["reconciliationReason"] == "not_observed"
-
-
-def test_a_damaged_text_of_one_wallet_is_never_an_error(service, three):
-    made, _ = three
-    for column in ("results", "positions", "reconciliation", "average_cost", "by_stablecoin"):
-        Wallet.update({column: "{"}).where(Wallet.address == PAM).execute()
-        assert service.get(f"/bots/{made.bot.uid}").status_code == 200
-        shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text)
-        assert shown.status_code == 200
-    assert shown.json["resultsReason"] == "damaged"
 
 
 # ---- the audit -----------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from papertrade import Author, PaperJob
 HOUR = 3_600_000
 HOOK = "https://hooks.slack.com/services/T1/B2/hush-hush-token"
 WORDS = "I bought the rumor."
-PHRASE = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 
 
 @pytest.fixture

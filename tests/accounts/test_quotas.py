@@ -108,14 +108,6 @@ def test_hiding_frees_each_of_a_posts_words(tight):
     assert Owner.get().posts_bytes == 300 + 1
 
 
-def test_bytes_are_counted_as_they_are_stored():
-    """Four bytes for each of these; what is absent counts nothing."""
-    assert (
-        posts.measure_post({"event_id": "e", "body": "\U0001f980" * 10, "symbol": None})
-        == 300 + 1 + 40
-    )
-
-
 def test_a_race_for_the_last_bytes_has_one_winner(tight):
     bot = tight.make_bot()
     Owner.update(posts_bytes=999_999).execute()
@@ -190,24 +182,6 @@ def test_detaching_and_retiring_count_as_changes_and_are_never_refused(tight):
     )
     assert not Bot.select().where(Bot.name == "Cy").exists() and Attachment.select().count() == 2
     influencers.retire_bot(Bot.get(Bot.name == "Ada"), NOW)
-
-
-def test_too_many_wallets_at_a_time_name_their_setting(tmp_path):
-    service = Service(tmp_path / "data", max_wallets_per_owner=1)
-    owner = service.make_bot("Ada", address("a")).owner
-    said = refusal(lambda: service.make_bot("Bea", address("b"), owner))
-    assert said == {
-        "code": "wallet_limit",
-        "quota": "wallets",
-        "setting": "MAX_WALLETS_PER_OWNER",
-        "limit": 1,
-        "used": 1,
-    }
-    # One in exchange for it is not one more.
-    bot = Bot.get()
-    wallets.attach_wallet(service.config, bot, address("c"), NOW + 1)
-    assert quotas.find_use(service.config, "wallets", bot.owner_id).used == 1
-    service.close()
 
 
 # ---- paper traders -------------------------------------------------------------------------------

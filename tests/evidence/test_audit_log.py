@@ -7,8 +7,6 @@ import ground
 import orjson
 import pytest
 from auditing import ask_service, audit_log, edit, make_auditor, show_early
-from lookout import Lookout
-from node import FakeNode
 from service import Service, hide_post
 from story import ADA
 
@@ -18,8 +16,8 @@ from evidence.audited_log import Part
 from evidence.memory import Memory
 from evidence.notes import Checkpoint
 from market.failures import FetchError
-from models import Bot, Post, Trade
-from storage import arrivals, database, writing
+from models import Bot, Post
+from storage import arrivals, writing
 
 NOW = 1_800_000_000_000
 # With its opening and the bot's other leaves more than a full bundle of 256.
@@ -101,65 +99,11 @@ def test_a_post_that_is_claimed_twice_is_named(told, is_first):
     assert report.verdict == "different" and "posts" in fields(report)
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "field"),
-    [
-        *(("body", "another", "words"), ("symbol", "BONE", "words"), ("reason", None, "words")),
-        *(("event_id", "e9", "words"), ("salt", "00" * 16, "words"), ("salt", None, "words")),
-        *(("status", "mismatch", "status"), ("status_reason", "failed", "reason")),
-        *(("event_at", NOW - 1, "eventAtMs"), ("created_at", NOW - 1, "createdAtMs")),
-        *(("channel", "studio", "channel"), ("hidden_at", NOW, "hiddenAtMs")),
-        ("signature", "5" * 88, "signature"),
-    ],
-)
-def test_what_was_changed_by_hand_is_named(told, column, value, field):
-    uid = find_uid("e20")
-    value = "other" if column == "event_id" else value
-    edit(f"UPDATE post SET {column} = ? WHERE uid = ?", value, uid)
-    report = audit_log(told)
-    logged = {one for one in fields(report) if ".logged." in one}
-    assert report.verdict == "different" and logged == {f"posts.{uid}.logged.{field}"}
-
-
 def test_a_hidden_post_that_is_shown_again_is_named(told):
     uid = find_uid("e7")
     edit("UPDATE post SET hidden_at = NULL, body = 'new' WHERE uid = ?", uid)
     expected = {f"posts.{uid}.logged.hiddenAtMs", f"posts.{uid}.logged.words"}
     assert fields(audit_log(told)) == expected
-
-
-def test_a_post_that_was_taken_away_is_named(told):
-    uid = find_uid("e20")
-    database.execute_sql("DELETE FROM arrival")
-    edit("DELETE FROM post WHERE uid = ?", uid)
-    assert fields(audit_log(told)) == {f"posts.{uid}"}
-
-
-def test_a_post_that_points_to_another_leaf_is_named(told):
-    uid, other = find_uid("e20"), Post.get(Post.event_id == "e269").leaf_id + 1
-    edit("UPDATE post SET leaf_id = ? WHERE uid = ?", other, uid)
-    assert f"posts.{uid}.logged.logIndex" in fields(audit_log(told))
-
-
-def test_verifications_are_as_the_log_has_them(tmp_path, chain):
-    service = Service(tmp_path / "data", evidence_per_minute=10**6)
-    node = FakeNode(chain)
-    lookout = Lookout.begin(service.config, node, wallets=[ADA]).settle()
-    for trade in list(Trade.select().where(Trade.kind << ("sell", "transfer_in"))):
-        body = posts.PostBody(eventId=trade.uid, body="Words", signature=trade.signature)
-        posts.publish(Bot.get().id, body, lookout.now, "api")
-    lookout.look(2)
-    assert {post.status for post in Post.select()} == {"verified", "mismatch"}
-    auditor = make_auditor(ask_service(service), node, reads_log=True)
-    report = auditor.audit(Bot.get().uid)
-    assert (report.verdict, report.unknown) == ("same", [])
-    one = Post.get(Post.status == "verified")
-    edit("UPDATE post SET status = 'mismatch' WHERE uid = ?", one.uid)
-    report = auditor.audit(Bot.get().uid)
-    assert (one.signature, f"posts.{one.uid}.logged.status", "mismatch", "verified") in (
-        report.differences
-    )
-    service.close()
 
 
 def move_while_read(told, event, is_shown):
@@ -289,16 +233,6 @@ def test_another_log_after_a_restore_cannot_be_told(told):
     assert why.startswith("the instance: its log does not continue log_")
 
 
-def test_words_that_are_edited_after_a_renewal_are_named(told):
-    """The post is in the log before, and in the one before that."""
-    uid = find_uid("e20")
-    for _ in range(2):
-        log.renew_log("operator", NOW)
-        assert (audit_log(told).verdict, audit_log(told).unknown) == ("same", [])
-    edit("UPDATE post SET body = 'another' WHERE uid = ?", uid)
-    assert fields(audit_log(told)) == {f"posts.{uid}.logged.words"}
-
-
 def test_a_leaf_that_is_edited_before_a_renewal_is_told_by_who_saw_the_log(told):
     memory = Memory(None)
     assert audit_log(told, memory=memory).verdict == "same"
@@ -320,17 +254,6 @@ def test_words_are_compared_with_a_log_that_the_present_one_does_not_name(told):
         arrivals.open_log(NOW)
     edit("UPDATE post SET body = 'another' WHERE uid = ?", uid)
     assert fields(audit_log(told)) == {f"posts.{uid}.logged.words"}
-
-
-@pytest.mark.parametrize(
-    ("column", "field"),
-    [("name", "words"), ("handle", "words"), ("bio", "words"), ("salt", "words")],
-)
-def test_what_a_bot_says_of_itself_is_as_it_was_logged(told, column, field):
-    influencers.set_profile(Bot.get(), bio="Trades by night", now=NOW + 5)
-    assert audit_log(told).verdict == "same"
-    edit(f"UPDATE bot SET {column} = ?", "other")
-    assert fields(audit_log(told)) == {f"bot.logged.{field}"}
 
 
 def test_a_profile_that_is_changed_while_the_evidence_is_read_accuses_nobody(told):

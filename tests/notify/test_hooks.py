@@ -567,22 +567,6 @@ def test_a_history_that_is_still_arriving_is_not_news():
     assert [bool(one) for one in told] == [False, True, False]
 
 
-def test_a_removed_hook_is_sent_nothing_more(private, delivering, receivers):
-    first, second = receivers(2)
-    bot = private.make_bot()
-    made = add(private, bot, first.url)
-    add(private, bot, second.url)
-    at_work = delivering()
-    say(private, bot, "one")
-    until(lambda: first.got and second.got)
-    with storage.database.connection_context():
-        hooks.remove_hook(made.hook.uid)
-    until(lambda: len(at_work._targets) == 1)
-    say(private, bot, "two")
-    until(lambda: len(second.got) == 2)
-    assert len(first.got) == 1
-
-
 # ---- what becomes of a failure -------------------------------------------------------------------
 def progress(**more):
     fresh = plan.Progress("active", 7, False, 0, None, 0, None, None)
@@ -955,11 +939,6 @@ def test_the_signature_of_the_specification():
         b'{"test": 2432232314}',
     )
     assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-
-
-def test_a_wallet_is_no_receiver(service):
-    with pytest.raises(Problem):
-        hooks.check_url(service.config, address("ada"), "webhook")
 
 
 # ---- while nothing happens -----------------------------------------------------------------------
