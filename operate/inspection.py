@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
@@ -45,6 +45,7 @@ from chain.stored.tables import CHANGES, LOTS, NAMES, OBJECT, WALLET_PARTS
 from chain.stored.trades import DIGESTED
 from chain.stored.verify import OTHER_WALLET
 from config import Config
+from evidence.audit import compare_coverage
 from evidence.audited_log import LogMemory, Part, Said
 from evidence.claimed import PACE, SUMS, Books, show_seasons
 from evidence.claims import ClaimedProfile, ClaimedSeason, Nonsense, check_shape
@@ -136,8 +137,11 @@ def _compare_row(
         return
     for column, one, other in zip(checked.columns, stored, right, strict=True):
         if one != other:
-            shown = f"is {one!r:.{MAX_SHOWN}}; a fresh rebuild says {other!r:.{MAX_SHOWN}}"
-            yield _bare(column), shown
+            yield _bare(column), _tell(one, other)
+
+
+def _tell(stored: Any, right: Any) -> str:
+    return f"is {stored!r:.{MAX_SHOWN}}; a fresh rebuild says {right!r:.{MAX_SHOWN}}"
 
 
 def _bare(column: str) -> str:
@@ -454,29 +458,14 @@ def _list_own(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator
 def _check_coverage(
     wallet: Any, pending: store.PendingLedger, said: dict[str, Any]
 ) -> Iterator[Difference]:
-    told = store.show_extent(pending)
-    coverage = Checked("wallet", (), tuple(f"coverage.{name}" for name in told), "")
-    stored = [said[name] for name in told]
-    for one in compare_rows(coverage, [((), stored)], [((), [*told.values()])], wallet.address):
-        yield replace(one, field=f"coverage.{one.field}")
-    for name, what in _judge_books(pending.ledger, said):
-        yield Difference("wallet", what, wallet.address, field=name)
-
-
-def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield money that is left over, and coverage claims beyond what the ledger shows. Whether the
-    node agreed is unknown here.
-    """
+    for one in compare_coverage(said, pending, timeless=False):
+        yield Difference("wallet", _tell(one.theirs, one.ours), wallet.address, field=one.field)
+    ledger = pending.ledger
     left_over = {"lamports": ledger.reconcile().imbalance, **ledger.find_imbalances()}
     for money, units in left_over.items():
         if units:
-            yield "reconciliation", f"the books don't balance: {units} of {money} are left over"
-    if said["state"] == "complete" and (ledger.chain.gaps or ledger.chain.opened or said["gaps"]):
-        yield "coverage.state", "says complete, but a fresh rebuild has gaps or begins late"
-    gaps = {(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in said["gaps"]}
-    found = {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.chain.gaps}
-    if said["state"] == "partial" and not found <= gaps:
-        yield "coverage.gaps", "lacks gaps that a fresh rebuild finds"
+            what = f"the books don't balance: {units} of {money} are left over"
+            yield Difference("wallet", what, wallet.address, field="reconciliation")
 
 
 # ---- posts ---------------------------------------------------------------------------------------
