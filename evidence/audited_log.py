@@ -1,5 +1,7 @@
-"""Read an instance's logs: fetch each leaf once and keep it, and check that all of them lead to the
-signed root. evidence.leaves compares claims with the leaves.
+"""Read an instance's logs: fetch each leaf once and keep it, and check that the leaves lead to the
+signed root.
+
+evidence.leaves compares claims with the leaves.
 """
 
 import sqlite3
@@ -44,14 +46,16 @@ ABOUT = {
 
 
 class Said(NamedTuple):
-    """A leaf: its place, counted across all logs, and its members."""
+    """A leaf's members, and its place counted across all logs."""
 
     place: int
     leaf: dict[str, Any]
 
 
 class Part(NamedTuple):
-    """A log whose first `size` leaves were read. `begins`: number of leaves in earlier logs."""
+    """A log whose first `size` leaves were read. `begins` is the number of leaves in earlier
+    logs.
+    """
 
     origin: str
     begins: int
@@ -84,7 +88,7 @@ class LogMemory:
     def keep_bundle(
         self, origin: str, number: int, leaves: list[bytes], root: bytes | None
     ) -> None:
-        """Store the leaves of a bundle; `root`: its hash, or None if it isn't full."""
+        """Store the leaves of a bundle. `root` is its hash, or None if it isn't full."""
         begin = number * TILE_WIDTH
         self._kept.execute("BEGIN IMMEDIATE")
         self._kept.execute("DELETE FROM log_leaf WHERE origin = ? AND place >= ?", (origin, begin))
@@ -137,7 +141,7 @@ class LogMemory:
         return [bot for (bot,) in rows]
 
     def find_opening(self, origin: str) -> dict[str, Any]:
-        """Return a log's first leaf; empty if it is not an opening or unknown."""
+        """Return a log's first leaf. Return an empty dict if it isn't an opening or isn't known."""
         found = self._kept.execute(
             "SELECT leaf FROM log_leaf WHERE origin = ? AND place = 0 AND kind = 'opening'",
             (origin,),
@@ -147,7 +151,7 @@ class LogMemory:
 
 
 def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
-    """Return a leaf's row, or None if it isn't stored or can't be parsed."""
+    """Return a leaf's row, or None if the leaf isn't stored or can't be parsed."""
     try:
         made = orjson.loads(leaf)
     except ValueError:
@@ -164,18 +168,19 @@ def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
 
 
 # ---- reading -------------------------------------------------------------------------------------
-# Per log, and per run: leaves already read are kept, and the next run continues.
+# Limits per log and per run. Leaves that were read are kept, and the next run continues.
 MAX_LEAVES, MAX_SECONDS = 4_000_000, 900.0
-# Earlier logs, and other logs that posts name.
+# The limit for earlier logs, and for other logs that posts reference.
 MAX_LOGS = 50
 TELL_EVERY = 100
 
 
 @dataclass
 class LogAudit:
-    """An instance's logs, read as one. `rereads`: whether the evidence may be read once more.
+    """An instance's logs, which are read as one.
 
-    `differences`, `unknown`: what is wrong with the logs, and why they can't be read.
+    `rereads` is whether the evidence may be read once more. `differences` say what is wrong with
+    the logs, and `unknown` why they can't be read.
     """
 
     instance: Instance
@@ -188,7 +193,7 @@ class LogAudit:
     _before: int = 0
 
     def measure(self) -> Checkpoint:
-        """Return the log's last checkpoint, shown or seen; of size 0 if unknown."""
+        """Return the last checkpoint of the log, shown or seen. If it is unknown, its size is 0."""
         seen = self.memory.find_seen()
         try:
             shown = parse_checkpoint(parse_note(self._get("checkpoint")).text)
@@ -199,9 +204,9 @@ class LogAudit:
         return shown
 
     def read(self, before: Checkpoint, named: Iterable[str]) -> bool:
-        """Read all logs; return whether claims can be compared with them. `before`: result of
-        `measure`; `named`: ids of logs that claims name.
+        """Read all logs. Return whether claims can be compared with them.
 
+        `before` is the result of `measure`. `named` are the ids of logs that claims reference.
         Raises Changed if a new log began during the audit.
         """
         try:
@@ -237,11 +242,11 @@ class LogAudit:
         self.memory.join(self.parts)
 
     def weigh(self, compare: Callable[[int], Iterable[Difference]]) -> list[Difference]:
-        """Compare claims with the leaves logged before they were read (`compare(before)`). Raises
-        Changed if the current leaves lead to a different result.
+        """Compare claims with the leaves that were logged before the claims were read
+        (`compare(before)`).
 
-        An instance may report too few leaves from before. The next reading uses the number read
-        here.
+        Raises Changed if the current leaves lead to a different result. An instance may have
+        reported too few earlier leaves. The next reading uses the number read here.
         """
         found = list(compare(self._before))
         end = self.parts[-1].ends
@@ -250,7 +255,7 @@ class LogAudit:
         return found
 
     def find_place(self, log: str | None, index: int | None) -> int | None:
-        """Return the place among all leaves of a log's leaf with this index, or None."""
+        """Return the place, among all leaves, of a log's leaf with this index, or None."""
         part = self._find_part(log)
         return None if part is None or index is None else part.begins + index
 
@@ -270,7 +275,7 @@ class LogAudit:
 
     # ---- which logs ------------------------------------------------------------------------------
     def _read_chain(self) -> list[Checkpoint]:
-        """Read the current log and those it continues; return them, oldest first."""
+        """Read the current log and the logs that it continues. Return them, oldest first."""
         chain = [self._read_present()]
         while previous := self._find_previous(chain[0]):
             if len(chain) > MAX_LOGS:
@@ -310,7 +315,7 @@ class LogAudit:
         return one
 
     def _read_strange(self, origins: Iterable[str]) -> list[Checkpoint]:
-        """Read logs that claims name and that the current one doesn't continue."""
+        """Read the logs that claims reference but that the current log doesn't continue."""
         found = []
         for origin in list(origins)[:MAX_LOGS]:
             _, _, uid = origin.partition("/")
@@ -340,12 +345,12 @@ class LogAudit:
         for _ in range(2):
             if self._read_leaves(one, prefix) == one.root:
                 return
-            # Stored leaves may be from an unsigned response.
+            # The stored leaves may be from an unsigned response.
             self.memory.forget(one.origin)
         raise tree.BadProof("its leaves don't match the root it signed")
 
     def _read_leaves(self, one: Checkpoint, prefix: str) -> bytes:
-        """Fetch missing leaves; return the root of all leaves."""
+        """Fetch missing leaves, and return the root of all leaves."""
         full, rest = divmod(one.size, TILE_WIDTH)
         hashes, end = self.memory.list_bundles(one.origin, full), time.monotonic() + MAX_SECONDS
         for number in range(len(hashes), full):

@@ -1,11 +1,11 @@
 """Send messages: to an untrusted address, or with Apprise to one of the operator's.
 
-An untrusted address is resolved and checked, and the connection uses that exact IP address, so that
-DNS rebinding doesn't help an attacker. Redirects aren't followed, proxies from the environment
-aren't used, and responses aren't stored.
+The host name of an untrusted address is resolved and checked, and the connection uses that exact IP
+address, so that DNS rebinding doesn't help an attacker. Redirects aren't followed, proxies from the
+environment aren't used, and responses aren't stored.
 
-An address of APPRISE_URLS contains passwords and tokens. Only a child process receives it, on
-standard input. The database has a keyed digest.
+The APPRISE_URLS contain passwords and tokens. Only a child process receives one, on standard input.
+The database has a keyed digest.
 """
 
 import contextlib
@@ -36,23 +36,24 @@ from storage.children import Limits, start_python
 
 TOO_LATE = "did not respond in time"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
-# All allocated IPv6. Other addresses are for a network's own use (site-local, NAT64) or contain an
-# IPv4 address that may not be public; Python treats most of them as global.
+# All allocated IPv6. Other addresses are either for a network's own use (site-local, NAT64) or
+# contain an IPv4 address that may not be public. Python treats most of them as global.
 UNICAST = ipaddress.ip_network("2000::/3")
-# Not public, although some releases of Python treat them as global.
+# These aren't public, although some Python releases treat them as global.
 SPECIAL = tuple(
     map(
         ipaddress.ip_network,
         (
-            # Protocol assignments; Oracle Cloud's metadata, some anycast of the local network.
+            # Protocol assignments, Oracle Cloud's metadata, and some anycast addresses of the local
+            # network.
             "192.0.0.0/24",
             # Azure's metadata and DHCP.
             "168.63.129.16/32",
-            # Relays of 6to4.
+            # 6to4 relays.
             "192.88.99.0/24",
-            # Protocol assignments: Teredo (carries IPv4 addresses), benchmarks, ORCHID.
+            # Protocol assignments: Teredo (contains IPv4 addresses), benchmarks, ORCHID.
             "2001::/23",
-            # 6to4, which carries IPv4 addresses.
+            # 6to4, which contains IPv4 addresses.
             "2002::/16",
             # Documentation.
             "3fff::/20",
@@ -62,8 +63,10 @@ SPECIAL = tuple(
 
 
 class Answer(NamedTuple):
-    """A POST's result. `error`: one of our own fixed sentences, None if it was accepted;
-    `status`: of HTTP, None without a response; `wait_seconds`: the wait the receiver asked for.
+    """The result of a POST.
+
+    `error` is one of our own fixed sentences, or None if the message was accepted. `status` is the
+    HTTP status, or None without a response. `wait_seconds` is the wait that the receiver asked for.
     """
 
     status: int | None
@@ -72,12 +75,13 @@ class Answer(NamedTuple):
 
 
 class _Refused(Exception):
-    """The address isn't allowed for hooks."""
+    """The address isn't allowed for webhooks."""
 
 
 def post(message: Message, private: bool = False) -> Answer:
-    """Send a message within about ANSWER_SECONDS. `private`: allow addresses of this machine and
-    its local network.
+    """Send a message within about ANSWER_SECONDS.
+
+    `private` allows addresses of this machine and its local network.
     """
     try:
         status, wait = _send(message, private)
@@ -95,7 +99,7 @@ def post(message: Message, private: bool = False) -> Answer:
 
 
 def read_wait(text: str | None, now: float) -> int:
-    """Return the seconds in a Retry-After header, a whole number or a date; 0 if it is missing or
+    """Return the seconds in a Retry-After header (a number or a date), or 0 if it is missing or
     invalid.
     """
     try:
@@ -103,7 +107,8 @@ def read_wait(text: str | None, now: float) -> int:
     except ValueError:
         try:
             moment = email.utils.parsedate_to_datetime(text or "")
-            # An HTTP date without a time zone is UTC (RFC 9110, 5.6.7), not this machine's zone.
+            # An HTTP date without a time zone is in UTC (RFC 9110, 5.6.7), not in this machine's
+            # time zone.
             seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
         except (ValueError, OverflowError):
             return 0
@@ -119,18 +124,20 @@ def _send(message: Message, private: bool) -> tuple[int, str | None]:
         try:
             return _exchange(raw, parts, message)
         finally:
-            # Even after a response: endless headers look complete once they are cut off.
+            # Check this even after a response, because endless headers look complete once they are
+            # cut off.
             if expired.is_set():
                 raise TimeoutError from None
 
 
 @contextlib.contextmanager
 def _deadline(raw: socket.socket) -> Iterator[threading.Event]:
-    """Close a connection after ANSWER_SECONDS in total. The socket's own timeout restarts with each
-    byte.
+    """Close the connection after ANSWER_SECONDS in total.
+
+    The socket's own timeout isn't enough, because it restarts with each byte.
     """
     expired = threading.Event()
-    # A second descriptor of the same connection, because TLS takes over the first.
+    # TLS takes over the first descriptor, so keep a second one for the same connection.
     twin = raw.dup()
 
     def break_off() -> None:
@@ -171,9 +178,9 @@ def tls_context() -> ssl.SSLContext:
 
 
 def find_address(host: str, port: int, private: bool) -> str:
-    """Resolve a host to the address to connect to. Raises OSError if it has none.
+    """Resolve a host name, and return the address to connect to. Raises OSError if it has none.
 
-    A single nonpublic address rejects the whole name.
+    If a single address isn't public, the whole name is rejected.
     """
     resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     found = [str(where[0]) for _, _, _, _, where in resolved]
@@ -183,7 +190,9 @@ def find_address(host: str, port: int, private: bool) -> str:
 
 
 def is_public(text: str) -> bool:
-    """Return whether this is a public internet address, and for IPv6 also the address inside it."""
+    """Return whether this is a public internet address. An IPv4 address inside an IPv6 one must be
+    public, too.
+    """
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
@@ -195,7 +204,7 @@ def is_public(text: str) -> bool:
 
 
 # ---- with Apprise --------------------------------------------------------------------------------
-# Includes the start of a child. Apprise itself gives up after about 8 s.
+# The time limit for a message, including its child's start. Apprise itself gives up after 8 s.
 APPRISE_SECONDS = 30.0
 # Apprise uses about 50 MB.
 LIMITS = Limits(memory_bytes=2**30)
@@ -205,13 +214,13 @@ APPRISE_ERRORS = {
     b"refused": "refused it or could not be reached",
     b"unknown": "isn't an address that Apprise understands",
 }
-# Environment variables passed to the child: none of our secrets.
+# The environment variables passed to a child. None of them contains one of our secrets.
 ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
 PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
 
 def name_url(url: str, secret: str) -> str:
-    """Return an address's name in the database: its kind, and a digest keyed by `secret`."""
+    """Return the name of a URL in the database: its scheme, and a digest keyed by `secret`."""
     digest = hmac.new(secret.encode(), url.encode(), hashlib.sha256).hexdigest()
     return f"{url.partition(':')[0].lower()}://APPRISE_URLS/{digest[:32]}"
 

@@ -36,19 +36,19 @@ def fields(report):
     return {one.field for one in report.differences if one.field.startswith("held.")}
 
 
-def test_what_was_logged_is_what_is_said(told):
+def test_attachments_match_the_log(told):
     assert audit(told).differences == []
     influencers.retire_bot(Bot.get(), NOW + 8)
     assert audit(told).differences == []
 
 
-def test_a_stay_that_is_kept_quiet_is_named_also_where_the_log_is_first_said_to_be_short(told):
+def test_a_concealed_attachment_is_named_even_when_the_log_size_was_understated(told):
     Attachment.delete().where(Attachment.attached_at == NOW + 7).execute()
     for ask in (ask_service(told), show_early(told)):
         assert f"held.{B}" in fields(audit(told, ask=ask))
 
 
-def test_what_an_earlier_log_has_is_compared(told):
+def test_earlier_logs_are_compared_too(told):
     """All its times with a wallet began before the new log; then one begins."""
     log.renew_log("operator", NOW + 8)
     wallets.add_wallet(told.config, Bot.get(), E, NOW + 9)
@@ -58,13 +58,13 @@ def test_what_an_earlier_log_has_is_compared(told):
     assert fields(audit(told)) == {f"held.{B}"}
 
 
-def test_a_stay_that_nobody_logged_is_named(told):
+def test_an_unlogged_attachment_is_named(told):
     wallet = Wallet.create(address=A[::-1], bot=Bot.get(), created_at=NOW)
     Attachment.create(bot=Bot.get(), wallet=wallet, attached_at=NOW - 2, detached_at=NOW - 1)
     assert fields(audit(told)) == {f"held.{A[::-1]}"}
 
 
-def test_what_happens_while_the_evidence_is_read_accuses_nobody(told):
+def test_changes_during_the_audit_are_not_differences(told):
     ask, left = ask_service(told), ["a", "b"]
 
     def restless(path):

@@ -42,7 +42,7 @@ def read(one):
 
 
 # ---- delivering ----------------------------------------------------------------------------------
-def test_the_operator_is_told_of_every_bot_in_order_and_nothing_twice(
+def test_the_operator_gets_every_bots_events_in_order_and_once(
     private,  # noqa: F811
     delivering,  # noqa: F811
     receivers,  # noqa: F811
@@ -77,7 +77,7 @@ def test_the_operator_is_told_of_every_bot_in_order_and_nothing_twice(
     until(lambda: read(good)[3:] == ["This is a test: Candor can reach you."])
 
 
-def test_what_was_refused_is_tried_again_and_is_not_overtaken(
+def test_failed_messages_are_retried_in_order(
     private,  # noqa: F811
     delivering,  # noqa: F811
     receivers,  # noqa: F811
@@ -126,7 +126,7 @@ def test_a_child_is_told_no_secret_of_ours(monkeypatch):
 
 
 # ---- the hooks that settings make ----------------------------------------------------------------
-def test_an_address_that_is_no_longer_named_is_forgotten(service):
+def test_a_removed_address_is_forgotten(service):
     change(service, apprise_urls=("json://one.example", "ntfy://two.example"))
     with storage.database.connection_context():
         outbox.keep_operator_hooks(service.config, NOW)
@@ -143,7 +143,7 @@ def test_an_address_that_is_no_longer_named_is_forgotten(service):
         assert hooks.list_hooks() == []
 
 
-def test_an_owner_cannot_have_the_kind_of_the_operator(service):
+def test_an_owner_cannot_use_the_operators_kind(service):
     owner = service.make_bot("Ada").owner
     with pytest.raises(Problem) as refused:
         hooks.add_hook(service.config, owner, "https://x.example", NOW, "apprise")
@@ -161,7 +161,7 @@ def test_an_owner_cannot_have_the_kind_of_the_operator(service):
         ("", ()),
     ],
 )
-def test_addresses_are_between_commas_or_blanks(text, urls):
+def test_addresses_are_separated_by_commas_or_spaces(text, urls):
     assert settings.load({"APPRISE_URLS": text}, dotenv=None).apprise_urls == urls
 
 
@@ -175,13 +175,13 @@ def test_addresses_are_between_commas_or_blanks(text, urls):
         ("APPRISE_EVENTS", "posts"),
     ],
 )
-def test_what_cannot_be_used_is_refused_without_being_repeated(name, text):
+def test_an_unusable_address_is_refused_without_repeating_it(name, text):
     with pytest.raises(settings.BadSetting, match=name) as refused:
         settings.load({name: text}, dotenv=None)
     assert SECRET not in str(refused.value)
 
 
-def test_social_networks_that_apprise_speaks_are_refused():
+def test_apprises_social_networks_are_refused():
     """Those of the installed version, by the words with which it names itself."""
     from apprise.manager_plugins import NotificationManager
 

@@ -64,7 +64,7 @@ def read_text(kind, body):
 
 
 @pytest.mark.parametrize("kind", SERVICES)
-def test_a_service_is_told(private, delivering, hook, kind):  # noqa: F811
+def test_each_messenger_gets_its_format(private, delivering, hook, kind):  # noqa: F811
     """Its first message is the test that every new hook must answer."""
     bot, made, service = hook(kind)
     say(private, bot, "one")
@@ -85,7 +85,7 @@ def test_a_service_is_told(private, delivering, hook, kind):  # noqa: F811
 
 
 @pytest.mark.parametrize("kind, status, said", [(kind, *one) for kind, one in REFUSALS.items()])
-def test_what_a_service_refuses_is_tried_again(
+def test_refused_messages_are_retried(
     private,  # noqa: F811
     delivering,  # noqa: F811
     hook,
