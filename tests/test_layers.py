@@ -59,7 +59,7 @@ MAY_IMPORT = {
     },
     "notify": {"notify", "config"},
     "notify.messages": {"orjson"},
-    "notify.apprising": {"storage", "orjson"},
+    "notify.client": {"storage"},
     "notify.apprise_child": {"apprise"},
     "notify.outbox": {"accounts", *BELOW, "orjson"},
     "agents": {"agents", "config", "mcp", "mcp_types", "orjson", "pydantic"},
