@@ -295,9 +295,9 @@ def test_an_edited_log_hash_is_named(told, story):
 CHECK = Path(__file__).resolve().parents[2] / "docs/check.md"
 # Columns and whole tables that no audit sees, by the row of docs/check.md that says so.
 UNSEEN = {
-    "prices, and names of tokens": ("token", "snapshot"),
-    "what a copy of a bot would have earned": ("copy_total", "copied_trade"),
-    "anything in paper mode": (
+    "token prices and names": ("token", "snapshot"),
+    "the simulated return of copying a bot": ("copy_total", "copied_trade"),
+    "paper mode": (
         *("trader", "period", "paper_order", "paper_fill", "position", "diary_entry", "paper_post"),
         *("seen_flow", "backtest", "engine_state", "equity_mark", "real_fill", "network_cost"),
     ),
@@ -321,8 +321,8 @@ UNSEEN = {
         *("receipt.slot", "receipt.tx_index", "receipt.block_time", "receipt.body"),
         *("receipt.endpoint", "receipt.stored_at", "sighting", "address", "trade.digest"),
     ),
-    "what this instance saw of other logs": ("witnessed",),
-    "what a search finds": ("post_words",),
+    "observations of other instances' logs": ("witnessed",),
+    "search results": ("post_words",),
 }
 # The audit can't go on after these: it says so.
 STOPS = {"wallet.rules", "log.first_leaf", "log_leaf.id"}
