@@ -3,6 +3,7 @@
 import time
 
 import pytest
+import sampling
 from service import NOW, address, make_season, write_terms
 from test_gate import V1, list_paths
 from test_legacy import closed
@@ -360,8 +361,11 @@ def matches(rule, path):
 def test_no_other_method_does_anything(place):
     ids, callers = place
     before = snapshot()
-    for path in {*READ, *WRITE} - {"/static/{file}"}:
-        for method in ("PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "OPTIONS", "PROPFIND", "X"):
+    methods = ("PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "OPTIONS", "PROPFIND", "X")
+    # Each path gets one of each four methods by default.
+    step = 1 if sampling.FULL else 4
+    for turn, path in enumerate(sorted({*READ, *WRITE} - {"/static/{file}"})):
+        for method in methods[turn % step :: step]:
             answer = callers["its creator"].client.open(path.format(**ids), method=method)
             assert answer.status_code == 405 and set(answer.headers["Allow"].split(", ")) <= {
                 "GET",
