@@ -1,5 +1,5 @@
-"""Run gunicorn in this process, and this program in another one: from a checkout, an installation,
-or a single file.
+"""Run gunicorn in this process, and this program in another process: from a checkout, an
+installation, or a single file.
 """
 
 import sys
@@ -16,11 +16,11 @@ class Server(WSGIApplication):
     """
 
     def chdir(self) -> None:
-        """Stay in the start directory: relative paths in the settings begin there."""
+        """Stay in the start directory, because relative paths in the settings begin there."""
 
 
 def serve() -> None:
-    """Become gunicorn, configured by the module `serving`."""
+    """Replace this process with gunicorn, which the module `serving` configures."""
     sys.argv[1:] = ARGUMENTS
     Server(prog="candor").run()
 

@@ -26,40 +26,41 @@ from paper.market import ALL_SOL, Snapshot, price_of, value_of
 
 # In lamports.
 STARTING_CASH = 10 * 10**9
-# Changes with the strategies, the engine or the fill model; results are compared within one only.
+# This changes with the strategies, the engine or the fill model. Only results of the same pipeline
+# are compared.
 PIPELINE = f"paper/5 {MODEL}"
 
-# For a venue whose real fills weren't measured or differ too much from the model's.
+# Marks a venue whose real fills weren't measured, or differ too much from the model's.
 UNPROVEN = "venue_unproven"
 # Prices that were missing or impossible while a position was open.
 GAPS = ("missing_snapshot", "missing_price", "non_positive_price", STALE_PRICE)
-# Marks of a position that exclude its close; the first is named as the reason. The last two occur
-# only in accounts that no operator reviews.
+# Marks of a position that exclude its close. The first one is given as the reason. The last two
+# occur only in accounts that no operator reviews.
 EXCLUDING = (*GAPS, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN, "price_jump", "clock_skew")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A trader's holdings of one mint with all costs and proceeds so far, in lamports. Once
-    nothing is left, it is a close.
+    """A trader's holdings of one mint, with all costs and proceeds so far in lamports. Once nothing
+    is left, it becomes a close.
     """
 
-    # Numbered per trader, across account periods.
+    # Numbers continue across a trader's account periods.
     number: int
     mint: str
     symbol: str
     decimals: int
     opened_at: int
-    # At entry, in USD cents.
+    # The liquidity at entry, in USD cents.
     liquidity: int | None
-    # The mark: the last plausible price.
+    # The mark, which is the last plausible price.
     price: int
     # When the mark was taken.
     marked_at: int
-    # The mark's snapshot ID.
+    # The ID of the mark's snapshot.
     marked_on: int
     high: int
-    # Scout intervals since the entry.
+    # The number of scout intervals since the entry.
     held: int = 0
     # Whether part of it was sold.
     reduced: bool = False
@@ -70,31 +71,35 @@ class Position:
     slippage: int = 0
     fees: int = 0
     rent: int = 0
-    # The sum of its fills' cash flows.
+    # The sum of the cash flows of its fills.
     cash: int = 0
-    # Lamports that went into buys, without rent.
+    # The lamports spent on purchases, without rent.
     spent: int = 0
     # The longest delay of its fills.
     latency_ms: int = 0
-    # Lamports that the pool would pay for all of it at the mark; None before the first mark.
+    # The lamports that the pool would pay for all of it at the mark, or None before the first mark.
     worth: int | None = None
-    # First characters of the pair's address, if known.
+    # The first characters of the pair's address, if known.
     pair: str | None = None
-    # Of EXCLUDING.
+    # A subset of EXCLUDING.
     marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
-    # Set by the closing fill.
+    # The closing fill sets this.
     reason: str | None = None
 
     @property
     def entry_price(self) -> int:
-        """Mean snapshot price of the purchases; at least 1, because returns are relative to it."""
+        """Return the mean snapshot price of the purchases. It is at least 1, because returns are
+        relative to it.
+        """
         return max(1, price_of(self.mid_bought, self.bought_raw, self.decimals))
 
     @property
     def value(self) -> int:
-        """Lamports that the pool would pay at the mark; if unknown, the value at its price."""
+        """Return the lamports that the pool would pay at the mark. If unknown, return the value at
+        the mark's price.
+        """
         if self.worth is not None:
             return self.worth
         return min(ALL_SOL, value_of(self.raw, self.price, self.decimals))
@@ -110,11 +115,11 @@ class Position:
     def marked(
         self, snapshot: Snapshot, horizon_ms: int, interval_ms: int, worth: int | None = None
     ) -> "Position":
-        """Return the position at a new mark. A mark too long after the previous one is marked as
-        stale.
+        """Return the position at a new mark.
 
-        `worth`: what the pool would pay. `held` counts scout intervals, no matter how often prices
-        of held tokens are requested.
+        If the previous mark is too old, the position is marked as stale. `worth` is the amount that
+        the pool would pay. `held` counts scout intervals, no matter how often prices of held tokens
+        are requested.
         """
         marks = (
             self.marks
@@ -163,7 +168,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A closed position, as rules, lessons and comparisons count it."""
+    """A closed position in the form that rules, lessons and comparisons use."""
 
     id: str
     mint: str
@@ -173,14 +178,14 @@ class Close:
     reason: str
     # In lamports.
     gross: int
-    # Gross result minus all costs.
+    # The gross result minus all costs.
     net: int
     spent: int
-    # Why it isn't eligible.
+    # Why it isn't eligible, or None.
     excluded: str | None = None
 
 
-# Closes of one token whose positions were opened within this time are one cluster.
+# Closes of one token belong to one cluster if their positions were opened within this time.
 ENTRY_WINDOW_MS = 3_600_000
 
 
@@ -202,8 +207,8 @@ def find_exclusion(
 ) -> str | None:
     """Return why a close doesn't count in any comparison, or None.
 
-    A token that lost its price permanently counts as a total loss: leaving it out would hide
-    losses.
+    A token that lost its price permanently counts as a total loss, because leaving it out would
+    hide losses.
     """
     if reviewed:
         return "under_review"
@@ -217,8 +222,9 @@ _read_columns = attrgetter(*[one.name for one in fields(Close)[1:-1]])
 
 
 def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) -> Close:
-    """Return a Close from a closed position, or a row with its columns and a `pipeline`. `marks`:
-    parsed; `reviewed`: the account is under review.
+    """Return a Close from a closed position, or a row with its columns and a `pipeline`.
+
+    `marks` are already parsed. `reviewed` means that the account is under review.
     """
     excluded = find_exclusion(row.pipeline, marks, row.reason, reviewed=reviewed)
     values = ident, *_read_columns(row), excluded
@@ -226,7 +232,7 @@ def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) 
 
 
 def public_id(handle: str, noun: str, number: int | str) -> str:
-    """Derive an id from the handle, so that a replay derives the same one."""
+    """Derive an id from the handle, so that a replay derives the same id."""
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
 
@@ -244,7 +250,7 @@ class Account:
     ) -> None:
         self.cash, self.lost_fees = cash, lost_fees
         self.positions = {position.mint: position for position in positions}
-        # Open ones only.
+        # Only open orders.
         self.orders = {order.number: order for order in orders}
         self.next_order, self.next_position = next_order, next_position
 
@@ -254,7 +260,7 @@ class Account:
 
     @property
     def free_cash(self) -> int:
-        """Cash left in the worst case of all open orders."""
+        """Return the cash that is left in the worst case of all open orders."""
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
     def _worst_case(self, order: Order) -> int:
@@ -276,11 +282,12 @@ class Account:
     def apply(
         self, order: Order, fill: Fill, snapshot: Snapshot | None
     ) -> tuple[Order, Position | None]:
-        """Book a fill or a failed attempt. Return the order and its position, if there is one. The
-        first fill of a position needs its snapshot.
+        """Book a fill or a failed attempt. Return the order, and its position if there is one.
+
+        A position's first fill needs its snapshot.
         """
         position = self.positions.get(fill.mint)
-        # Lost, unless a later attempt opens a position and includes them.
+        # These fees are lost, unless a later attempt opens a position and includes them.
         idle = fill.fees if position is None and fill.failed else 0
         order = replace(
             order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle

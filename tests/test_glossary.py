@@ -58,7 +58,7 @@ def list_templates() -> list[Path]:
     return [path for path in sorted((ROOT / "templates").rglob("*")) if path.is_file()]
 
 
-def test_every_page_of_the_documentation_uses_american_spelling():
+def test_docs_use_american_spelling():
     assert not [(p.name, m.group()) for p in list_pages() if (m := BRITISH.search(p.read_text()))]
 
 

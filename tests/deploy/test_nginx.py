@@ -176,7 +176,7 @@ def front(request, tmp_path_factory):
 PARTICULAR = re.compile(r"\b[a-z]+_\w{8,}|\b[1-9A-HJ-NP-Za-km-z]{32,}|(?<=/docs/).+")
 
 
-def test_every_link_of_every_page_is_there_and_below_the_path(front):
+def test_every_link_works_and_stays_below_the_path(front):
     """One page of each kind: test_prefix.py follows every link, without a proxy."""
     queue, kinds = [front.at + "/"], set()
     while queue:
@@ -201,7 +201,7 @@ def test_every_link_of_every_page_is_there_and_below_the_path(front):
     }
 
 
-def test_the_forms_work_through_it_and_the_cookie_is_secure(front):
+def test_forms_work_through_nginx_with_a_secure_cookie(front):
     page = front.ask("GET", "/connect")
     token = re.search(r'name="csrf_token" value="([^"]+)"', page.text)[1]
     sent = {
@@ -228,7 +228,7 @@ def test_nginx_compresses_text(front):
         assert len(answer.body) < len(answer.text.encode()) / 2
 
 
-def test_a_body_that_is_too_large_is_refused_as_a_problem_document(front):
+def test_an_oversized_body_gets_a_problem_document(front):
     answer = front.ask(
         "POST",
         "/api/v1/posts",
@@ -287,6 +287,6 @@ def test_events_arrive_while_the_stream_is_open(front):
     connection.close()
 
 
-def test_counters_are_not_shown_outside(front):
+def test_metrics_are_hidden_outside(front):
     assert front.ask("GET", "/metrics").status == 404
     assert front.live.get("/metrics")[0] == 200

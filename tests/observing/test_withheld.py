@@ -12,7 +12,7 @@ from node import Chain, FakeNode
 
 
 @pytest.mark.parametrize("number", sampling.sample([1, 2, 3], 1))
-def test_a_withheld_transaction_is_named_and_heals(settings, db, history, number, full):
+def test_a_withheld_transaction_is_named_and_repaired(settings, db, history, number, full):
     every = 1 if full else 120
     told = ground.change(settings, extra_swap_programs=(history["venue"],))
     assert withhold_each(told, history, number, every) == []

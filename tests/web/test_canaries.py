@@ -252,7 +252,7 @@ def server(tmp_path, provider):
 WRITTEN = ("a secret key in base58", "a seed phrase")
 
 
-def test_no_secret_is_found_anywhere(server, tmp_path, full):
+def test_no_secret_appears_anywhere(server, tmp_path, full):
     """Some 600 requests; the words of one honest post are the proof that searching finds what is
     there.
     """
@@ -524,7 +524,7 @@ def search(secrets, server, folder):
 
 
 @pytest.mark.parametrize("text", list(PASTED.values()), ids=list(PASTED))
-def test_a_secret_is_seen_in_the_middle_of_a_text(text):
+def test_a_secret_inside_a_text_is_detected(text):
     assert (
         holds_secret(text)
         and holds_secret(f"my wallet:\n{text}\n\nbought the dip")
@@ -552,6 +552,6 @@ def test_a_secret_is_seen_in_the_middle_of_a_text(text):
         "9" * 4000,
     ],
 )
-def test_honest_texts_hold_none(text):
+def test_ordinary_text_contains_no_secrets(text):
     """A signature, an address, a checksum that fits nothing, eleven words, numbers."""
     assert not holds_secret(text)

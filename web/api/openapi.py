@@ -42,7 +42,7 @@ HEADERS = {
     }.items()
 }
 KEYED = [{"key": list[str]()}]
-# Shapes of up to this many members are written where they are used, if only one member uses them.
+# If only one member uses a shape, and the shape has at most this many members, it is inlined.
 SMALL = 8
 TAGS = {
     "Influencers": "Bots and the observed activity of their wallets.",
@@ -58,14 +58,14 @@ TAGS = {
 
 # ---- errors, RFC 9457: accounts.problem raises them, web.server.errors sends them ---------------
 class FieldError(TypedDict):
-    """A rejected field, and why."""
+    """A rejected field, and the reason."""
 
     field: str
     message: str
 
 
 class Problem(TypedDict):
-    """An error, RFC 9457."""
+    """An error (RFC 9457)."""
 
     type: Annotated[str, described("URL that explains this code, under the instance's address")]
     title: str
@@ -92,7 +92,10 @@ class Problem(TypedDict):
 # ---- the document --------------------------------------------------------------------------------
 @functools.lru_cache(4)
 def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, Any]:
-    """Build this instance's OpenAPI document. The dict is shared; don't change it."""
+    """Build this instance's OpenAPI document.
+
+    All callers share the dict, so don't change it.
+    """
     paths: dict[str, Json] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = show_operation(operation)
@@ -121,7 +124,7 @@ def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, A
 
 # ---- schemas -------------------------------------------------------------------------------------
 class ShapeSchemas(GenerateJsonSchema):
-    """Pydantic's schemas; `shapes` are their classes by name."""
+    """Generates Pydantic's schemas. `shapes` are their classes by name."""
 
     shapes: ClassVar[dict[str, Any]] = {}
 
@@ -138,7 +141,7 @@ def build_schemas(demonstration: bool) -> Json:
         one.body for one in OPERATIONS if isinstance(one.body, type)
     }
     named = sorted(answers | others | {Problem}, key=lambda shape: shape.__name__)
-    # Shared, so that each shape is read only once.
+    # This is shared, so that each shape is read only once.
     adapter: Any = TypeAdapter(functools.reduce(operator.or_, named))
     definitions = adapter.json_schema(
         ref_template=f"{SCHEMAS}{{model}}", schema_generator=ShapeSchemas
@@ -149,7 +152,7 @@ def build_schemas(demonstration: bool) -> Json:
 
 
 def extend(name: str, definitions: Json) -> Json:
-    """Return a shape's schema: references to the shapes it extends, and its own members."""
+    """Return a shape's schema: references to the shapes that it extends, and its own members."""
     schema, bases = definitions[name], list_bases(name, definitions)
     if not bases:
         return dict(schema)
@@ -175,9 +178,10 @@ def list_bases(name: str, definitions: Json) -> list[str]:
 def suit_generators(schema: Any) -> Any:
     """Return the same schema in a form that client generators understand.
 
-    It omits null defaults, which say nothing and make a member required in TypeScript (a member
-    with a default is always present). It omits titles, which repeat the member's name and become
-    type names. A constant becomes a list of one, because many generators don't know `const`.
+    Null defaults are omitted, because they make a member required in TypeScript, where a member
+    with a default is always present. Titles are omitted, because they repeat the member's name and
+    become type names. A constant becomes an enum with one value, because many generators don't know
+    `const`.
     """
     if isinstance(schema, list):
         return [suit_generators(one) for one in schema]
@@ -228,7 +232,7 @@ def inline_small(schemas: Json, answered: Counter[str]) -> Json:
 
 
 def insert(value: Any, small: Mapping[str, Json]) -> Any:
-    """Return the same schema with these shapes in place of references to them."""
+    """Return the same schema, with references to these shapes replaced by the shapes."""
     if isinstance(value, list):
         return [insert(one, small) for one in value]
     if not isinstance(value, dict):
@@ -260,13 +264,13 @@ def show_operation(operation: Operation) -> Json:
 
 
 def show_parameter(parameter: Json) -> Json:
-    """Make the Parameter Object, a reference if several operations share it."""
+    """Return the Parameter Object. If several operations share it, return a reference."""
     names = (name for name, one in SHARED.items() if one is parameter)
     return next(({"$ref": f"#/components/parameters/{name}"} for name in names), parameter)
 
 
 def show_responses(operation: Operation) -> Json:
-    """Make the Responses Object: success, and a default for refusals."""
+    """Return the Responses Object: success, and a default for refusals."""
     answer = show_answer(operation)
     responses = {"201": answer, "200": answer} if operation.method == "post" else {"200": answer}
     if operation.answer is Health:

@@ -1,4 +1,6 @@
-"""Wallets of bots: their shapes, how much of each history is known, and their combined holdings."""
+"""Show bots' wallets: their shapes, how much of each history is known, and their combined
+holdings.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -32,7 +34,7 @@ CoverageState = Annotated[
 
 
 class Gap(TypedDict):
-    """A part of a wallet's history that could not be read."""
+    """A part of a wallet's history that couldn't be read."""
 
     fromSlot: int
     toSlot: int
@@ -40,7 +42,9 @@ class Gap(TypedDict):
 
 
 class Coverage(TypedDict):
-    """How much of a wallet's history was observed; of several, of the least complete one."""
+    """How much of a wallet's history was observed. For several wallets, this is the least complete
+    one.
+    """
 
     state: CoverageState
     observedFrom: Annotated[Time | None, described("its first known transaction")]
@@ -69,7 +73,8 @@ class Wallet(TypedDict):
 
 class CurrencyReconciliation(TypedDict):
     """Like Reconciliation, for the accounts in a stablecoin. Network fees are in lamports, so they
-    have no line."""
+    aren't included.
+    """
 
     currency: CurrencySymbol
     mint: Address
@@ -118,15 +123,15 @@ class Reconciliation(TypedDict):
 
 
 class AverageCost(TypedDict):
-    """The result of the same sales by average cost, for comparison; not used for ranking."""
+    """The result of the same sales by average cost, for comparison. Not used for ranking."""
 
     realizedLamports: Whole
     matchedSells: int
 
 
 class Estimate(TypedDict):
-    """The value of a position at the scout's last price. It isn't part of any result, and a sale
-    may bring in less.
+    """A position's value at the scout's last price. It isn't part of any result, and a sale may
+    return less.
     """
 
     valueLamports: Whole
@@ -160,8 +165,8 @@ class Position(TypedDict):
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-# Wallets that bots hold; `attached_at` in ms, `coverage` as JSON. The primary wallet
-# first.
+# The wallets attached to bots, with the primary wallet first. `attached_at` is in ms, and
+# `coverage` is JSON.
 HELD = """
 SELECT a.bot_id, w.address, a.attached_at, a.ownership, w.coverage
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
@@ -170,7 +175,7 @@ WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
 
 
 def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
-    """Return {bot ID: its current wallets}, the primary wallet first."""
+    """Return {bot ID: its current wallets}, with the primary wallet first."""
     found: defaultdict[int, list[Wallet]] = defaultdict(list)
     rows = read(HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
     for row in rows:
@@ -181,7 +186,9 @@ def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
 
 
 def show_coverage(address: str | None, stored: str | None) -> Coverage:
-    """Make a wallet's Coverage, or one of state `none` with the reason."""
+    """Return a wallet's Coverage. If there is none, return one with the state `none` and the
+    reason.
+    """
     told = read_coverage(stored)
     if address is None and stored is None:
         told = {**NOT_POLLED, "note": "no wallet is connected, so nothing is observed"}
@@ -189,8 +196,9 @@ def show_coverage(address: str | None, stored: str | None) -> Coverage:
 
 
 def find_least(coverages: Iterable[Coverage]) -> Coverage:
-    """Return the Coverage of the least complete wallet. Among equals, one with gaps, or the
-    first.
+    """Return the Coverage of the least complete wallet.
+
+    If several are equally complete, one with gaps is preferred, or else the first.
     """
     told = list(coverages)
     if not told:
@@ -204,8 +212,9 @@ def is_provisional(coverage: Coverage) -> bool:
 
 # ---- holdings ------------------------------------------------------------------------------------
 def find_positions(row: Any) -> list[Json] | None:
-    """List the bot's open positions, without symbols and estimates. The costs of a wallet that is
-    only claimed don't belong to the bot. None if they are damaged.
+    """Return the bot's open positions without symbols and estimates, or None if they are damaged.
+
+    If a wallet is only claimed, its costs aren't the bot's.
     """
     positions: list[Json] | None = show_part([] if row.positions is None else row.positions)[0]
     if positions is None:

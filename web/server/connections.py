@@ -1,5 +1,7 @@
-"""Client connections without threads. A connection collects bytes until gunicorn's parser finds a
-complete request in them, and buffers what its client hasn't read yet of a response.
+"""Client connections without threads.
+
+A connection collects bytes until gunicorn's parser finds a complete request in them. It buffers the
+part of a response that its client hasn't read yet.
 """
 
 import contextlib
@@ -20,10 +22,11 @@ from storage.trouble import REQUEST_SECONDS
 # A client must read something within STALL_SECONDS, and this many bytes per second on average.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 MAX_HEAD_BYTES, MAX_REQUEST_BYTES = 32 * 1024, 128 * 1024
-# CPU time for parsing one request; each piece that arrives parses it again. A chunk costs as much
-# as a kilobyte of a body with Content-Length.
+# The CPU time for parsing one request. Each piece that arrives causes it to be parsed again. A
+# chunk costs as much as a kilobyte of a body with Content-Length.
 MAX_PARSE_SECONDS, MAX_CHUNKED_LINES = 0.05, 512
-# Open connections per address and worker process. Behind a proxy all share the proxy's address.
+# The number of open connections per address and worker process. Behind a proxy, all clients share
+# the proxy's address.
 MAX_OF_ADDRESS = 256
 TURN_BYTES = 256 * 1024
 
@@ -37,7 +40,9 @@ class BodyTooLarge(errors.ParseException):
 
 
 def read_once(data: bytes | bytearray) -> Iterator[bytes]:
-    """Yield what has arrived, for gunicorn's parser. Raises Incomplete when it asks for more."""
+    """Yield the data that has arrived, for gunicorn's parser. Raises Incomplete if it asks for
+    more.
+    """
     yield bytes(data)
     raise Incomplete
 
@@ -45,8 +50,8 @@ def read_once(data: bytes | bytearray) -> Iterator[bytes]:
 class Connection:
     """A client's connection. Only the poller or one thread uses it at a time, so it needs no lock.
 
-    `waits_since`, `timeout`: time.monotonic() values while it waits for its client. `work`: for
-    Queue.
+    `waits_since` and `timeout` are in seconds of time.monotonic(), while it waits for its client.
+    Queue uses `work`.
     """
 
     waits_since, timeout, arrived, began = 0.0, 0.0, 0.0, 0.0
@@ -63,9 +68,9 @@ class Connection:
         self.received, self.unread = bytearray(), bytearray()
 
     def find_request(self, max_body_bytes: int) -> bool:
-        """Return whether a complete request has arrived, and take it.
+        """Return whether a complete request has arrived. If so, it is taken from the buffer.
 
-        Raises ParseException if it is malformed, too long, or takes too long to parse.
+        Raises ParseException if the request is malformed, too long, or takes too long to parse.
         """
         received, request, began = IterUnreader(read_once(self.received)), None, time.thread_time()
         try:

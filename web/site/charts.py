@@ -1,6 +1,6 @@
-"""Chart geometry, pure: converts amounts and times to coordinates, which the templates draw as SVG.
+"""Convert amounts and times to coordinates of charts, which the templates draw as SVG. Pure.
 
-Coordinates are percentages of the drawing, so it can stretch without distorting its text.
+Coordinates are percentages of the drawing, so that it can stretch without distorting its text.
 """
 
 import itertools
@@ -17,11 +17,11 @@ SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
 LABEL_HEIGHT = 8.0
 MAX_RACE_ROWS = 8
 Point = TypeVar("Point")
-# Curves stay between these heights: space above, dates below.
+# Curves stay between these heights, with space above and dates below.
 TOP, BOTTOM = 5.0, 88.0
 MAX_LEVELS, MAX_DATES = 4, 5
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
-# Seconds between dates on an axis.
+# The possible seconds between dates on an axis.
 DATE_STEPS = (
     *(MINUTE_SECONDS * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(HOUR_SECONDS * hours for hours in (1, 2, 3, 6, 12)),
@@ -29,14 +29,16 @@ DATE_STEPS = (
 )
 # Prices are scaled to whole numbers for drawing.
 PRICE_SCALE = 10**24
-# As percentages of a drawing's width on a 320-pixel screen: the width of a character, the space
-# between two dates, and how far a date may overhang.
+# The width of a character, the space between two dates, and how far a date may overhang, as
+# percentages of a drawing's width on a 320-pixel screen.
 CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
 
 
 class Tick(NamedTuple):
-    """A date below a curve, or an amount next to it. `at`: its position; `anchor`: start | middle |
-    end; `hour`: Unix seconds of a time of day, which a script formats in the reader's time zone.
+    """A date below a curve, or an amount next to it.
+
+    `at` is its position. `anchor`: start | middle | end. `hour` is the Unix second of a time of
+    day, which a script formats in the reader's time zone.
     """
 
     at: float
@@ -46,13 +48,13 @@ class Tick(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """Time from left to right, in Unix seconds."""
+    """The time from left to right, in Unix seconds."""
 
     begins: int
     ends: int
 
     def find_x(self, at: int) -> float:
-        """Return a time's position, clamped to the edges."""
+        """Return a time's position, limited to the edges."""
         x = 100 * (at - self.begins) / ((self.ends - self.begins) or 1)
         return round(min(100.0, max(0.0, x)), 2)
 
@@ -106,7 +108,8 @@ def _find_size(height: int, most: int) -> int:
 
 def list_dates(axis: Axis) -> list[Tick]:
     """List full minutes, hours or days on an axis: at most MAX_DATES plus one, spaced for a phone.
-    The first time includes its date if there is room before the next day's.
+
+    The first time includes its date if there is room before the next day's date.
     """
     duration = axis.ends - axis.begins
     size = next((one for one in DATE_STEPS if one * MAX_DATES >= duration), DATE_STEPS[-1])
@@ -132,7 +135,9 @@ def _draw_date(axis: Axis, at: int, pattern: str) -> Tick:
 
 
 def _keep_apart(ticks: Sequence[Tick]) -> list[Tick]:
-    """Drop ticks too close to the previous one, and the time from a tick with date and time."""
+    """Drop ticks that are too close to the previous one, and drop the time from a tick with both
+    date and time.
+    """
     kept: list[Tick] = []
     for one in ticks:
         if kept and not _are_apart(kept[-1], one):
@@ -152,7 +157,7 @@ def _are_apart(left: Tick, right: Tick) -> bool:
 
 
 def _find_edges(tick: Tick) -> tuple[float, float]:
-    """Return a date's edges on a narrow screen, in percent of the width."""
+    """Return a date's edges on a narrow screen, as percentages of the width."""
     width = len(tick.label) * CHARACTER_WIDTH
     left = tick.at - {"start": 0.0, "middle": width / 2, "end": width}[tick.anchor]
     return left, left + width
@@ -163,7 +168,7 @@ def _write_time(at: int, pattern: str) -> str:
 
 
 class Step(NamedTuple):
-    """An amount from one Unix second to another. `value`: lamports."""
+    """An amount from one Unix second to another. `value` is in lamports."""
 
     begins: int
     ends: int
@@ -171,9 +176,10 @@ class Step(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A part of a curve on one side of zero, as the `d` attribute of paths. Its area and its line
-    start and end at zero, except at the curve's end. `side`: up | down | flat, or held: neither
-    good nor bad.
+    """A part of a curve on one side of zero, as the `d` attributes of paths.
+
+    Its area and its line start and end at zero, except at the curve's end. `side`: up | down |
+    flat, or held, which is neither good nor bad.
     """
 
     side: str
@@ -187,8 +193,9 @@ class Band(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale with unknown cost) | part (a
-    partial sale).
+    """A trade on a curve.
+
+    `kind`: buy | gain | loss | unknown (a sale with unknown cost) | part (a partial sale).
     """
 
     x: float
@@ -197,8 +204,10 @@ class Mark(NamedTuple):
 
 
 class TimedTrade(NamedTuple):
-    """A trade. `at`: Unix seconds; `side`: a kind of Mark, or on a timeline buy | sell | got | gave
-    (in a swap for another token).
+    """A trade.
+
+    `at` is in Unix seconds. `side` is a kind of Mark or, on a timeline, buy | sell | got | gave (in
+    a swap for another token).
     """
 
     at: int
@@ -207,8 +216,10 @@ class TimedTrade(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A curve over time. `begins`, `ends`: Unix seconds; `zero`: the height of its start, or of
-    zero PnL; `total`: lamports at its end; `connected`: when the wallet was connected to its bot.
+    """A curve over time.
+
+    `begins` and `ends` are in Unix seconds. `zero` is the height of its start, or of zero PnL.
+    `total` are the lamports at its end. `connected` is when the wallet was connected to its bot.
     """
 
     runs: list[Run]
@@ -224,15 +235,16 @@ class Curve(NamedTuple):
 
 
 def thin_out(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Return every nth point, and the last, so that about `most` are left."""
+    """Return every nth point, and the last one, so that about `most` are left."""
     chosen = points[:: -(-len(points) // most)]
     return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
 
 
 # ---- curves --------------------------------------------------------------------------------------
 def make_steps(times: Sequence[int], values: Sequence[int]) -> list[Step]:
-    """Make steps from samples at these Unix seconds, in order. Each value applies from the previous
-    time to its own.
+    """Return steps for samples at these Unix seconds, in order.
+
+    Each value applies from the previous time to its own.
     """
     return [
         Step(begins, ends, value)
@@ -248,10 +260,11 @@ def draw_curve(
     connected_at: int | None = None,
     write_level: Callable[[int], str] = write_gain,
 ) -> Curve | None:
-    """Draw steps, given in order; None if there are none.
+    """Draw steps, which must be in order. Return None if there are none.
 
-    `base`: lamports that separate gain from loss; `gaps`: Unix seconds from and to; `trades`: to
-    mark on the curve; `connected_at`: Unix seconds; `write_level`: formats the axis amounts.
+    `base` are the lamports that separate gain from loss. `gaps` are the Unix seconds from and to.
+    `trades` are marked on the curve. `connected_at` is in Unix seconds. `write_level` formats the
+    amounts on the axis.
     """
     if not steps:
         return None
@@ -289,7 +302,7 @@ def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> lis
 
 
 def find_side(amount: int) -> str:
-    """Return which side of zero an amount is on: up | down | flat."""
+    """Return the side of zero that an amount is on: up | down | flat."""
     return "up" if amount > 0 else "down" if amount < 0 else "flat"
 
 
@@ -306,8 +319,9 @@ def _draw_mark(trade: TimedTrade, steps: Sequence[Step], axis: Axis, scale: Scal
 
 # ---- sparklines ----------------------------------------------------------------------------------
 class Spark(NamedTuple):
-    """A small curve with its own size. `zero`: the height of its start; `change`: the total change,
-    and `side` its direction.
+    """A small curve with its own size.
+
+    `zero` is the height of its start. `change` is the total change, and `side` its direction.
     """
 
     runs: tuple[Run, ...]
@@ -317,7 +331,9 @@ class Spark(NamedTuple):
 
 
 def draw_spark(values: Sequence[int]) -> Spark | None:
-    """Draw equally spaced samples as changes since the first; None for fewer than two."""
+    """Draw equally spaced samples as changes since the first one. Return None for fewer than
+    two.
+    """
     if len(values) < 2:
         return None
     base = values[0]
@@ -330,7 +346,7 @@ def draw_spark(values: Sequence[int]) -> Spark | None:
 
 # ---- the race ------------------------------------------------------------------------------------
 class Runner(NamedTuple):
-    """A bot in the race. `values`: its realized PnL in raw units at each sampled time."""
+    """A bot in the race. `values` is its realized PnL in raw units at each sampled time."""
 
     bot: str
     name: str
@@ -339,8 +355,10 @@ class Runner(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A bot's line in the race. `place`: from 1, at the height `label_y`; `change`: raw units since
-    the start of the race.
+    """A bot's line in the race.
+
+    `place` starts at 1. The label is at the height `label_y`. `change` is in raw units since the
+    start of the race.
     """
 
     place: int
@@ -353,8 +371,8 @@ class Lane(NamedTuple):
 
 
 class RaceRow(NamedTuple):
-    """A row of the table below a race: raw units since its start, up to a Unix second, in the order
-    of its lanes.
+    """A row of the table below a race: raw units since the race's start, up to a Unix second, in
+    the order of its lanes.
     """
 
     at: int
@@ -362,7 +380,9 @@ class RaceRow(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Realized PnL of several bots in a window, best first; `rows`: oldest first."""
+    """The realized PnL of several bots in a window, best first. `rows` are in order, oldest
+    first.
+    """
 
     lanes: list[Lane]
     rows: list[RaceRow]
@@ -376,7 +396,7 @@ def draw_race(
     runners: Sequence[Runner],
     write_level: Callable[[int], str] = write_gain,
 ) -> Race | None:
-    """Draw bots at the Unix seconds of their samples; None if there are none."""
+    """Draw bots at the Unix seconds of their samples. Return None if there are none."""
     if not runners or len(times) < 2:
         return None
     axis = Axis(times[0], times[-1])
@@ -410,11 +430,11 @@ def _draw_lane(
 
 
 def spread(heights: Sequence[float]) -> list[float]:
-    """Spread labels, given top to bottom, until they don't overlap."""
+    """Move labels, which are given from top to bottom, until they don't overlap."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + LABEL_HEIGHT) if placed else height)
-    # Labels below the bottom edge push those above them up.
+    # Labels below the bottom edge push the labels above them up.
     limit = BOTTOM
     for n in range(len(placed) - 1, -1, -1):
         placed[n] = round(min(placed[n], limit), 2)
@@ -424,7 +444,7 @@ def spread(heights: Sequence[float]) -> list[float]:
 
 # ---- trades of one token -------------------------------------------------------------------------
 class Timeline(NamedTuple):
-    """A token's trades, from oldest on the left. `begins`, `ends`: Unix seconds."""
+    """A token's trades, with the oldest on the left. `begins` and `ends` are in Unix seconds."""
 
     bars: list["Bar"]
     dates: list[Tick]
@@ -433,8 +453,10 @@ class Timeline(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A trade on a token's timeline: above the middle if the wallet received the token, below it if
-    the token left. The height grows with the SOL.
+    """A trade on a token's timeline.
+
+    It is above the middle if the wallet received the token, and below it if the token left. Its
+    height depends on the SOL.
     """
 
     x: float
@@ -444,7 +466,7 @@ class Bar(NamedTuple):
 
 
 def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
-    """Draw a token's trades, given in any order; None if there are none."""
+    """Draw a token's trades, given in any order. Return None if there are none."""
     if not trades:
         return None
     axis = Axis(min(trade.at for trade in trades), max(trade.at for trade in trades))

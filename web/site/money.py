@@ -1,4 +1,4 @@
-"""Text about where a wallet's money went and where a trade's value came from."""
+"""Text about where a wallet's money went, and where a trade's value came from."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -10,9 +10,9 @@ from web.api.serialize import Json
 from web.api.trades import read_multiplier, read_outside, show_change
 from web.site import figures, words
 
-# How many source accounts to name for a trade's value.
+# The maximum number of source accounts listed for a trade's value.
 MAX_NAMED = 3
-# With fewer positions there is no win rate.
+# With fewer positions, there is no win rate.
 MIN_POSITIONS = 3
 SOL_DECIMALS = 9
 NO_BOOKS = {
@@ -26,7 +26,7 @@ SIGNS = {
     "one_token": "mostly one token",
     "flat_round_trips": "many flat round trips",
 }
-# Member of the reconciliation, its sign, and its label.
+# The members of the reconciliation, with their signs and labels.
 ITEMS = (
     ("realizedLamports", 1, "Realized PnL"),
     ("unmatchedProceedsLamports", 1, "Proceeds of sales with unknown cost"),
@@ -42,21 +42,21 @@ ITEMS = (
 
 
 class BookLine(NamedTuple):
-    """A line of the reconciliation: its label, and the exact amount it adds."""
+    """A line of the reconciliation: its label, and the exact amount that it adds."""
 
     label: str
     amount: str
 
 
 def read_books(books: Json, name: str) -> tuple[int, int]:
-    """Return an item of the reconciliation in SOL or a stablecoin: raw units, and decimals."""
+    """Return an item of the reconciliation in SOL or a stablecoin, as raw units and decimals."""
     if "decimals" not in books:
         return int(books[name]), SOL_DECIMALS
     return int(books[name.replace("Lamports", "Raw")]), books["decimals"]
 
 
 def write_books(books: Json, name: str) -> str:
-    """Write an item of the reconciliation, such as `openingLamports`, exactly."""
+    """Write the exact amount of an item of the reconciliation, such as `openingLamports`."""
     return exact(*read_books(books, name))
 
 
@@ -67,7 +67,7 @@ def list_lines(books: Json) -> list[BookLine]:
 
 
 def find_rest(books: Json) -> str:
-    """Return the exact remainder after all lines: 0, unless there is a bug."""
+    """Return the exact remainder after all lines. It is 0 unless there is a bug."""
     difference, places = read_books(books, "differenceLamports")
     return exact(difference - read_books(books, "gapLamports")[0], places)
 
@@ -89,7 +89,7 @@ def describe_rest(books: Json) -> str:
 
 
 def describe_average(average: Json) -> str:
-    """Describe the same sales' result by average cost."""
+    """Describe the result of the same sales by average cost."""
     count = average["matchedSells"]
     return (
         f"By average cost instead of first in, first out, its sales made"
@@ -104,7 +104,7 @@ def count_sales(results: Json) -> int:
 
 
 def win_rate(results: Json) -> float | None:
-    """Return the share of winning positions, None for fewer than MIN_POSITIONS."""
+    """Return the share of winning positions, or None for fewer than MIN_POSITIONS."""
     is_shown = results["winRate"] is not None and results["positions"] >= MIN_POSITIONS
     return float(results["winRate"]) if is_shown else None
 
@@ -122,14 +122,17 @@ def describe_signs(signs: Iterable[str]) -> list[str]:
 
 
 def other_fees(results: Json) -> int:
-    """Return lamports of fees that aren't in any result: of failed transactions and non-trades."""
+    """Return the lamports of fees that aren't in any result: those of failed transactions and of
+    transactions that aren't trades.
+    """
     return int(results["failedCostLamports"]) + int(results["overheadLamports"])
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def describe_source(trade: Json) -> str:
-    """Describe which accounts a trade's value came from, and how much of it; empty if nothing is
-    priced."""
+    """Describe which accounts a trade's value came from, and how much of it. The text is empty if
+    nothing is priced.
+    """
     share, accounts = trade["explainedShare"], trade["counterparties"]
     if share is None:
         return ""
@@ -171,7 +174,7 @@ def write_change(change: str | None) -> str:
 
 
 def venue_changes(trade: Json) -> list[Json]:
-    """List a trade's token changes at its venue."""
+    """List the token changes of a trade at its venue."""
     whole, beside = trade["tokenChanges"], read_outside(trade)["tokenChanges"]
     by_mint = {one["mint"]: one for one in (*whole, *beside)}
     symbols = {mint: one["symbol"] for mint, one in by_mint.items()}
@@ -186,7 +189,9 @@ def _read_changes(changes: Iterable[Json]) -> list[Change]:
 
 
 def describe_paid(trade: Json) -> str:
-    """Describe a stablecoin trade's result, or why it is unknown; empty for other trades."""
+    """Describe a stablecoin trade's result, or why it is unknown. The text is empty for other
+    trades.
+    """
     currency, realized = trade["currency"], trade["realized"]
     if currency in (None, "SOL") or trade["kind"] == "buy":
         return ""
@@ -204,12 +209,12 @@ def describe_paid(trade: Json) -> str:
 
 
 def is_exchange(trade: Json) -> bool:
-    """Return whether a token was traded for another one or for a stablecoin."""
+    """Return whether a token was traded for another token or for a stablecoin."""
     return trade["kind"] == "swap" or trade["currency"] not in (None, "SOL")
 
 
 def write_paid(trade: Json, places: int) -> Any:
-    """Return HTML for a trade's payment in its currency; empty for a swap."""
+    """Return HTML for a trade's payment in its currency. It is empty for a swap."""
     stablecoin = find_stablecoin(trade["currency"] or "")
     if stablecoin is None:
         return "" if trade["kind"] == "swap" else figures.flow(venue_sol(trade), places)
@@ -227,7 +232,7 @@ def write_result(realized: Json, places: int) -> Any:
     return figures.units(int(realized["resultRaw"]), stablecoin.symbol, stablecoin.decimals, True)
 
 
-# Why a sale has no result, by flag. The first that applies is used.
+# Why a sale has no result, by flag. The first flag that applies is used.
 NO_RESULT = {
     "incomplete_history": "a transaction is missing",
     "ambiguous": "ambiguous transaction",
@@ -239,7 +244,7 @@ NO_RESULT = {
 
 
 def explain_no_result(trade: Json) -> str:
-    """Explain briefly why a trade has no result; empty if none is expected."""
+    """Explain briefly why a trade has no result. The text is empty if none is expected."""
     status, flags = trade["realized"]["status"], trade["flags"]
     why = next((text for flag, text in NO_RESULT.items() if flag in flags), "")
     if status == "unmatched" or (why and trade["kind"] in ("sell", "swap", "round_trip")):
