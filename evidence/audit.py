@@ -467,8 +467,7 @@ class WalletAudit:
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(INSTANCE, f"{told}: {why}")
         if seen:
-            # This isn't a difference, because they may appear soon. But whoever reads `same` should
-            # know.
+            # This isn't a difference, because they may appear soon. `same` mentions it.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to"
                 f" {seen[-1]}, aren't compared: they are newer than the last claimed"

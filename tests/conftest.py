@@ -1,6 +1,5 @@
 """Shared fixtures: an empty migrated database, recorded receipts and the recorded history."""
 
-import contextlib
 import functools
 import gc
 import importlib
@@ -203,17 +202,8 @@ def settings(tmp_path):
 @pytest.fixture
 def db(settings):
     """An empty database with all migrations, bound to the models and open on this thread."""
-    with _open_database(settings) as database:
+    with ground.opened(settings) as database:
         yield database
-
-
-@contextlib.contextmanager
-def _open_database(settings):
-    ground.copy_empty(settings)
-    database = storage.connect(settings)
-    with database.connection_context():
-        yield database
-    database.close_all()
 
 
 @pytest.fixture(scope="session")
@@ -228,7 +218,7 @@ def truth(chain, tmp_path_factory):
     from lookout import Lookout
 
     settings = ground.settings_of(tmp_path_factory.mktemp("truth"))
-    with _open_database(settings):
+    with ground.opened(settings):
         return Lookout.begin(settings, FakeNode(chain), wallets=[story.ADA]).settle().ledger()
 
 

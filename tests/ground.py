@@ -22,6 +22,7 @@ from open_queries import OpenQuery, check_queries
 import config
 import storage
 from operate import schema
+from storage import files
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
 REDIS = os.environ.get("TEST_REDIS_URL", "")
@@ -109,6 +110,36 @@ def copy_empty(settings):
     if not SERVER and not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.copy(_make_empty(), path)
+
+
+@contextlib.contextmanager
+def opened(settings):
+    """Inside, the models are bound to this instance, whose database exists and is open."""
+    copy_empty(settings)
+    database = storage.connect(settings)
+    with database.connection_context():
+        yield database
+    database.close_all()
+
+
+def copy_filled(settings, fill):
+    """Make a new instance as `fill(settings)` fills it; on SQLite, that is done once a process."""
+    if SERVER:
+        with opened(settings):
+            fill(settings)
+        return
+    shutil.copytree(_make_filled(fill), settings.data_dir)
+
+
+@functools.cache
+def _make_filled(fill):
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    settings = settings_of(folder / "data")
+    with opened(settings):
+        fill(settings)
+    files.unlock_data_dir()
+    return settings.data_dir
 
 
 @functools.cache

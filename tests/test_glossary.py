@@ -76,7 +76,7 @@ FOREIGN = {
     r"stands?(?!-in)": "is, is listed, is shown",
     r"as it should be": "correct",
     r"that which": "what",
-    r"is none": "isn't one",
+    r"(?-i:is none)": "isn't one",
     r"are of": "belong to",
     r"meanwhile": "since, during that time",
     r"log(s|ged)? (in|out)": "sign in, sign out",
@@ -84,6 +84,7 @@ FOREIGN = {
 # Parts of lines that may use such a word.
 ALLOWED = (
     "| owner | the person who",
+    "the previous log in a log's first leaf",
     "The CSV files are UTF-8 by RFC 4180",
 )
 # Rooms whose comments, docstrings and messages were rewritten. Add a room when it is done.

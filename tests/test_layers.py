@@ -3,6 +3,7 @@ table.
 """
 
 import ast
+import functools
 import sys
 import tomllib
 from collections import defaultdict
@@ -154,7 +155,12 @@ def read(name):
     return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
 
 
+@functools.cache
 def imports_of(name):
+    return list(find_imports(name))
+
+
+def find_imports(name):
     for node in ast.walk(ast.parse(read(name))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import ground
 import pytest
+import sampling
 from auditing import ask_service, edit, make_auditor
 from lookout import BEGIN, Lookout
 from node import FakeNode
@@ -390,7 +391,8 @@ AUDITED = [
 
 @pytest.mark.parametrize("table", AUDITED)
 def test_each_edited_column_is_detected(told, story, table):
-    fields, missed = list_columns()[table], []
+    by_name, missed = {one.column_name: one for one in list_columns()[table]}, []
+    seen = [name for name in by_name if not is_unseen(table, name)]
     db = sqlite3.connect(told.config.database_path, isolation_level=None)
     db.execute(f"CREATE TEMP TABLE saved AS SELECT * FROM {table}")
     names = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
@@ -400,10 +402,8 @@ def test_each_edited_column_is_detected(told, story, table):
         db.executescript(f"""BEGIN; DELETE FROM {table};
             INSERT OR IGNORE INTO {table} SELECT {shown} FROM saved; COMMIT""")
 
-    for field in fields:
-        name = field.column_name
-        if is_unseen(table, name):
-            continue
+    for name in sampling.sample(seen, 4):
+        field = by_name[name]
         write(**{name: write_edit(field)})
         expected = "cannot_tell" if f"{table}.{name}" in STOPS else "different"
         if not any(one.verdict == expected for one in iterate_reports(told, story)):

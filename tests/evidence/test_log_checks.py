@@ -2,6 +2,7 @@
 
 import json
 
+import ground
 import pytest
 from auditing import edit
 from service import hide_post
@@ -19,7 +20,14 @@ WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
 
 
 @pytest.fixture
-def grown(settings, db):
+def grown(settings):
+    """The settings of an instance that `grow` filled, with its database open."""
+    ground.copy_filled(settings, grow)
+    with ground.opened(settings):
+        yield settings
+
+
+def grow(settings):
     """A bot with a wallet, one that was retired, a hidden post and 259 others: a full tile."""
     made = influencers.create_bot(settings, "Ada", NOW, WALLET)
     other = influencers.create_bot(settings, "Bo", NOW, owner=made.owner).bot
@@ -28,7 +36,6 @@ def grown(settings, db):
         body = posts.PostBody(eventId=f"e{n}", body=f"word {n}", symbol="BONK", reason="thin")
         posts.publish(made.bot.id, body, NOW, "api")
     hide_post(Post.get(Post.event_id == "e7").uid, NOW + 2)
-    return settings
 
 
 def find(settings):
