@@ -71,7 +71,7 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
     from web.server import errors, gate, headers, sessions
     from web.site import cards, demonstration, pages
 
-    # The last hook to run: it compresses the finished response.
+    # This hook runs last, to compress the finished response.
     app.after_request(answers.pack_response)
     gate.init_app(app, config)
     errors.init_app(app)
@@ -86,7 +86,7 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 def _add_routes(app: Application, config: settings.Config) -> None:
     from web.api import document, health, inbox, legacy, log, mcp, registration, seasons
 
-    # The blueprint of seasons is v1's.
+    # The seasons blueprint is v1's.
     modules = [seasons, registration, inbox, mcp, legacy, health, document, log]
     if config.metrics == "on":
         from web.api import metrics
@@ -163,7 +163,7 @@ def _add_layers(app: Application, config: settings.Config) -> None:
     if config.base_path:
         layers = Prefix(layers, config.base_path)
     layers = Headers(layers, https=config.base_url.startswith("https:"))
-    # As Flask's documentation recommends, although its types call it a method.
+    # Flask's documentation recommends this assignment, although its types call it a method.
     app.wsgi_app = layers  # type: ignore[method-assign]
 
 

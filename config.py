@@ -203,7 +203,7 @@ class Config(BaseSettings):
         " digits and . _ ~ -",
     )
     data_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Path("data")
-    # Empty: app.db in data_dir.
+    # If empty: app.db in data_dir.
     database_url: Annotated[str, _fulfills(lambda url: _is_url(url, ("postgresql",))), BareUrl] = (
         Field("", repr=False, description="must be a URL beginning with postgresql://")
     )
@@ -215,7 +215,7 @@ class Config(BaseSettings):
         repr=False,
         description="must be one or more http(s) URLs separated by commas",
     )
-    # Empty: derived from each RPC endpoint (observing.subscriptions). ("off",): none.
+    # If empty: derived from each RPC endpoint (observing.subscriptions). ("off",) means none.
     solana_ws_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_ws_url)], ...], BeforeValidator(_split)
     ] = Field(
@@ -223,9 +223,9 @@ class Config(BaseSettings):
         repr=False,
         description='must be one or more ws(s) URLs separated by commas, or "off"',
     )
-    # Per endpoint and method.
+    # Applies per endpoint and method.
     rpc_requests_per_second: Number = _number(2.0, 0.1, 10_000)
-    # 0 turns a job off.
+    # Setting 0 turns a job off.
     observer_interval_seconds: Number = _number(15.0, 0, 86_400)
     scout_interval_seconds: Number = _number(60.0, 0, 86_400)
     paper_interval_seconds: Number = _number(30.0, 0, 86_400)
@@ -243,9 +243,9 @@ class Config(BaseSettings):
         (("minute", 120), ("hour", 2000), ("day", 10000)),
         description="must look like 120/minute;2000/hour;10000/day, with each window at most once",
     )
-    # Empty: the file in data_dir.
+    # If empty: the file in data_dir.
     secret_key: str = Field("", repr=False)
-    # Empty: the file in data_dir. 32 bytes from which the log's signing keys are derived.
+    # If empty: the file in data_dir. The log's signing keys are derived from these 32 bytes.
     log_key: Annotated[str, _written_as(r"[0-9a-f]{64}")] = Field(
         "", repr=False, description="must be 64 hexadecimal digits (0-9, a-f)"
     )
@@ -300,7 +300,7 @@ class Config(BaseSettings):
     )
     # On: serve /metrics for Prometheus.
     metrics: Literal["off", "on"] = Field("off", description="must be one of: off, on")
-    # Empty: plain on a terminal, otherwise JSON.
+    # If empty: plain on a terminal, otherwise JSON.
     log_format: Literal["", "json", "plain"] = Field("", description="must be one of: json, plain")
     llm_base_url: HttpUrl = Field("", repr=False)
     llm_model: str = ""
@@ -383,7 +383,7 @@ def _tell(refused: ValidationError) -> str:
 
 
 def _complete(config: Config) -> Config:
-    """Add values derived from other settings, and read those in DATA_DIR."""
+    """Add values derived from other settings, and read files in DATA_DIR."""
     given = "base_url" in config.model_fields_set
     base_url = config.base_url if given else f"http://{_in_url(config.host)}:{config.port}"
     host = _in_url(urlsplit(base_url).hostname or "")
@@ -419,7 +419,7 @@ def is_demonstration(path: Path | str) -> bool:
         with open(path, "rb") as file:
             return file.read(72)[68:] == DEMONSTRATION_ID
     except OSError:
-        # Missing or unreadable: opening the database will report it.
+        # The file is missing or unreadable, which opening the database will report.
         return False
 
 

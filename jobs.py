@@ -39,18 +39,19 @@ from scout import HELD_SECONDS, Scout
 from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
-# Health reports that no node has responded for this long, even while the pass is still waiting. A
+# Time after which health reports that no node responds, even while the pass is still waiting. A
 # single call times out sooner (chain.rpc), so one wallet can't be the cause. A job counts as
-# failing only after its passes fail for this long: endpoints may recover by the next pass.
+# failing only after its passes fail for this long, because endpoints may recover by the next pass.
 SILENT_SECONDS = 40.0
-# A running pass is given this long when the process ends.
+# Seconds that a running pass gets when the process ends.
 GRACE_SECONDS = 5.0
 # Delay before a failed pass of the hooks is retried. Other passes run for up to a minute, back to
 # back.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 300.0
 COPYING_SECONDS = SEASONS_SECONDS = 60.0
-# After an error outside a pass, the process waits this long before it asks for the lock again.
+# After an error outside a pass, the process waits this many seconds before it requests the lock
+# again.
 FAULT_SECONDS = 5.0
 # Reschedule the jobs if the wall clock drifts from the monotonic one by more than this.
 CLOCK_STEP_SECONDS = 1.0
@@ -58,14 +59,14 @@ log = logging.getLogger("candor.jobs")
 # Errors are logged here and shown by health. A pass that outlasts its interval isn't an error.
 logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
 
-# A pass's result: a problem or None, and details for health or None.
+# A pass's result: (problem or None, details for health or None).
 Outcome = tuple[str | None, str | None]
 Tick = Callable[[int], Outcome]
 Check = Callable[[], None]
 
 
 class Work(NamedTuple):
-    """A job: run `tick(now)` every `seconds`. 0: off."""
+    """A job that runs `tick(now)` every `seconds`. With 0 it is off."""
 
     name: str
     seconds: float
@@ -104,7 +105,7 @@ class DaemonThreads(BaseExecutor):
         try:
             outcome = run_job(job, job._jobstore_alias, run_times, self._logger.name)
         except BaseException as error:
-            # APScheduler's listener logs it with its stack, and health shows it.
+            # APScheduler's listener logs the error with its traceback, and health shows it.
             self._run_job_error(job.id, error, error.__traceback__)
         else:
             self._run_job_success(job.id, outcome)
@@ -137,7 +138,7 @@ class Leadership:
     def __init__(self, work: list[Work], check: Check) -> None:
         self._check, self._clock_offset = check, _clock_offset()
         self._late: set[str] = set()
-        # When each job last succeeded, by time.monotonic().
+        # Time of each job's last success, by time.monotonic().
         self._well_at: dict[str, float] = {}
         self._seconds = {one.name: one.seconds for one in work}
         self._unstored = [one.name for one in work if not one.seconds]
@@ -169,7 +170,7 @@ class Leadership:
 
     def stop(self) -> None:
         """Start no more passes, and wait for running ones."""
-        # Not with wait=True: it would hold locks that a pass needs to end.
+        # wait=True would hold locks that a pass needs to end.
         self._scheduler.shutdown(wait=False)
         self._executor.join()
 
@@ -206,8 +207,8 @@ class Leadership:
         self._run_late(name)
 
     def _judge(self, name: str, problem: str | None) -> str:
-        """Return a job's state after a pass: `failing` if it has a problem and hasn't succeeded for
-        SILENT_SECONDS beyond its interval, or not at all in this process.
+        """Return a job's state after a pass. It is `failing` if it has a problem and hasn't
+        succeeded for SILENT_SECONDS beyond its interval, or not at all in this process.
         """
         now = time.monotonic()
         if problem is None:
@@ -274,7 +275,7 @@ class Jobs:
             return False
 
     def _lead(self) -> None:
-        # Use a new one, because the old one's memory is outdated.
+        # Start with a new one, because the old one's memory is outdated.
         self._observer = Observer(self.config, beat=_beat)
         leadership = Leadership(self._list_jobs(), self._lock.check)
         subscriptions = self._subscribe(leadership)
@@ -287,7 +288,7 @@ class Jobs:
         finally:
             if self._outbox:
                 self._outbox.stop()
-            # Before this process requests the lock again.
+            # This must happen before the process requests the lock again.
             leadership.stop()
             subscriptions.stop(GRACE_SECONDS)
 
@@ -304,7 +305,7 @@ class Jobs:
             self._lock.check()
             return True
         except OperationalError:
-            log.error("this process lost the jobs lock and stops running jobs")
+            log.error("this process lost the jobs lock and will stop running jobs")
             self._lock.release()
             return False
 
@@ -326,19 +327,21 @@ class Jobs:
         ]
 
     def _log_digests(self) -> list[Work]:
-        """The job that logs evidence digests, if wallets are observed."""
+        """Return the job that logs evidence digests, which is off if wallets aren't observed."""
         if not self.config.observer_interval_seconds:
             return []
         return [Work("digests", DIGEST_SECONDS, DigestLog().run_tick)]
 
     def _follow(self) -> list[Work]:
-        """The job that works out whether copying bots would have worked."""
+        """Return the job that computes the simulated return of copying bots."""
         if not self.config.observer_interval_seconds:
             return []
         return [Work("copying", COPYING_SECONDS, copying_store.run_tick)]
 
     def _watch_logs(self) -> list[Work]:
-        """The job that witnesses other instances' logs, if any are configured."""
+        """Return the job that witnesses other instances' logs, which is off if none are
+        configured.
+        """
         urls = self.config.witnesses
         if not urls:
             return []
@@ -411,7 +414,9 @@ def _now() -> int:
 
 
 def _clock_offset() -> float:
-    """Seconds between wall clock and monotonic clock; changes when the wall clock is set."""
+    """Return seconds between the wall clock and the monotonic clock. They change when the wall
+    clock is set.
+    """
     return time.time() - time.monotonic()
 
 
@@ -448,7 +453,7 @@ def note_heartbeat(name: str, now: int) -> None:
 def note_job(
     name: str, state: str, now: int, problem: str | None = None, details: str | None = None
 ) -> None:
-    """Record a job's status for health. `now` in ms. Without `details` the last ones stay."""
+    """Record a job's status for health. `now` in ms. Without `details`, the last ones stay."""
     row: dict[str, Any] = {"state": state, "heartbeat_at": now, "last_error": problem}
     if state == "ok" and problem is None:
         row["last_success_at"] = now

@@ -67,7 +67,7 @@ class Bot(Base):
     auto_post_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     retired_at = BigIntegerField(null=True)
-    # When its leaderboard entry was last computed; null if it needs computing.
+    # When its leaderboard entry was last computed; null if it must be computed.
     standing_at = BigIntegerField(null=True)
     salt = TextField(default="")
 
@@ -117,7 +117,8 @@ class Session(Base):
 
 
 # ---- what is observed ----------------------------------------------------------------------------
-# `Wallet.trouble` of an address that is a program according to a node; it isn't observed.
+# `Wallet.trouble` of an address that is a program according to a node. Such an address isn't
+# observed.
 IS_PROGRAM = "this address is a program, not a wallet"
 
 
@@ -138,25 +139,26 @@ class Wallet(Base):
     earlier_bot_id: int | None
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
-    # When a node last responded about it, when it is polled next, and when its token accounts were
-    # last listed.
+    # When a node last responded about the wallet, when it is polled next, and when its token
+    # accounts were last listed.
     polled_at = BigIntegerField(null=True, index=True)
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)
-    # When it was detached, until all its earlier activity has been seen.
+    # The time of disconnection, until all earlier activity has been seen.
     closing_at = BigIntegerField(null=True)
-    # Every address was scanned to its end at least once.
+    # Whether all signatures of every address were listed at least once.
     backfilled = BooleanField(default=False)
     # Don't repair gaps before this time.
     repair_at = BigIntegerField(default=0)
-    # Digest of the rules its entries were read with; while they are being reread, the last id done.
+    # Digest of the rules its entries were read with. While entries are being reread, it includes
+    # the last ID that is done.
     rules = TextField(default="")
     # Block time up to which a node has shown its activity.
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
     # averageCost of Bot in the API, `by_stablecoin`. `last_trade_at` (ms) counts only trades.
-    # `imbalance` (lamports) and, by mint, `stablecoin_imbalance`: what doesn't add up although no
-    # transaction is missing, which is a bug.
+    # `imbalance` (lamports) and `stablecoin_imbalance` (by mint) are amounts that don't add up
+    # although no transaction is missing, which is a bug.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
@@ -172,10 +174,10 @@ class Wallet(Base):
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)
     trouble_tries = IntegerField(default=0)
-    # Number of token accounts beyond listing.MAX_ADDRESSES when last listed.
+    # Number of token accounts beyond listing.MAX_ADDRESSES in the last list.
     accounts_left_out = IntegerField(default=0)
-    # Transactions before this slot aren't loaded, because there are too many. 0: check again how
-    # far back there is room.
+    # Transactions before this slot aren't loaded, because there are too many. 0 means that the
+    # limit must be determined again.
     history_from = BigIntegerField(null=True)
     # Percent used of the tighter limit, on transactions or token accounts (coverage.Progress).
     filled = IntegerField(default=0)
@@ -188,13 +190,12 @@ BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_
 
 
 class Attachment(Base):
-    """Which bot had which wallet, from when to when (ms). `ownership`: claimed | proven.
+    """A bot's wallet, with the time (ms) from when to when.
 
-    At most one open row per wallet. A bot can have several if all are proven; the first is the
-    primary.
-
-    Derived from the ledger, null before the first publication: `open_positions`, tokens acquired in
-    this period at a known cost and still held, and `forward_realized`, lamports realized in it.
+    `ownership`: claimed | proven. At most one open row per wallet. A bot can have several if all
+    are proven; the first is the primary. Derived from the ledger, null before the first
+    publication: `open_positions`, tokens acquired in this period at a known cost and still held,
+    and `forward_realized`, lamports realized in it.
     """
 
     id = AutoField()
@@ -237,11 +238,11 @@ class Address(Base):
     scan_cursor = TextField(null=True)
     endpoint = TextField(null=True)
     # The token account's balance (raw units) according to a node, if no known transaction involves
-    # it.
+    # the account.
     held_mint = TextField(null=True)
     held_amount = TextField(null=True)
     held_decimals = IntegerField(null=True)
-    # The slot of that response.
+    # The slot of the node's response.
     held_slot = BigIntegerField(null=True)
 
     class Meta:
@@ -335,7 +336,7 @@ class Trade(Base):
     unmatched_raw = TextField()
     # JSON [[trade uid or null, raw amount, cost or null]...]
     lots = TextField()
-    # 1: it sold, for a stablecoin, units paid for in another currency.
+    # Whether it sold, for a stablecoin, units paid for in another currency (1 if so).
     paid_elsewhere = IntegerField(default=0)
     # JSON list of words, sorted
     flags = TextField()
@@ -410,7 +411,8 @@ class Post(Base):
             (("signature",), False),
             (("bot", "signature", "status"), False),
             (("status", "id"), False),
-            (("source", "status", "id"), False),  # all, by token, bot or both (web.api.timeline)
+            # indexes for all posts, by token, by bot, and by both (web.api.timeline)
+            (("source", "status", "id"), False),
             (("mint", "source", "status", "id"), False),
             (("bot", "source", "status", "id"), False),
             (("bot", "mint", "source", "status", "id"), False),
@@ -421,10 +423,10 @@ class Arrival(Base):
     """An event for followers, in the order it took effect, written by storage.arrivals in the
     transaction it reports.
 
-    Rows are never deleted, so no id is reused; a follower's cursor is an id. With one writer at a
-    time, ids become visible in order. `kind`: post | trade | verification (of a post) | coverage
-    (of a wallet) | restore (a marker; later ids are above it). `trade` is null if a rebuild deleted
-    it.
+    Rows are never deleted, so no ID is reused; a follower's cursor is an ID. Because there is one
+    writer at a time, IDs become visible in order. `kind`: post | trade | verification (of a post) |
+    coverage (of a wallet) | restore (a marker; later IDs are above it). `trade` is null if a
+    rebuild deleted it.
     """
 
     id = AutoField()

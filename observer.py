@@ -33,7 +33,7 @@ from storage import in_parts
 
 # The command line gives up after this many failed passes in a row.
 MAX_FAILED_PASSES = 3
-# Plain SQL: it runs in each poll, or for each wallet in it.
+# Plain SQL for speed: this runs in each poll, or for each wallet in it.
 ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
 COUNT = "SELECT COUNT(*) FROM address WHERE wallet_id IN ({marks})"
 BEGIN = f"UPDATE wallet SET due_at = {IN_WORK} WHERE due_at = 0"
@@ -77,7 +77,9 @@ class Observer:
         return self.state.problem
 
     def run_tick(self, now: int) -> bool:
-        """Do one pass; `now` in ms. Return whether work is left, for lack of time or responses."""
+        """Do one pass; `now` in ms. Return whether work is left because of missing time or
+        responses.
+        """
         self.state.begin_pass(now)
         due = self._begin_polls(now)
         try:
@@ -86,7 +88,7 @@ class Observer:
             self._end_polls(wallets, now, left)
             refresh_standings(now)
         except OperationalError:
-            # Another process may have the lock now and may have written.
+            # Another process may have taken the lock and written since.
             if storage.database.engine != "sqlite":
                 self.state.forget()
             raise
@@ -211,9 +213,9 @@ class Observer:
     def _list_own_heads(self, wallets: Sequence[Wallet], until: float, now: int) -> None:
         """List signatures of the wallets' own addresses.
 
-        First those with a pending post, a last poll or a failed list; then the others, longest
-        unlisted first, as time and spare requests allow. Only this finds transactions that name a
-        wallet without changing a balance.
+        Wallets with a pending post, a last poll or a failed list come first; then the others,
+        longest unlisted first, as time and spare requests allow. Only this finds transactions that
+        involve a wallet without changing a balance.
         """
         pending = Post.select(Post.wallet).where(Post.status == "pending")
         watches = self.state.watches
@@ -251,11 +253,10 @@ class Observer:
         return {wallet.id for wallet in turns}
 
     def _work_on(self, wallet: Wallet, now: int) -> bool:
-        """Do one step: urgent transactions, else a page of a full scan, else the backfill. Return
-        whether there may be more to do now.
+        """Do one step: urgent transactions, or else a page of a full scan, or else the backfill.
 
-        Full scans come before the backfill, so that it can start with the oldest transaction and
-        never has to rebook one.
+        Return whether there may be more to do now. Full scans come before the backfill, so that the
+        backfill can start with the oldest transaction and never has to apply one again.
         """
         steps: tuple[Callable[[Wallet, int], Any], ...] = (
             self.fetching.fetch_urgent,
@@ -271,7 +272,7 @@ class Observer:
         return worked
 
     def _show_work(self, wallet: Wallet, now: int) -> None:
-        """Publish intermediate results of a long pass from time to time; its end publishes
+        """Publish intermediate results of a long pass occasionally. The end of the pass publishes
         everything.
         """
         self.listing.mark_backfilled(wallet)
@@ -343,7 +344,7 @@ def _has_pending(wallet: Wallet) -> bool:
     return bool(pending.exists())
 
 
-# Not known to be a program.
+# The address isn't known to be a program.
 IS_WALLET = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
 
 
@@ -352,7 +353,7 @@ def _select_watched(now: int) -> Any:
 
 
 def _find_common_trouble() -> str | None:
-    """Return the first wallet's trouble if every wallet has one, else None."""
+    """Return the first wallet's trouble if every wallet has one; otherwise None."""
     if storage.database.execute_sql(ANY_WELL).fetchone():
         return None
     watched = Wallet.select(Wallet.address, Wallet.trouble).where(is_held(), IS_WALLET)

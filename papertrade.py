@@ -29,14 +29,14 @@ from storage import writing
 from voice import builtin, language_model
 
 log = logging.getLogger("candor.paper")
-# Don't trade on older snapshots.
+# Maximum age of a snapshot for trading.
 BACKLOG_MS = 2 * 3_600_000
 # Used as the scout's interval when the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
-# Diary lines considered for posts per tick; the rest follow later.
+# Limit on diary lines considered for posts per tick. The rest follow later.
 MAX_LINES = 1_000
-# Passes per tick, each without what failed in the previous one.
+# Limit on passes per tick. Each one leaves out what failed in the previous one.
 MAX_PASSES = 20
 MAX_TROUBLED_TOKENS = 3
 MAX_NAMED_TROUBLES = 5
@@ -46,14 +46,14 @@ MODEL_SECONDS = 20
 
 @dataclass
 class Trouble:
-    """An internal error with a trader, a token, or a token for one trader, which is skipped for a
+    """An internal error with a trader, a token, or a token of one trader, which is skipped for a
     while.
     """
 
     # The subject and the exception class.
     what: str
     tries: int = 0
-    # Suspended until then (ms).
+    # The time (ms) until which it is suspended.
     until: int = 0
     # Whether the trader's diary mentions it.
     noted: bool = False
@@ -66,7 +66,7 @@ class Pass:
     cursor: int
     newest: int
     now: int
-    # None: it is rebuilt.
+    # None if it must be rebuilt.
     market: Market | None
     traders: list[Player] = field(default_factory=list)
     rounds: int = 0
@@ -102,16 +102,16 @@ class PaperJob:
         return self._name_troubles(), orjson.dumps(details).decode()
 
     def play(self, now: int) -> int:
-        """Process the snapshots since the last tick and store the result. Return the number of
-        rounds. Raises Outdated, without storing anything.
+        """Process the snapshots since the last tick and store the result.
 
-        If a trader fails, the pass is discarded and replayed without it, so that no fill depends on
-        the trades of an unstored trader.
+        Return the number of rounds. Raises Outdated, without storing anything. If a trader fails,
+        the pass is discarded and replayed without it, so that no fill depends on the trades of a
+        trader that isn't stored.
         """
         cursor, newest = store.find_cursor(), store.find_newest()
         has_traders = store.has_traders()
         if newest <= cursor and not has_traders:
-            # There are no traders, so the previous process left no open orders.
+            # There are no traders, so the previous process didn't leave any open orders.
             self.fresh = False
             return 0
         if has_traders and (newest > cursor or store.list_copied()):
@@ -120,7 +120,7 @@ class PaperJob:
         # A market that was processed but not stored is useless.
         market, self.market = self.market, None
         if market and market.newest_at > now + SKEW_MS:
-            # The clock was set back, and every new snapshot would count as out of date.
+            # The clock was set back, so every new snapshot would count as out of date.
             market = None
         for _ in range(MAX_PASSES):
             played = Pass(cursor, newest, now, market)
@@ -181,7 +181,7 @@ class PaperJob:
         engine.run_heartbeat(trader, now)
 
     def _update_market(self, one: Pass, tokens: Mapping[int, Token], first: int) -> Market:
-        """Return the market at the cursor; without one, rebuild it from older snapshots."""
+        """Return the market at the cursor, or rebuild it from older snapshots if there is none."""
         market, now, faults = one.market, one.now, one.faults
         if market is None:
             market = Market(self.interval_ms)
@@ -210,7 +210,9 @@ class PaperJob:
         return any(key.trader is not None for key in faults.found)
 
     def _widen(self, key: FaultKey, error: Exception, now: int) -> FaultKey:
-        """Return the whole trader's key if many of its tokens fail or its strategy file does."""
+        """Return the whole trader's key if many of its tokens fail, or if its strategy
+        file fails.
+        """
         if key.trader is None:
             return key
         if isinstance(error, OwnFault):
@@ -221,7 +223,7 @@ class PaperJob:
     def _note(
         self, key: FaultKey, error: Exception, traders: Mapping[int, store.TraderRow], now: int
     ) -> None:
-        """Record a trouble and extend its suspension. Logs the stack trace the first time."""
+        """Record an error and extend its suspension. Logs the traceback the first time."""
         trouble = self.troubles.get(key)
         if trouble is None:
             row = traders.get(key.trader) if key.trader is not None else None
@@ -233,7 +235,7 @@ class PaperJob:
             trouble = self.troubles[key] = Trouble(f"{where} is suspended {why}")
             log.error("%s", trouble.what, exc_info=error)
         elif trouble.until > now:
-            # From this tick, or not retried yet.
+            # The error is from this tick, or hasn't been retried yet.
             return
         trouble.tries += 1
         trouble.until = now + min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (trouble.tries - 1))
@@ -267,10 +269,10 @@ class PaperJob:
 
     # ---- posts -----------------------------------------------------------------------------------
     def write_posts(self, now: int) -> tuple[int, str | None]:
-        """Write and store posts about news in the diaries. Return how many, and why the optional
-        model wrote none (None if it did).
+        """Write and store posts about news in the diaries.
 
-        A line whose post fails stays without one and doesn't block the others.
+        Return their number, and why the optional model wrote none (None if it did). A line whose
+        post fails stays without one and doesn't block the others.
         """
         entries, faults = store.list_unposted(MAX_LINES), Faults()
         authors: dict[int, Author] = {}
@@ -331,7 +333,7 @@ class Author:
 
     handle: str
     persona: dict[str, Any]
-    # Number of posts it has written.
+    # Number of posts that it has written.
     posts: int
     recent: list[str]
 
@@ -349,10 +351,9 @@ class Author:
 
 def rebuild_trader(trader: Any, now: int) -> list[str]:
     """Refill the stored decisions of a trader and its random-entry twins, in all account periods.
-    Return the differences as sentences.
 
-    A difference opens a review of the trader's period and changes nothing else; a wrong twin makes
-    the comparison meaningless too.
+    Return the differences as sentences. A difference opens a review of the trader's period and has
+    no other effect; a wrong twin makes the comparison meaningless too.
     """
     found = []
     periods = Period.select().where(Period.trader == trader)

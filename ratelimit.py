@@ -52,7 +52,7 @@ class RateLimitState(NamedTuple):
 
     @property
     def tightest(self) -> Window:
-        """The window with the fewest requests left; on a tie, the one that resets later."""
+        """Return the window with the fewest requests left; on a tie, the one that resets later."""
         return min(self.windows, key=lambda window: (window.remaining, -window.reset))
 
 
@@ -64,10 +64,10 @@ class Allowance:
         self._used: dict[str, int] = {}
 
     def note_use(self, key: str, now: int) -> None:
-        """Record when this key (by public id) was last used, `now` in ms, at most once a minute.
+        """Record a key's last use (by public ID), `now` in ms, at most once a minute.
 
         It is stored with the counters, because every database commit invalidates all cached lists.
-        Skipped while the store fails: the time is approximate anyway.
+        Skipped while the store fails, because the time is approximate anyway.
         """
         if now - self._used.get(key, -NOTE_USE_MS) < NOTE_USE_MS:
             return
@@ -83,7 +83,7 @@ class Allowance:
             return {}
 
     def charge(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Count one request in all of `limits`, or in none if any is used up.
+        """Count one request in all of `limits`, or in none if one of them is used up.
 
         `now`: Unix seconds.
         """
@@ -137,7 +137,7 @@ class Counters(Storage):
     """
 
     STORAGE_SCHEME = ["allowance"]  # noqa: RUF012
-    # The store's exceptions are handled here.
+    # The store's exceptions are handled in this class.
     base_exceptions = ()
 
     def __init__(
@@ -161,8 +161,8 @@ class Counters(Storage):
                 [counters.Counter(key, "", _end(MINUTE, now), UNLIMITED)], amount, now
             ).used[0]
         except self.store.unusable as error:
-            # With a full disk or without Redis, still serve readers, uncounted.
-            log.error("request not counted for its address: %s", type(error).__name__)
+            # With a full disk or without Redis, readers are still served, uncounted.
+            log.error("a request was not counted for its address: %s", type(error).__name__)
             return 0
 
     def get(self, key: str) -> int:
@@ -208,7 +208,9 @@ def find_address_limit(config: Config, network: str) -> Limit:
 # Cached, because parsing an address took 5% of the CPU time of a cached list.
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
-    """Return an IPv4 address unchanged, or the /64 of an IPv6 one: a client has the whole /64."""
+    """Return an IPv4 address unchanged, or the /64 of an IPv6 address, because a client has the
+    whole /64.
+    """
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -39,22 +39,22 @@ from storage.rows import make_object, make_shape, read_stored
 
 # Prices of tokens that paper mode holds or has ordered are fetched this often.
 HELD_SECONDS = 6
-# Prices wait for a second opinion about a fall, but not for long.
+# Prices wait for a second provider's response about a fall, but only this long.
 SECOND_LIMITS = Limits(connect_seconds=2, read_seconds=3, answer_seconds=4, max_bytes=1_000_000)
-# A limit of getMultipleAccounts.
+# getMultipleAccounts has this limit.
 ACCOUNTS_PER_CALL = 100
 # The parts of the job's own health details that it rereads after a restart.
 TIMES: Any = make_object(lastAttemptAt=int | None, lastSuccessAt=int | None)
 COUNTS: Any = make_object(day=int, requests=int, heldBack=int, heldBackAt=int | None)
 FEEDS: Any = make_object(feeds=dict[str, TIMES])
 DETAILS = make_shape(make_object(safety=TIMES, discovery=FEEDS, budgets=dict[str, COUNTS]))
-# Returns the time in ms.
+# Returns the current time in ms.
 Clock = Callable[[], int]
 
 
 @dataclass
 class Feed:
-    """One kind of request and the outcome of the last one.
+    """One kind of request and the result of the last one.
 
     `pace`, `budget`: None if it needs no limit of its own; `attempted_at`, `success_at`: ms;
     `dropped`: unreadable rows in the last usable response.
@@ -69,7 +69,7 @@ class Feed:
     dropped: int = 0
 
     def take_turn(self, now_ms: int) -> bool:
-        """Count a request if one is allowed now; return whether it is. A refusal is counted, and if
+        """Count a request if one is allowed now. Return whether it is. A refusal is counted, and if
         the day's limit is used up, the feed has failed.
         """
         if self.pace is None or self.budget is None:
@@ -93,7 +93,7 @@ class Scout:
         self.dexscreener = config.dexscreener_url
         self.geckoterminal = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2"
         self.session, self.limits = open_session(), PROVIDER_LIMITS
-        # 60 lists and 300 prices a minute; 30 of new pools.
+        # 60 lists, 300 price requests and 30 lists of new pools per minute.
         dex, gecko = Budget(360), Budget(30)
         self.budgets = {"dexscreener": dex, "geckoterminal": gecko}
         # Profiles and boosts share DexScreener's limit of 60 a minute.
@@ -101,7 +101,7 @@ class Scout:
         self.profiles = Feed("DexScreener profiles", lists, dex)
         self.boosts = Feed("DexScreener boosts", lists, dex)
         self.pools = Feed("GeckoTerminal new pools", pools, gecko)
-        # Not part of health: the last response about a fall may be days old.
+        # Not part of health, because the last response about a fall may be days old.
         self.falls = Feed("GeckoTerminal falls", pools, gecko)
         self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic), dex)
         self.safety = Feed("mint accounts")
@@ -112,9 +112,9 @@ class Scout:
         self.is_restored = False
 
     def run_tick(self, now_ms: int) -> tuple[str | None, str]:
-        """Query all feeds once; return a problem or None, and details for health as JSON text.
+        """Query all feeds once.
 
-        Raises only database errors.
+        Return a problem or None, and details for health as JSON text. Raises only database errors.
         """
         with self.busy:
             return self._ask_all(now_ms)
@@ -158,11 +158,10 @@ class Scout:
         return self._report(clock())
 
     def _attempt(self, feed: Feed, clock: Clock, read: Callable[[], RowCount]) -> bool:
-        """Query one feed if its pace allows; return whether it did. After a failure, the tables
-        keep their data.
+        """Query one feed if its pace allows.
 
-        Unreadable rows are dropped and counted; the feed has failed only if most rows are
-        unreadable.
+        Return whether it did. After a failure, the tables keep their data. Unreadable rows are
+        dropped and counted; the feed has failed only if most rows are unreadable.
         """
         if not feed.take_turn(clock()):
             return False
@@ -235,7 +234,7 @@ class Scout:
 
     def _check_falls(self, quotes: dict[str, Quote], clock: Clock) -> dict[str, FallCheck]:
         """Ask GeckoTerminal about the pools of held tokens whose price fell beyond the limit, so
-        that paper mode doesn't have to wait for the next snapshot; return its answers by mint.
+        that paper mode doesn't have to wait for the next snapshot. Return its responses by mint.
         """
         falls = store.find_falls(quotes)
         told: dict[str, Quote] = {}
@@ -327,7 +326,7 @@ class Scout:
         if self.is_restored:
             return
         row = Job.get_or_none(Job.name == "scout")
-        # Damaged details count as missing; this pass stores new ones.
+        # Damaged details count as missing. This pass stores new ones.
         details = read_stored(row.details, DETAILS) if row else None
         if details is not None:
             stored = {"safety": details["safety"], **details["discovery"]["feeds"]}
@@ -341,8 +340,8 @@ class Scout:
 
 
 def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallCheck:
-    """Return a second provider's view of a fall. `quote`: its quote, None without one; `problem`:
-    why it is missing.
+    """Return a second provider's view of a fall. `quote`: its quote, or None if it has none;
+    `problem`: why it is missing.
     """
     if quote is None or quote.pair != fall.pair or quote.price_sol is None:
         return FallCheck(fall.before, None, problem or "returned no price for this pool")
@@ -368,7 +367,7 @@ def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
 
 
 def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | None]:
-    """Return the node's value of each account, in order, None for an unknown account.
+    """Return the node's value of each account, in order, or None for an unknown account.
 
     Raises RpcError.
     """

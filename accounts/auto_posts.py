@@ -58,7 +58,7 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     sql = ARRIVED.format(mark(changed), mark(TRADES))
     values = wallet.id, *sorted(changed), True, bot.auto_post_since or now, *sorted(TRADES)
     for trade in list(Trade.raw(sql, *values)):
-        # Skip trades that couldn't verify a post written by the bot itself.
+        # Skip trades that couldn't verify the bot's own post.
         status, _ = judge(trade.kind, orjson.loads(trade.flags), (), None, trade.explained)
         if trade.mint and status == "verified":
             _post_trade(bot, wallet, trade, now)
@@ -130,7 +130,7 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
 
 
 def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str, str]:
-    """Unsigned amounts, scaled as wallets displayed them at the time of the trade."""
+    """Return unsigned amounts, scaled as wallets displayed them at the time of the trade."""
     rows: Any = Token.select(Token.mint, Token.scale).where(
         Token.mint.in_(list(changes)), Token.scale.is_null(False)
     )
@@ -143,7 +143,7 @@ def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str
 
 
 def _tell_result(trade: Trade) -> str | None:
-    """A sale's result in its currency, if the cost basis of everything sold is known."""
+    """Return a sale's result in its currency if the cost basis of everything sold is known."""
     if trade.result is None or trade.realized != "matched":
         return None
     return exact(trade.result, CURRENCIES[trade.currency].decimals)
@@ -158,7 +158,7 @@ def _find_symbols(mints: list[str]) -> dict[str, str]:
 
 
 def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:
-    """{mint: (raw change, decimals)} of a trade, without transfers outside its venue."""
+    """Return {mint: (raw change, decimals)} of a trade, without transfers outside its venue."""
     whole, beside = orjson.loads(trade.token_changes), orjson.loads(trade.beside_tokens)
     return {one.mint: (one.raw, one.decimals) for one in list_venue_changes(whole, beside)}
 

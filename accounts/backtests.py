@@ -66,10 +66,10 @@ def check_request(
     start_mode: str = "standard",
     own: OwnFiles | None = None,
 ) -> BacktestRequest:
-    """Check typed input: settings like `riseBps=600` or `riseBps=400,600`, times like EXAMPLE.
+    """Check typed settings (`riseBps=600` or `riseBps=400,600`) and times (like EXAMPLE).
 
-    An empty time means the start or end of the recording. `own`: strategy files that are allowed as
-    well. Raises Problem naming the field.
+    An empty time means the start or end of the recording. `own`: strategy files that may be used
+    too. Raises Problem naming the field.
     """
     check_choice("start", start_mode, START_MODES)
     return BacktestRequest(
@@ -123,7 +123,7 @@ def run_backtest(
 ) -> Json:
     """Run the backtest with the paper traders' engine and fill model and return the report.
 
-    Stores nothing. `note` is called with the progress in percent.
+    Nothing is stored. `note` is called with the progress in percent.
     """
     interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
     recording = recordings.read_recording(asked.span, interval_ms, now)
@@ -225,7 +225,7 @@ def _lock(config: Config) -> int:
     for _ in range(LOCK_TRIES):
         if lock_descriptor(held, blocking=False):
             return held
-        # A page may hold the lock for a moment (_is_left).
+        # A page may briefly hold the lock (_is_left).
         time.sleep(LOCK_PAUSE_SECONDS)
     os.close(held)
     raise Problem("busy", "another backtest is running; try again in a few minutes")
@@ -275,7 +275,7 @@ def _judge(config: Config, run: Backtest, now: int) -> Backtest:
 def _is_left(config: Config, uid: str) -> bool:
     """Whether this host started the backtest and no longer runs it.
 
-    The system releases a process's locks when it exits.
+    The system releases a process's locks when the process exits.
     """
     try:
         seen = os.open(config.data_dir / LOCK, os.O_RDONLY)

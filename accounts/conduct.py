@@ -25,7 +25,7 @@ ABOUT = {
     "other": "Something else",
 }
 MAX_NOTE = 500
-# Open reports per post and in total; the operator learns nothing from more.
+# Limits on open reports per post and in total; the operator learns nothing from more.
 MAX_OPEN_OF_POST, MAX_OPEN = 20, 10_000
 BANNED = "SELECT reason FROM ban WHERE kind = ? AND target = ?"
 SILENT_TRADERS = """

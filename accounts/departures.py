@@ -32,7 +32,7 @@ from storage.rows import read_stored
 FORMAT, VERSION = "candor-export", 1
 HEAD, README = "export.json", "README.txt"
 BOTS, POSTS, TRADERS = "bots.jsonl", "posts.jsonl", "traders.jsonl"
-# Row limit per file. export.json lists truncated files.
+# Row limit per file. The archive's export.json lists truncated files.
 MAX_ROWS = 200_000
 PAGE_ROWS = 500
 TOLD = """All data of this account at {instance}, as of {at}.
@@ -214,7 +214,7 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
 
 
 def _name_entry(name: str) -> zipfile.ZipInfo:
-    # Use a fixed time and default permissions, to reveal nothing about this machine.
+    # A fixed time and default permissions reveal nothing about this machine.
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
@@ -322,11 +322,10 @@ def delete_owner(owner: Owner, now: int) -> None:
 
 
 def _erase_some(bot: Bot, now: int) -> bool:
-    """Erase the text of one batch of posts and the event ids their bot chose. Return whether there
-    were any.
+    """Erase the text of one batch of posts and the event IDs that their bot chose.
 
-    Newest first: a bot may have used an earlier post's id as an event id, which that earlier post
-    needs as its own.
+    Return whether there were any. Works from the newest post back, because a bot may have used an
+    earlier post's ID as an event ID, and that earlier post needs it itself.
     """
     with erasing():
         found = list(_find_said([bot]).order_by(Post.id.desc()).limit(POSTS_AT_ONCE))
@@ -334,7 +333,8 @@ def _erase_some(bot: Bot, now: int) -> bool:
             if post.hidden_at is None:
                 erase_words(post, now)
             if post.source == "bot":
-                # What identifies a retry; the bot's keys are revoked, so none can arrive.
+                # The fields that identify a retry. None can arrive, because the bot's keys are
+                # revoked.
                 told = Post.update(event_id=post.uid, hidden_hash=None)
                 told.where(Post.id == post.id).execute()
     return bool(found)

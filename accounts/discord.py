@@ -22,15 +22,15 @@ EVENT_ID_BYTES = 16
 # Discord's own limit.
 MAX_NONCE = 25
 MINUTE_MS = 60_000
-# Discord's epoch in ms. The low 22 bits of its message ids distinguish ids within a millisecond.
+# Discord's epoch in ms. The low 22 bits of its message IDs distinguish IDs within a millisecond.
 SNOWFLAKE_EPOCH, SNOWFLAKE_BITS = 1_420_070_400_000, 22
-# 64 bytes in base58 are 87 or 88 characters, rarely fewer.
+# 64 bytes in base58 have 87 or 88 characters, rarely fewer.
 SIGNATURE = re.compile(
     r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{80,88}(?![1-9A-HJ-NP-Za-km-z])"
 )
 # Discord's markup as plain words: masked links, custom emoji, bold, underline, code.
 MARKUP = (
-    # No nested brackets: they would make matching quadratic.
+    # Nested brackets aren't matched, because that would take quadratic time.
     (re.compile(r"\[([^\[\]\n]*)\]\(\s*<?https?://[^()\s]*>?\s*\)"), r"\1"),
     (re.compile(r"<a?(:\w+:)\d+>"), r"\1"),
     (re.compile(r"\*\*|__|```|`|\|\|"), ""),
@@ -56,11 +56,11 @@ def read_message(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def name_event(value: dict[str, Any], signature: str | None, key: str, now: int) -> str:
-    """Return a message's event id, so that a retry maps to the same event: its `nonce`, or a hash
-    of the message, the inbox key's public id and the minute. `now` in ms.
+    """Return a message's event ID, so that a retry maps to the same event: its `nonce`, or a hash
+    of the message, the inbox key's public ID and the minute.
 
-    If the message names a transaction, the hash omits key and minute: it can only be about that
-    event.
+    `now` in ms. If the message cites a transaction, the hash omits key and minute, because the
+    message can only be about that transaction.
     """
     nonce = value.get("nonce")
     if nonce is not None and nonce != "":
@@ -116,12 +116,12 @@ def show_message(
 
 
 def _number(uid: str) -> str:
-    """A 60-bit integer, as text, derived from a public id."""
+    """Derive a 60-bit integer, as text, from a public ID."""
     return str(int(hashlib.sha256(uid.encode()).hexdigest()[:15], 16))
 
 
 def _number_at(uid: str, created_at: int) -> str:
-    """Like _number, but with the timestamp encoded as in Discord's own ids."""
+    """Like _number, but with the timestamp encoded as in Discord's own IDs."""
     low = int(_number(uid)) & ((1 << SNOWFLAKE_BITS) - 1)
     return str((created_at - SNOWFLAKE_EPOCH) << SNOWFLAKE_BITS | low)
 

@@ -26,7 +26,7 @@ from chain.symbols import DIGIT_LIKE, LEET, clean_text, find_bare, fold, join_pa
 
 # ---- strict JSON ---------------------------------------------------------------------------------
 Body = TypeVar("Body", bound=BaseModel)
-# Unknown fields named in an error.
+# Limit on unknown fields listed in an error.
 MAX_UNKNOWN_FIELDS = 20
 # Our messages by pydantic error type.
 REFUSALS = {
@@ -111,7 +111,7 @@ def _name(path: tuple[int | str, ...]) -> str:
 
 # ---- fields --------------------------------------------------------------------------------------
 SEED_LENGTHS = (12, 15, 18, 21, 24)
-# More than any address, 24-word seed phrase, or secret key written as 64 numbers.
+# Longer than any address, 24-word seed phrase, or secret key written as 64 numbers.
 MAX_WALLET_TEXT = 500
 SECRET_WARNING = (
     "this looks like a secret key or a seed phrase. It was not stored. Never paste one here or"
@@ -140,7 +140,7 @@ SECRET_KEY_FORMS = (
         lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text)),
     ),
 )
-# An integer without leading zeros, and the value that longer ones are parsed as.
+# An integer without leading zeros, and the value used for longer ones.
 WHOLE, BEYOND = re.compile(r"0|[1-9][0-9]*"), 10**18
 
 
@@ -206,7 +206,7 @@ def _run_holds_phrase(run: list[int]) -> bool:
     """
     if len(run) < SEED_LENGTHS[0]:
         return False
-    # The last 24 words as one integer, 11 bits each (BIP39's concatenated bits).
+    # The last 24 words as one integer with 11 bits per word (BIP39's concatenated bits).
     bits, most = 0, (1 << 11 * SEED_LENGTHS[-1]) - 1
     for end, number in enumerate(run, start=1):
         bits = (bits << 11 | number) & most
@@ -261,7 +261,7 @@ def has_control(text: str) -> bool:
 
 
 def parse_whole(text: str) -> int | None:
-    """Parse ASCII digits without leading zeros; None for anything else.
+    """Parse ASCII digits without leading zeros, or return None.
 
     Numbers too long to parse become BEYOND, which exceeds every upper bound.
     """
@@ -271,8 +271,8 @@ def parse_whole(text: str) -> int | None:
 
 
 def parse_moment(text: Any) -> int | None:
-    """Parse a time or a day (midnight), in UTC unless it says otherwise, as ms; None for anything
-    else.
+    """Parse a time or a day (midnight), in UTC unless it has an offset. Return ms, or None if it
+    can't be parsed.
     """
     try:
         read = datetime.fromisoformat(text.strip())
@@ -288,9 +288,9 @@ def check_choice(field: str, value: str, allowed: Collection[str]) -> str:
 
 
 def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
-    """Raises Problem if the text is over twice the limit, before anything else reads it.
+    """Raise Problem if the text is over twice the limit, before anything else reads it.
 
-    Twice, because invisible characters are removed before the exact check.
+    The limit is doubled because invisible characters are removed before the exact check.
     """
     if len(text.strip()) > 2 * longest:
         raise invalid(field, f"must have {shortest} to {longest} characters")
@@ -332,7 +332,7 @@ TRUSTED = _by_letters(
 LABELS = _by_letters(
     *("verified", "wallet claimed", "waiting for the chain", "does not match", "doesn’t match")
 )
-# A name must not consist of these only.
+# A name can't consist of these words only.
 ROLES = _by_letters("operator", "support", "system", "staff")
 FILLERS = _by_letters("the", "a", "bot", "team", "desk", "account")
 WORD, CAPITAL = re.compile(r"[a-z]+"), re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -33,7 +33,7 @@ EVENTS = ("post", "trade", "verification", "coverage")
 # Events of other owners' bots.
 PUBLIC_EVENTS = ("trade", "verification", "coverage")
 MAX_BOTS = 50
-# Allowed hosts by kind. A webhook can use any host, and the operator can add ntfy servers.
+# Allowed hosts by kind. A webhook can use any host, and the operator can use other ntfy servers.
 HOSTS = {
     "webhook": (),
     "discord": ("discord.com", "discordapp.com"),
@@ -41,12 +41,12 @@ HOSTS = {
     "telegram": ("api.telegram.org",),
     "ntfy": ("ntfy.sh",),
 }
-# Created only by the operator's settings.
+# Only the operator's settings create hooks of this kind.
 APPRISE = "apprise"
 # State of a hook that the operator turned off.
 OFF = "off"
 MAX_URL = 500
-# Webhooks only: other ports belong to services that don't speak HTTP.
+# For webhooks only. Other ports belong to services that don't speak HTTP.
 WEB_PORTS = (None, 80, 443)
 # Excludes characters that urlsplit would drop or a request line can't contain.
 PLAIN_URL = re.compile(r"[!-~]+")
@@ -318,7 +318,7 @@ STATES = ("partial", "complete")
 
 
 class Shared(NamedTuple):
-    """An event as followers get it: a kind of PUBLIC_EVENTS, and what is shown."""
+    """An event as followers get it. `kind` is one of PUBLIC_EVENTS."""
 
     kind: str
     shown: Mapping[str, Any]
@@ -329,7 +329,7 @@ def share(kind: str, shown: Mapping[str, Any]) -> Shared | None:
     gap in the history that was found or closed. Return None for other events.
     """
     if kind == "trade":
-        # If a post about it would be verified.
+        # Whether a post about the trade would be verified.
         status, _ = judge(shown["kind"], shown["flags"], (), None, shown["explainedShare"])
         return Shared(kind, shown) if status == "verified" else None
     if kind == "coverage":

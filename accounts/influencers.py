@@ -152,7 +152,7 @@ def set_profile(
                 bot.save(only=bot.dirty_fields)
 
 
-# The bot's self-description. The log has a salted hash of it.
+# The bot's self-description. The log contains a salted hash of it.
 SAID = ("name", "handle", "bio", "voice", "avatar_url")
 
 
@@ -182,7 +182,7 @@ def change_texts(
 
 
 def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:
-    """Return the name's likeness. Raises Problem if anyone but `holder` has it."""
+    """Return the name's likeness. Raises Problem if another bot or trader already has it."""
     likeness = find_skeleton(name)
     for table in (Bot, Trader):
         alike = table.select().where(table.likeness == likeness)

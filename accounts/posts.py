@@ -54,7 +54,7 @@ class PostBody(BaseModel):
         min_length=1,
         max_length=MAX_LENGTHS["eventId"],
         examples=["sell-17"],
-        description="Unique ID of this update; or send the header Idempotency-Key",
+        description="Unique ID of this update; or send the Idempotency-Key header",
     )
     body: str = Field(
         min_length=1,
@@ -84,9 +84,9 @@ class PostBody(BaseModel):
         None,
         max_length=MAX_TEXT,
         examples=["The book was thin."],
-        description="Why; the bot's claim, never verified",
+        description="the bot's reason; its own claim, never verified",
     )
-    botId: str | None = Field(None, description="The bot; must match the key")
+    botId: str | None = Field(None, description="the bot's ID; must be the key's bot")
 
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod
@@ -119,7 +119,7 @@ class PostBody(BaseModel):
         return text
 
 
-NO_EVENT_ID = "is required, here or as the header Idempotency-Key"
+NO_EVENT_ID = "is required, here or in the Idempotency-Key header"
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Published:
 
 # ---- from JSON to a body -------------------------------------------------------------------------
 class ParsedPost(NamedTuple):
-    """An accepted body. `sanitized`: invisible characters were removed from it."""
+    """An accepted body. `sanitized`: whether invisible characters were removed from it."""
 
     body: PostBody
     sanitized: bool
@@ -148,7 +148,7 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
     """
     if idempotency_key is not None:
         if value.get("eventId") not in (None, idempotency_key):
-            raise invalid("eventId", "differs from the header Idempotency-Key")
+            raise invalid("eventId", "differs from the Idempotency-Key header")
         value = {**value, "eventId": idempotency_key}
     # pydantic doesn't require eventId, because the header can supply it.
     lacks_event = value.get("eventId") is None
@@ -284,7 +284,7 @@ def _find_same(bot_id: int, body: PostBody) -> Post:
 def store_post(**columns: Any) -> Published:
     """Insert a post with its arrival and log leaf, and count it toward the owner's quota.
 
-    Call it inside a transaction. Raises IntegrityError if the event id exists.
+    Call it inside a transaction. Raises IntegrityError if the event ID exists.
     """
     uid, salt = new_uid("post"), new_salt()
     row = {"uid": uid, "salt": salt, **columns}

@@ -49,10 +49,10 @@ OF_LISTS = ("invalid_parameter", "invalid_cursor")
 
 
 class Problem(Exception):
-    """An error for the client. Its text names fields and rules, never the value that was sent.
+    """An error for the client.
 
-    `more`: extra members of the problem document (`existingPostId`...); `headers`: response headers
-    (`Retry-After`...).
+    Its text contains fields and rules, never the submitted value. `more`: extra members of the
+    problem document (`existingPostId`...); `headers`: response headers (`Retry-After`...).
     """
 
     def __init__(

@@ -31,8 +31,8 @@ COUNTED = {
     "traders": "trader WHERE retired_at IS NULL",
     "hooks": "hook WHERE TRUE",
 }
-# The highest use by one owner, and the number of owners at the limit. Owners with less than 1 MB of
-# posts count as 0; the partial index covers the rest.
+# Return the highest use by one owner, and the number of owners at the limit. Owners with less than
+# 1 MB of posts count as 0; the partial index covers the rest.
 MAX_POSTS = (
     "SELECT COALESCE(MAX(posts_bytes), 0), COUNT(CASE WHEN posts_bytes >= ? THEN 1 END) FROM owner"
     " WHERE posts_bytes >= 1000000"
@@ -44,9 +44,10 @@ MAX_OF = (
 
 
 class Use(NamedTuple):
-    """How much of a quota one owner uses.
+    """One owner's use of a quota.
 
-    If `owners_at_limit` is set: the most any owner uses, and how many are at the limit.
+    If `owners_at_limit` is set, `used` is the highest use by any owner, and `owners_at_limit` the
+    number of owners at the limit.
     """
 
     quota: str

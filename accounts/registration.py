@@ -57,8 +57,8 @@ class Challenge(NamedTuple):
 
 @dataclass(frozen=True)
 class Registered:
-    """A bot that an agent registered, or registered again. The key and the code of the claim link
-    are shown once.
+    """A bot that an agent registered, or registered again. The key and the claim link's code are
+    shown once.
     """
 
     bot: Bot
@@ -87,7 +87,7 @@ def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -
     if not found or not hmac.compare_digest(
         found["code"], _authenticate(config, secret, address, found["head"])
     ):
-        raise invalid("nonce", "is not a nonce that this instance issued for this wallet")
+        raise invalid("nonce", "isn't a nonce that this instance issued for this wallet")
     given_at = int(body.nonce[:11], 16)
     if now >= given_at + CHALLENGE_MS:
         raise invalid(
@@ -240,6 +240,6 @@ def _move(config: Config, source: Owner, owner: Owner, now: int) -> None:
     Owner.update(posts_bytes=Owner.posts_bytes + kept).where(Owner.id == owner.id).execute()
     Owner.update(posts_bytes=0, recovery_hash=None).where(Owner.id == source.id).execute()
     Session.delete().where(Session.owner == source).execute()
-    # The log marks each bot's owner.
+    # The log records each bot's owner.
     for bot in moved:
         influencers.log_profile(influencers.find_bot(bot.uid), now)

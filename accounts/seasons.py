@@ -33,10 +33,10 @@ MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 MAX_DAYS, DAY_MS = 366, 86_400_000
 # Standings freeze no later than this after the season ends, proven or not.
 DEADLINE_MS = 3 * DAY_MS
-# Ranking criteria and their sort columns.
+# Ranking criteria and their sort columns, by rule.
 RULES = {"pnl": "realized", "return": "return_points", "pnl_floor": "worst_case"}
 PROVEN, ALL = "proven", "all"
-# Why a history doesn't prove a result, the worst first.
+# Reasons why a history doesn't prove a result, worst first.
 UNPROVEN = ("not_observed", "backfilling", "gap")
 WALLETS = (PROVEN, ALL)
 DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": PROVEN, "min_trades": "3"}
@@ -91,7 +91,7 @@ class SeasonRow(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A row's sort key: ranked rows first, best first, ties by the bot's age."""
+    """A row's sort key. Ranked rows come first, best first; ties are sorted by the bot's age."""
 
     group: int
     score: int
@@ -105,7 +105,7 @@ def find_place(rule: str, row: SeasonRow) -> Place:
 
 
 def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
-    """Sort rows and rank those without a reason. Ties share one."""
+    """Sort rows and rank those without a reason. Ties share a rank."""
     listed, ranked = sorted(rows, key=lambda row: find_place(rule, row)), []
     last: tuple[int, int] | None = None
     for place, row in enumerate(listed, 1):
@@ -117,8 +117,8 @@ def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
 
 
 def measure(terms: Terms, sums: Sums) -> dict[str, int | None]:
-    """Return a row's numbers. Below the cost required for a rank, the return could overflow its
-    column, so there is none.
+    """Return a row's numbers. The return is None below the cost required for a rank, because it
+    could overflow its column.
     """
     is_enough = sums.cost >= terms.min_cost
     return {
@@ -271,7 +271,7 @@ def _log(season: Season, state: str, now: int) -> None:
 
 # ---- owners --------------------------------------------------------------------------------------
 def join(uid: str, bot: Bot, now: int) -> bool:
-    """Let a bot take part. Return False if it already does."""
+    """Let a bot take part. Return False if it already takes part."""
     with writing():
         season = find_season(uid)
         if find_state(season, now) not in ("upcoming", "running"):
@@ -335,7 +335,9 @@ def list_standings(season: Season, now: int) -> list[SeasonRow]:
 
 
 def count_entrants(season: Season, now: int) -> int:
-    """Return how many bots take part, or would if the season began now; 0 once canceled."""
+    """Return the number of bots that take part, or would if the season began now; 0 if the season
+    is canceled.
+    """
     if season.frozen_at is not None:
         return int(SeasonEntry.select().where(SeasonEntry.season == season).count())
     if season.cancelled_at is not None:
@@ -418,7 +420,7 @@ def list_entrants(rows: Rows, season: int, terms: Terms, now: int) -> Iterator[E
 
 def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> Entrant:
     first, held = found[0], [one for one in found if one.attached_at is not None]
-    # A wallet disconnected the moment the season starts has no time in it.
+    # A wallet that was disconnected when the season starts isn't part of it.
     since = terms.starts_at
     if not any((one.attached_at or 0) <= at for one in held):
         since = find_since(terms, first.joined_at)
@@ -434,7 +436,7 @@ def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> 
 
 
 def find_since(terms: Terms, joined_at: int | None) -> int:
-    """Return when the results of a bot that joined count: from the next full hour."""
+    """Return the time from which the results of a bot that joined count: the next full hour."""
     if joined_at is None or joined_at <= terms.starts_at:
         return terms.starts_at
     return -(-joined_at // HOUR_MS) * HOUR_MS
@@ -476,7 +478,7 @@ def _read(rows: Rows, terms: Terms, until: int, bots: Iterable[int]) -> dict[int
 
 
 def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[SeasonRow]:
-    """Return the standings as they are now, the best first."""
+    """Return the current standings, best first."""
     entrants = list(list_entrants(rows, season, terms, now))
     is_begun = now >= terms.starts_at
     sums = read_sums(rows, terms, {one.bot: one.since for one in entrants}) if is_begun else {}

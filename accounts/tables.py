@@ -59,13 +59,14 @@ class Hook(Base):
     bots = TextField(default="[]")
     state = TextField()
     delivered = BigIntegerField()
-    # Whether a ping is due; consecutive failures, time of the first one, time of the next try.
+    # Whether a ping is due; consecutive failures, the first one's time, and the time of the next
+    # try.
     ping = BooleanField(default=False)
     failures = IntegerField(default=0)
     failing_since = BigIntegerField(null=True)
     due_at = BigIntegerField(default=0)
     delivered_at = BigIntegerField(null=True)
-    # Our own wording, never the receiver's.
+    # Always our own wording, never the receiver's.
     last_error = TextField(null=True)
     created_at = BigIntegerField()
 

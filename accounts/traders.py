@@ -27,7 +27,7 @@ from paper.tables import DiaryEntry, PaperOrder, PaperPosition, Period, Review, 
 from storage import new_uid, writing
 from voice import builtin as speech
 
-# {public name: whole number, or id of a bot}
+# {public name: whole number, or bot ID}
 Settings = Mapping[str, int | str]
 START_MODES, ADAPTIVE = ("guarded", "standard"), ("off", "observe", "on")
 MAX_REASON = 500

@@ -1,5 +1,5 @@
-"""Verify posts: compare the signatures they cite with their wallet's observed trades, and tell how
-long after a trade its bot posted about it.
+"""Verify posts by comparing the signatures they cite with their wallets' observed trades, and
+measure how long after a trade its bot posted about it.
 """
 
 from collections import Counter
@@ -20,14 +20,15 @@ from chain.stored.verify import OTHER_WALLET, choose, judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 
-# A signature still missing this long after its post, by the chain's clock, is `not_found`.
+# A signature that is still missing this long after its post, by the chain's clock, is `not_found`.
 NOT_FOUND_AFTER_MS = 10 * 60_000
 # With more changed trades than this, judge all posts of the wallet.
 MAX_AT_ONCE = 400
-# Plain SQL: it runs on each publication of a wallet and rarely finds anything, and peewee would
-# take longer to build it than SQLite to run it.
+# Plain SQL for speed: this runs on each publication of a wallet and rarely finds anything, and
+# peewee would take longer to build it than SQLite to run it.
 SIGNED = "SELECT * FROM post p WHERE wallet_id IN ({}) AND signature IS NOT NULL"
-# Separate from SIGNED: as a subquery it keeps SQLite from using the index on a wallet's posts.
+# Separate from SIGNED, because as a subquery it would keep SQLite from using the index on a
+# wallet's posts.
 TOGETHER = """
 SELECT DISTINCT o.wallet_id FROM attachment a JOIN attachment o ON o.bot_id = a.bot_id
 WHERE a.wallet_id = ?"""
@@ -80,7 +81,7 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
     a post's verification.
     """
     for post in _list_movable(wallet, changed):
-        # Listed by wallet, so it has one.
+        # The post is listed by wallet, so it has one.
         status, reason, trade = judge_post(post, post.wallet or wallet)
         before = post.trade_id
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
@@ -120,7 +121,7 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
 
 
 def judge_post(post: Post, wallet: Wallet) -> Judgment:
-    """Judge a post by the wallets its bot had when it was made, `wallet` first."""
+    """Judge a post by the wallets that its bot had at the time, `wallet` first."""
     others = _list_others(post, wallet)
     numbers = [wallet.id, *(one.id for one in others)]
     named = list(Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers))
@@ -147,8 +148,8 @@ def _list_others(post: Post, wallet: Wallet) -> list[Wallet]:
 def judge_trades(
     trades: Iterable[CitedTrade | Trade], bot_id: int, at: int, post_mint: str | None
 ) -> Judgment | None:
-    """Judge a post that a bot made at a time (ms) by the trades it cites; None if they weren't the
-    bot's.
+    """Judge a post of a given time (ms) by the trades it cites. Return None if they weren't the
+    bot's trades.
     """
     own = [one for one in trades if _belongs(bot_id, one.wallet_id, at, one.block_time)]
     return choose([Judgment(*judge_stored(one, post_mint), one) for one in own])
@@ -173,7 +174,7 @@ def _is_past(post: Post, wallet: Wallet) -> bool:
 def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
     """Whether this transaction is known and involves only other wallets.
 
-    One that involves this wallet isn't foreign: it just hasn't been listed yet.
+    If it involves this wallet, it just hasn't been listed yet.
     """
     found = Receipt.select(Receipt.signature, Receipt.body).where(Receipt.signature == signature)
     row = found.first()
@@ -187,14 +188,14 @@ def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
 
 
 # ---- delays --------------------------------------------------------------------------------------
-# How long after a trade a bot posts about it, measured by the trade's first verified post. A post's
-# time is when this server received it; a trade's is its block time.
+# A bot's posting delay, measured by the first verified post about each trade. A post's time is when
+# this server received it; a trade's is its block time.
 MINUTE_SECONDS = 60
 
 
 class TimedPost(NamedTuple):
     """A post that has or needs a delay; `created_at` in ms, `block_time` in Unix seconds. `id` and
-    `trade` are of any kind.
+    `trade` can be of any hashable type.
     """
 
     id: Any
@@ -214,7 +215,7 @@ def find_delay(created_at: int, block_time: int | None) -> int | None:
 
 
 def time_posts(bot_id: int, posts: Iterable[int], trades: Iterable[int]) -> None:
-    """Recompute the delay of these posts of a bot and of its posts about these trades. Call it
+    """Recompute the delays of these posts, and of the bot's posts about these trades. Call it
     inside the transaction that changes their verification.
     """
     came: Counter[int] = Counter()

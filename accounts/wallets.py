@@ -80,7 +80,7 @@ def _watch(bot: Bot, address: str, now: int) -> Wallet:
 
 
 # ---- whose the past is ---------------------------------------------------------------------------
-# The open attachment last, whatever the clock said when it began.
+# The open attachment is last, regardless of the clock when it began.
 OPEN_LAST = f"{HOLDERS.format(wallet='?')} ORDER BY detached_at IS NULL, attached_at, id"
 
 
@@ -280,6 +280,6 @@ def _prove(held: Attachment, ownership: str, now: int) -> None:
             "attachment", now, bot=held.bot.uid, wallet=held.wallet.address, ownership="proven"
         )
     share_history(held.wallet_id, held.bot_id)
-    # An earlier bot's trades are now this bot's, so verify its posts about them again.
+    # An earlier bot's trades are now this bot's, so verify this bot's posts about them again.
     verify_posts(held.wallet, (), now)
     forget_standings_of(held.wallet_id)

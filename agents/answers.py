@@ -1,6 +1,6 @@
-"""Responses for agents: short, with the notice of untrusted content first. Pure.
+"""Short responses for agents that start with a notice about untrusted content.
 
-An agent reads every byte, and pays for it.
+Pure. An agent reads every byte, and pays for it.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def encode_answer(shown: JsonObject) -> str:
 
 
 def count_fitting(shown: JsonObject) -> int:
-    """Count a page's rows that fit into a response."""
+    """Return the number of rows of a page that fit into a response."""
     room = MAX_ANSWER_BYTES - len(encode_answer({**shown, "data": []}).encode())
     for count, row in enumerate(shown["data"]):
         room -= len(orjson.dumps(row)) + 1
@@ -62,7 +62,7 @@ def clip(text: str | None, max_bytes: int) -> str | None:
 
 
 def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
-    """Shorten a post: words cut at `max_bytes` of UTF-8, without repeated members."""
+    """Shorten a post: cut texts at `max_bytes` of UTF-8 and drop repeated members."""
     words = {
         "body": clip(post["body"], max_bytes),
         "reason": clip(post["reason"], max(MAX_TEXT_BYTES, max_bytes // 3)),
@@ -90,7 +90,7 @@ def trim_trade(trade: JsonObject) -> JsonObject:
 
 
 def trim_coverage(coverage: JsonObject) -> JsonObject:
-    """Shorten a coverage: the number of gaps instead of the list."""
+    """Shorten a coverage to the number of gaps instead of the list."""
     kept = omit(coverage, "firstSlot", "lastSlot", "gaps", "openingInventoryUnknown")
     return {**kept, "gaps": len(coverage["gaps"])}
 

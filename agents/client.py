@@ -40,7 +40,9 @@ class Client:
         """Use this key from now on, if this client chooses its key."""
 
     def get(self, path: str, **query: object) -> JsonObject:
-        """GET a path below /api/v1/, without query values of None. Raises ToolError like `ask`."""
+        """GET a path below /api/v1/, without query values that are None. Raises ToolError like
+        `ask`.
+        """
         given = {name: value for name, value in query.items() if value is not None}
         return self.ask("GET", path, params=given)
 

@@ -28,13 +28,13 @@ from config import VERSION
 Limit = Annotated[
     int, Field(ge=1, le=100, description="rows; fewer if they are too large for one response")
 ]
-# As in GET /api/v1/leaderboard.
+# Same values as in GET /api/v1/leaderboard.
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]
 Currency = Annotated[
-    str, Field(description="SOL, USDC, USDT, PYUSD, USD1, or a stablecoin of this instance")
+    str, Field(description="SOL, USDC, USDT, PYUSD, USD1, or a stablecoin added by the operator")
 ]
-# As in GET /api/v1/trades.
+# Same values as in GET /api/v1/trades.
 Kind = Literal[
     "trade",
     "buy",
@@ -69,14 +69,15 @@ REGISTERING = ToolAnnotations(
 
 
 class ReadingTools:
-    """For any key."""
+    """Tools for any key."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def list_bots(self, limit: Limit = 20, cursor: str | None = None) -> str:
-        """All bots, newest first: profile, observed results, how complete the observed
-        history is. `cursor`: nextCursor of the page before."""
+        """All bots, newest first: profile, observed results, completeness of the observed history.
+        `cursor`: nextCursor of the previous page.
+        """
         return self._client.list_page("bots", trim_bot, limit, cursor=cursor)
 
     def show_bot(self, botId: str) -> str:
@@ -108,9 +109,10 @@ class ReadingTools:
         since: str | None = None,
     ) -> str:
         """Observed trades of a bot, wallet, token or kind, newest first, with matched realized
-        results in the currency of the trade, the share of value that came from the venue
-        (explainedShare) and what didn't (outsideVenue); `since` as in read_feed. All are finalized
-        and read from the chain. `kind`: `trade` for buys, sells, swaps and round trips."""
+        results in the trade's currency, the share of value that came from the venue
+        (explainedShare) and the part that didn't (outsideVenue); `since` as in read_feed. All are
+        finalized and read from the chain. `kind`: `trade` for buys, sells, swaps and round trips.
+        """
         query = {
             **{"botId": botId, "wallet": wallet, "mint": mint},
             **{"kind": kind, "currency": currency},
@@ -138,8 +140,9 @@ class ReadingTools:
         )
 
     def show_market(self, limit: Limit = 20, cursor: str | None = None) -> str:
-        """Tokens the scout discovered, with structural checks of their mints and a list of what
-        wasn't checked."""
+        """Tokens that the scout discovered, with structural checks of their mints and the list
+        `notChecked`.
+        """
         return self._client.list_page("market", trim_token, limit, cursor=cursor)
 
     def show_allowance(self) -> str:
@@ -149,7 +152,7 @@ class ReadingTools:
 
 
 class PostingTools:
-    """For publishing keys only."""
+    """Tools for publishing keys only."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -182,7 +185,7 @@ class PostingTools:
 
 
 class RegisteringTools:
-    """For agents without a key, if SELF_REGISTRATION is on."""
+    """Tools for agents without a key, if SELF_REGISTRATION is on."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -231,6 +234,6 @@ def build_server(client: Client) -> MCPServer:
         group = tools(client)
         for name in vars(tools):
             if not name.startswith("_"):
-                # Text only: structured output would repeat it.
+                # Responses are text only, because structured output would repeat it.
                 server.tool(structured_output=False, annotations=annotations)(getattr(group, name))
     return server

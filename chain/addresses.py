@@ -47,7 +47,7 @@ SYSVARS = frozenset(
     SysvarStakeHistory1111111111111111111111111
 """.split()
 )
-# Curve25519 in Edwards form (RFC 8032, 5.1): the field's prime, and d.
+# Curve25519 in Edwards form (RFC 8032, 5.1): the prime of the field, and d.
 PRIME = 2**255 - 19
 D = -121665 * pow(121666, -1, PRIME) % PRIME
 
@@ -57,7 +57,9 @@ def is_address(text: object) -> bool:
 
 
 def is_nobodys(address: str, programs: Programs | None = None) -> bool:
-    """Whether this is a program, a sysvar or wrapped SOL. `programs`: this instance's table."""
+    """Whether this is a program, a sysvar or wrapped SOL, which no wallet can be. `programs`: this
+    instance's table.
+    """
     return (
         address in NATIVE
         or address in SYSVARS
@@ -67,10 +69,10 @@ def is_nobodys(address: str, programs: Programs | None = None) -> bool:
 
 
 def is_on_curve(raw: bytes) -> bool:
-    """Whether these 32 bytes are a point on the curve. Program-derived addresses aren't.
+    """Whether these 32 bytes are a point on the curve.
 
-    A point satisfies -x² + y² = 1 + d x² y², so x² = (y² - 1) / (d y² + 1) must be a square
-    (Euler).
+    Program-derived addresses aren't. A point satisfies -x² + y² = 1 + d x² y², so x² = (y² - 1) /
+    (d y² + 1) must be a square (Euler's criterion).
     """
     y = int.from_bytes(raw, "little") & (2**255 - 1)
     numerator, denominator = y * y - 1, D * y * y + 1

@@ -63,7 +63,7 @@ UNKNOWN = Scale(None, 0, None)
 
 
 def load_scale(text: str) -> Scale:
-    """Parse a stored scale; UNKNOWN if it is damaged."""
+    """Parse a stored scale. Return UNKNOWN if it is damaged."""
     try:
         before, changes_at, after = orjson.loads(text)
         return Scale(before and _read(before), int(changes_at), after and _read(after))
@@ -72,7 +72,9 @@ def load_scale(text: str) -> Scale:
 
 
 def read_scale(extensions: dict[str, Any] | None) -> Scale | None:
-    """Read a scale from a mint's extensions (chain.mints); None if raw units aren't scaled."""
+    """Read a scale from a mint's extensions (chain.mints). Return None if raw units aren't
+    scaled.
+    """
     if extensions is None:
         return UNKNOWN
     state = extensions.get("scaledUiAmountConfig")
@@ -86,7 +88,9 @@ def read_scale(extensions: dict[str, Any] | None) -> Scale | None:
 
 
 def _read(told: Any) -> str | None:
-    """The chain stores a 64-bit float; wallets display its shortest decimal text."""
+    """Read a 64-bit float. The chain stores it in binary, and wallets display its shortest decimal
+    text.
+    """
     try:
         number = Decimal(str(told))
     except InvalidOperation:
@@ -97,7 +101,7 @@ def _read(told: Any) -> str | None:
 
 
 def show_amount(raw: int, decimals: int, multiplier: Fraction | None) -> str | None:
-    """Return the displayed amount, truncated to `decimals` places; None if unknown."""
+    """Return the displayed amount, truncated to `decimals` places, or None if it is unknown."""
     if multiplier is None:
         return None
     scaled = abs(raw) * multiplier.numerator // multiplier.denominator

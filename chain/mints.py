@@ -22,7 +22,7 @@ from chain.reading.instructions import TOKEN, TOKEN_2022
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
 # Basis points. From here on, a transfer fee is a `fail`, not a `warn`.
 HIGH_FEE = 1000
-# With more decimals, a 64-bit supply has fewer than 18.5 million whole tokens.
+# With more decimals, a 64-bit supply would be fewer than 18.5 million whole tokens.
 MAX_DECIMALS = 12
 
 
@@ -30,13 +30,13 @@ Check = Callable[["Mint"], tuple[str, str]]
 
 
 class NotAMint(ValueError):
-    """Not an initialized, readable token mint."""
+    """The account isn't an initialized, readable token mint."""
 
 
 @dataclass(frozen=True)
 class Mint:
-    """A mint account. `supply` is in raw units. `extensions`: {jsonParsed name: state}, {} if
-    irrelevant, or None if they couldn't be fully read.
+    """A mint account. `supply` is in raw units. `extensions`: {jsonParsed name: state}; {} if
+    irrelevant, and None if they couldn't be fully read.
     """
 
     supply: int
@@ -47,13 +47,17 @@ class Mint:
 
     @property
     def metadata(self) -> tuple[str | None, str | None]:
-        """(symbol, name) from the token-metadata extension; untrusted text or None."""
+        """Return (symbol, name) from the token-metadata extension. Both are untrusted text
+        or None.
+        """
         state = (self.extensions or {}).get("tokenMetadata") or {}
         return state.get("symbol"), state.get("name")
 
     @property
     def transfer_fee_bps(self) -> int | None:
-        """The higher of the two fees, in basis points; None if extensions couldn't be read."""
+        """Return the higher of the two fees in basis points, or None if extensions couldn't be
+        read.
+        """
         if self.extensions is None:
             return None
         state = self.extensions.get("transferFeeConfig") or {}
@@ -120,7 +124,7 @@ def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
             name, parse = EXTENSIONS.get(kind, (f"type{kind}", _no_state))
             found[name] = parse(state)
             at += 4 + length
-    # An entry shorter than its layout.
+    # The entry is shorter than its layout.
     except struct.error:
         return None
     return found
@@ -131,7 +135,7 @@ def _no_state(state: bytes) -> dict[str, Any]:
 
 
 def _key(state: bytes, at: int = 0) -> str | None:
-    """Read a key; all zeros mean None."""
+    """Read a key. All zeros mean None."""
     (key,) = struct.unpack_from("32s", state, at)
     return base58.b58encode(key) if any(key) else None
 
@@ -178,7 +182,8 @@ def _metadata(state: bytes) -> dict[str, Any]:
     return {"name": texts[0], "symbol": texts[1]}
 
 
-# By number in the program's ExtensionType. Token account extensions can't occur in a mint.
+# Extension types by number in the program's ExtensionType. Token account extensions can't occur in
+# a mint.
 EXTENSIONS = {
     1: ("transferFeeConfig", _transfer_fee),
     3: ("mintCloseAuthority", lambda state: {"closeAuthority": _key(state)}),
@@ -249,7 +254,7 @@ def check_decimals(mint: Mint) -> tuple[str, str]:
 
 
 def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str, str]]], Check]:
-    """Decorate a check: it returns `pass` if the mint doesn't have the extension."""
+    """Decorate a check so that it returns `pass` if the mint doesn't have the extension."""
 
     def wrap(judge: Callable[[Any], tuple[str, str]]) -> Check:
         def check(mint: Mint) -> tuple[str, str]:
@@ -257,7 +262,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
                 return "unknown", "the mint's extensions could not be read"
             try:
                 return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
-            # JSON from a node that differs from the documentation.
+            # A node's JSON differs from the documentation.
             except (KeyError, TypeError, AttributeError):
                 return "unknown", "the extension's state couldn't be read"
 
@@ -268,7 +273,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
 
 @_of_extension("transferFeeConfig", "the token charges no transfer fee")
 def check_transfer_fee(state: Any) -> tuple[str, str]:
-    """Judge the higher of the two fees: the change is at most two epochs away."""
+    """Judge the higher of the two fees, because the change is at most two epochs away."""
     names = ("olderTransferFee", "newerTransferFee")
     older, newer = (state[name]["transferFeeBasisPoints"] for name in names)
     authority = state.get("transferFeeConfigAuthority")
@@ -315,7 +320,7 @@ def check_pausable(state: Any) -> tuple[str, str]:
     if state.get("paused"):
         return "fail", "all transfers are paused"
     return _power(
-        state.get("authority"), "can pause all transfers", "the authority to pause was given up"
+        state.get("authority"), "can pause all transfers", "the pause authority was revoked"
     )
 
 
@@ -327,7 +332,7 @@ def check_non_transferable(state: Any) -> tuple[str, str]:
 @_of_extension("mintCloseAuthority", "the mint cannot be closed")
 def check_close_authority(state: Any) -> tuple[str, str]:
     held = "can close the mint once no tokens exist and open a new one at the same address"
-    return _power(state.get("closeAuthority"), held, "the authority to close the mint was given up")
+    return _power(state.get("closeAuthority"), held, "the close authority was revoked")
 
 
 CHECKS = {

@@ -23,7 +23,7 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
 from urllib3.exceptions import HTTPError
 from urllib3.util import make_headers, parse_url
 
-# Seconds for a whole response: a read timeout doesn't stop a slow drip.
+# Seconds for a whole response, because a read timeout doesn't stop a slow trickle.
 DEADLINE_SECONDS = 15.0
 # Seconds after which a call starts no new try, so two hanging nodes cost no more than one.
 CALL_SECONDS = 20.0
@@ -33,11 +33,11 @@ MAX_ANSWER_BYTES = 16 * 2**20
 MAX_TRIES = 4
 # Maximum wait of a call for paused endpoints.
 MAX_WAIT_SECONDS = 3.0
-# How long to pause an endpoint after a 429 without Retry-After, and after a 403.
+# Pause of an endpoint after a 429 without Retry-After, and after a 403.
 THROTTLED_SECONDS = 10.0
 FORBIDDEN_SECONDS = 600.0
 MAX_REST_SECONDS = 300.0
-# How long not to try an optional method again after an endpoint refused it, and after it failed.
+# Pause of an optional method after an endpoint refused it, and after it failed.
 NOT_OFFERED_SECONDS, BROKEN_SECONDS = 86_400.0, 300.0
 # Consecutive failures.
 FAILURES_TO_REST = 3
@@ -45,7 +45,7 @@ THROTTLE_CODES = {429, -32005, -32029}
 OUR_FAULT_CODES = {-32600, -32602, -32015}
 # Some providers lack some methods, so try another endpoint.
 UNKNOWN_METHOD = -32601
-# A block that is pruned, skipped or not available yet; an unknown `before`.
+# The block is pruned, skipped or not available yet, or `before` is unknown.
 NOT_FOUND_CODES = {-32001, -32004, -32007, -32009, -32014, -32020}
 
 
@@ -54,7 +54,7 @@ class RpcError(Exception):
 
 
 class Unavailable(RpcError):
-    """No endpoint could respond. `retry_in`: seconds until one may."""
+    """No endpoint could respond. `retry_in`: seconds until one may respond."""
 
     def __init__(self, message: str, retry_in: float = 0.0) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class Resting(Unavailable):
 
 
 class Refused(RpcError):
-    """The node says the request is invalid; retrying is useless."""
+    """The node says the request is invalid, so retrying is useless."""
 
 
 class BadAnswer(RpcError):
@@ -76,8 +76,8 @@ class BadAnswer(RpcError):
 class _Failure(Exception):
     """A failed try.
 
-    `rest`: seconds to pause the whole endpoint; 0: only after several consecutive failures.
-    `ends_as`: what the call raises if this was its last try. `elsewhere`: whether to try another
+    `rest`: seconds to pause the whole endpoint; 0 to pause only after several consecutive failures.
+    `ends_as`: the exception to raise if this was the last try. `elsewhere`: whether to try another
     endpoint.
     """
 
@@ -113,7 +113,7 @@ class Rpc:
         self._clock, self._sleep, self._ids = clock, sleep, itertools.count(1)
         self._asked: deque[float] = deque()
         self._asking_since: float | None = None
-        # Responses from nodes so far; if it grows, nodes are reachable.
+        # Number of responses from nodes so far. If it grows, nodes are reachable.
         self.answers = 0
         self._lock = threading.Lock()
 
@@ -131,10 +131,11 @@ class Rpc:
         check: Callable[[Any], Any] = lambda result: result,
         avoid: str | None = None,
     ) -> tuple[Any, str]:
-        """Call until a result passes `check`. Return (what `check` returns, the endpoint's label).
+        """Call until a result passes `check`.
 
-        If `check` raises ValueError, try again. `avoid`: label of an endpoint to skip if there is
-        another. Raises Unavailable, Refused or BadAnswer.
+        Return (the result of `check`, the endpoint's label). If `check` raises ValueError, try
+        again. `avoid`: label of an endpoint to skip if there is another. Raises Unavailable,
+        Refused or BadAnswer.
         """
         with self._lock:
             return self._call(method, params, check, avoid, MAX_TRIES)
@@ -238,7 +239,9 @@ class Rpc:
         self.answers, self._asking_since = self.answers + 1, None
 
     def silent_for(self) -> float:
-        """Seconds since the first request without any response since; 0.0 after a response."""
+        """Return seconds since the first request that got no response since; 0.0 after a
+        response.
+        """
         since = self._asking_since
         return 0.0 if since is None else self._clock() - since
 
@@ -250,7 +253,7 @@ class Rpc:
             self._asked.popleft()
 
     def report(self) -> dict[str, Any]:
-        """Requests in the last minute, and remaining pauses of endpoints in seconds."""
+        """Return requests in the last minute, and remaining pauses of endpoints in seconds."""
         now = self._clock()
         resting = {
             e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now
@@ -263,7 +266,7 @@ class Rpc:
 
 
 def _check(check: Callable[[Any], Any], result: Any) -> Any:
-    """Run a check. If it fails with another error, the result is malformed in an unforeseen way."""
+    """Run a check. If it fails with another error, the result has an unforeseen malformation."""
     try:
         return check(result)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
@@ -279,7 +282,8 @@ class Endpoint:
         self.label, self.rests_until = label, 0.0
         self._interval, self._clock = 1 / requests_per_second, clock
         self._free_at: dict[str, float] = {}
-        # Optional methods that this endpoint refused or failed, and until when not to try them.
+        # Optional methods that this endpoint refused or failed, and the time until which not to try
+        # them.
         self._aside_until: dict[str, float] = {}
         self.failures = 0
         self._target, self._headers = _read_target(url)
@@ -289,7 +293,7 @@ class Endpoint:
         return max(0.0, self.rests_until - now)
 
     def wait(self, method: str, now: float) -> float:
-        """Seconds until the method may be called."""
+        """Return seconds until the method may be called."""
         return max(self.rest(now), self._free_at.get(method, 0.0) - now)
 
     def may_offer(self, method: str, now: float) -> bool:
@@ -319,7 +323,7 @@ class Endpoint:
         if "error" in answer:
             _raise_error(answer["error"], headers)
         if answer.get("id") != ident or "result" not in answer:
-            raise _Failure("a response to another request")
+            raise _Failure("the response belongs to another request")
         return answer["result"]
 
     def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
@@ -345,7 +349,7 @@ def _read(raw: Any) -> bytes:
     while chunk := raw.read(65536, decode_content=True):
         body += chunk
         if len(body) > MAX_ANSWER_BYTES:
-            raise _Failure("a response of more than 16 MB", ends_as=BadAnswer)
+            raise _Failure("the response is larger than 16 MB", ends_as=BadAnswer)
     return bytes(body)
 
 
@@ -382,7 +386,7 @@ def _raise_error(error: Any, headers: Any) -> NoReturn:
 
 def _retry_after(headers: Any) -> float:
     value = headers.get("Retry-After") or ""
-    # Limit the digits: Python refuses to parse huge numbers.
+    # The number of digits is limited, because Python refuses to parse huge numbers.
     seconds = int(value[:9]) if value.isdecimal() else THROTTLED_SECONDS
     return float(min(seconds, MAX_REST_SECONDS))
 

@@ -19,8 +19,8 @@ INVISIBLE = re.compile(
 )
 ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
 # Look-alikes of letters and digits, from Unicode's confusables.txt
-# (unicode.org/Public/security/latest). Our own table, because packages with one are unmaintained
-# (confusable-homoglyphs: January 2024, 17 MB of memory) or need all of ICU (65 MB).
+# (unicode.org/Public/security/latest). We have our own table because packages with one are
+# unmaintained (confusable-homoglyphs: January 2024, 17 MB of memory) or need all of ICU (65 MB).
 LOOK_ALIKES = {
     "0": "🄍",
     "1": "➀",
@@ -59,7 +59,7 @@ LOOK_ALIKES = {
     "y": "ΥУγуʏɣᶌỿꭚүⲨҮᎩᎽꓬ¥ƴɎɏҰұყ𐊲𑢤𑣜𖽃",
     "z": "Ζᴢꮓ𐋵ᏃꓜƵƶȤȥʐᙆᵶ𑢩𑣄𑣥",
 }
-# White letters in black circles and squares, and the letters that flags are made of.
+# White letters in black circles and squares, and the regional indicator letters of flags.
 ENCLOSED = (0x1F150, 0x1F170, 0x1F1E6)
 LIKE = {one: letter for letter, alike in LOOK_ALIKES.items() for one in alike} | {
     chr(first + place): letter for first in ENCLOSED for place, letter in enumerate(ascii_lowercase)
@@ -147,7 +147,7 @@ def join_pairs(letters: str) -> str:
 
 
 # ---- symbols -------------------------------------------------------------------------------------
-# {mint: symbol}. Other currencies first, then well-known tokens.
+# {mint: symbol}, with other currencies first, then well-known tokens.
 SYMBOLS = {one.mint: one.symbol for one in STABLECOINS} | {
     "So11111111111111111111111111111111111111112": "SOL",
     "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB": "USD1",
@@ -177,7 +177,7 @@ SYMBOLS = {one.mint: one.symbol for one in STABLECOINS} | {
     "2zMMhcVQEXDtdE6vsFS7S7D5oUodfJHE8vd1gnBouauv": "PENGU",
     "9BB6NFEcjBCtnNLFko2FqVQBq8HHM13kCyYcdQbgpump": "FARTCOIN",
 }
-# Other names for them.
+# Other names for these tokens.
 OTHER_NAMES = {
     "WSOL": "SOL",
     "Solana": "SOL",
@@ -212,7 +212,7 @@ def mark_name(mint: str | None, told: str | None) -> str | None:
 
 
 def find_imitated(mint: str | None, shown: str | None) -> str | None:
-    """Return the well-known symbol that another token imitates, or None."""
+    """Return the well-known symbol that another token imitates, or None if it imitates none."""
     if find_own(mint):
         return None
     told = (shown or "").removesuffix(_suffix(mint))

@@ -33,8 +33,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message.strip()}\n")
 
 
-# Where a module adds its commands. Quoted, because argparse's class isn't subscriptable at run
-# time.
+# The object to which a module adds its commands. Quoted, because argparse's class isn't
+# subscriptable at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 NO_DATABASE = "DATA_DIR has no database yet: run `app.py migrate` first"
 Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"

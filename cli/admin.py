@@ -1,4 +1,4 @@
-"""Commands for the operator's pages: admin."""
+"""The `admin` commands, for the operator's pages."""
 
 from argparse import Namespace
 
@@ -7,7 +7,7 @@ from cli.people import with_database
 from config import Config
 
 MAX_LISTED = 1000
-# The largest value of a number column.
+# The maximum of a number column.
 MAX_NUMBER = 2**63 - 1
 
 

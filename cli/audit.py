@@ -1,4 +1,4 @@
-"""audit: recompute everything an instance claims, using your own node."""
+"""The `audit` command: recompute everything an instance claims, using your own node."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evidence.audit import Auditor
     from evidence.differences import Difference, Report
 
-# Exit codes other than 0, the same.
+# Exit codes other than 0 (same).
 DIFFERENT, CANNOT_TELL = 1, 3
 MAX_PRINTED = 50
 # Parts of a claim that don't belong to a wallet.
@@ -111,7 +111,7 @@ def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str 
 
 
 def show_reports(url: str, reports: "list[Report]", trouble: str | None) -> dict[str, Any]:
-    """Make an audit's JSON: the verdict, how many of each, every bot."""
+    """Make an audit's JSON: the verdict, the number of each kind, every bot."""
     counts = {
         name: sum(one.verdict == verdict for one in reports)
         for name, verdict in (

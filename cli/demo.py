@@ -1,4 +1,4 @@
-"""The command demo: the whole product with a recorded chain and an invented market, without
+"""The `demo` command: the whole product with a recorded chain and a made-up market, without a
 network.
 """
 
@@ -27,7 +27,7 @@ KEPT_SETTINGS = (
     "IP_LIMIT_PER_MINUTE",
     "SELF_REGISTRATION",
 )
-# Different from `run`, so that both can serve at the same time.
+# Differs from `run`'s port, so that both can serve at the same time.
 FOLDER, PORT = "data-demo", "8010"
 
 
@@ -39,12 +39,12 @@ def add_commands(commands: Commands) -> None:
         "try everything on a recorded chain and a made-up market, in ./data-demo; every start"
         " resets it",
     )
-    # How the child is started.
+    # Arguments that start the child process.
     demo.add_argument("--staged", action="store_true", help=SUPPRESS)
 
 
 def run_demo(config: Config, args: Namespace) -> int:
-    """Serve the chain, market and bots from this process, and the product from a child."""
+    """Serve the chain, market and bots from this process, and the product from a child process."""
     if args.staged:
         serve_staged()
     from demo import cast, node, stage

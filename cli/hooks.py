@@ -1,4 +1,4 @@
-"""Commands for notifications: hook."""
+"""The `hook` commands, for notifications."""
 
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -86,7 +86,7 @@ def run_hook_list(config: Config, args: Namespace) -> None:
 
 
 def show_hook(hook: "Hook") -> dict[str, object]:
-    """Return a hook as JSON, without its secret and its address's path."""
+    """Return a hook as JSON, without its secret and the path of its address."""
     from accounts.hooks import mask_url, read_list
 
     return {

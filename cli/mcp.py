@@ -1,4 +1,4 @@
-"""The command mcp: a Model Context Protocol server on standard input and output, for agents.
+"""The `mcp` command: a Model Context Protocol server on standard input and output, for agents.
 
 It calls an instance over HTTP with a key, like any other client. An agent without a key can
 register. An instance also serves the same tools at /mcp (web.api.mcp).

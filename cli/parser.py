@@ -86,7 +86,7 @@ def run_command(argv: Sequence[str] | None) -> int:
         print(refusal, file=sys.stderr)
         return 1
     except OSError as error:
-        # Only file errors have a file name; pipe and network errors don't.
+        # Only file errors have a file name; pipe and network errors don't have one.
         if error.filename is None:
             raise
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)

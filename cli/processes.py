@@ -16,7 +16,7 @@ class Server(WSGIApplication):
     """
 
     def chdir(self) -> None:
-        """Stay in the start directory: relative paths in the settings begin there."""
+        """Stay in the start directory, because relative paths in the settings begin there."""
 
 
 def serve() -> None:
@@ -26,6 +26,8 @@ def serve() -> None:
 
 
 def find_command() -> list[str]:
-    """Return the command that starts this program. A PyInstaller file is its own interpreter."""
+    """Return the command that starts this program. A PyInstaller executable contains its own
+    interpreter.
+    """
     is_frozen = getattr(sys, "frozen", False)
     return [sys.executable] if is_frozen else [sys.executable, sys.argv[0]]

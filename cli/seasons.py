@@ -1,4 +1,4 @@
-"""Commands for seasons: season."""
+"""The `season` commands."""
 
 import contextlib
 from argparse import Namespace

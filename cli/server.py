@@ -56,7 +56,7 @@ def run_migrate(config: Config, args: Namespace) -> None:
 
 
 def run_server(config: Config, args: Namespace) -> None:
-    """Become gunicorn in this process: another one would import everything again."""
+    """Become gunicorn in this process, because another process would import everything again."""
     import storage
     from chain.reading.programs import table
     from cli.processes import serve
@@ -194,7 +194,7 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
 
 
 def run_rebuild_trader(config: Config, args: Namespace) -> None:
-    """Rerun a trader's stored decisions. Differences open a review and don't change records."""
+    """Replay a trader's stored decisions. Differences open a review and don't change records."""
     import papertrade
     from accounts import traders
 

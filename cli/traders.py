@@ -1,4 +1,4 @@
-"""Commands of paper mode: trader, review."""
+"""Paper mode's commands: trader, review."""
 
 import contextlib
 import sys

@@ -1,4 +1,6 @@
-"""witness: watch another instance's log. log: this instance's own log."""
+"""The `witness` command watches another instance's log; the `log` command shows this instance's
+own.
+"""
 
 import sys
 from argparse import Namespace
@@ -7,7 +9,7 @@ from cli import Commands, add_command, now_ms, open_database, print_result
 from config import Config
 from storage.key_files import log_key
 
-# Exit codes other than 0, consistent.
+# Exit codes other than 0 (consistent).
 ALARM, CANNOT_TELL = 1, 3
 
 
@@ -27,8 +29,10 @@ def add_commands(commands: Commands) -> None:
     log.add_argument(
         "--renew",
         action="store_true",
-        help="start a new log that names this one's last checkpoint, for use after another"
-        " program restored the data or if the key was lost",
+        help=(
+            "start a new log, which contains this one's last checkpoint; for use "
+            "after another program restored the data or if the key was lost"
+        ),
     )
 
 

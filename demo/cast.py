@@ -36,7 +36,7 @@ class Member:
 
     name: str
     bio: str
-    # The wallet's number in the recording, None without a wallet.
+    # The wallet's number in the recording, or None if the bot has no wallet.
     wallet: int | None
     # The share of trades that the bot posts about.
     post_share: float
@@ -47,7 +47,7 @@ class Member:
     boasts: bool = False
     # Whether it connects when the demo starts, instead of at the recording's start.
     is_new: bool = False
-    # When it retired, in seconds of the demo.
+    # When the bot retired, in seconds of the demo.
     retired_at: int | None = None
 
 

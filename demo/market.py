@@ -1,9 +1,9 @@
-"""An invented market: the price services' responses at a point in time. Pure and deterministic: a
-price is a function of token and time.
+"""A made-up market: the price services' responses at a point in time.
 
-Time is in seconds of the demo: 0 is its start, earlier times are negative. The recording used the
-same prices, so trades on the chain match the market's prices. Floats are good enough here: a
-provider's prices are made up and no money is computed from them.
+Pure and deterministic: a price is a function of token and time. Time is in seconds of the demo: 0
+is its start, earlier times are negative. The recording used the same prices, so trades on the chain
+match the market's prices. Floats are good enough here, because the prices are made up and no money
+is computed from them.
 """
 
 import datetime
@@ -18,7 +18,7 @@ from chain.reading.instructions import WRAPPED_SOL
 
 SOL_USD = 160.0
 DAY = 86_400
-# New pools on a page.
+# Number of new pools on a page.
 MAX_POOLS = 12
 # A JSON object from a price service.
 JsonObject: TypeAlias = dict[str, object]
@@ -42,14 +42,14 @@ WAVES = (
 
 @dataclass(frozen=True)
 class Token:
-    """An invented token and the pool it is traded in."""
+    """A made-up token and the pool it is traded in."""
 
     symbol: str
     name: str
     decimals: int
     # The average price in SOL.
     price: float
-    # How much the price varies; 1 is normal.
+    # Volatility; 1 is normal.
     volatility: float
     # SOL in its pool at that price.
     pool_sol: float
@@ -88,12 +88,12 @@ BY_SYMBOL = {token.symbol: token for token in TOKENS}
 
 # ---- prices and volumes --------------------------------------------------------------------------
 def price(token: Token, at: float) -> float:
-    """SOL for one whole token."""
+    """Return SOL for one whole token."""
     return token.price * math.exp(token.volatility * _waves(token.symbol, at))
 
 
 def volume_usd(token: Token, at: float) -> float:
-    """USD traded in the previous 24 hours; more after a recent price move."""
+    """Return USD traded in the previous 24 hours, which is more after a recent price move."""
     moved = abs(_waves(token.symbol, at) - _waves(token.symbol, at - 40))
     return (
         token.pool_sol
@@ -105,7 +105,9 @@ def volume_usd(token: Token, at: float) -> float:
 
 
 def pool_sol(token: Token, at: float) -> float:
-    """The SOL reserve of its pool: at a higher price, a constant-product pool contains more SOL."""
+    """Return the SOL reserve of its pool. At a higher price, a constant-product pool contains more
+    SOL.
+    """
     return (
         token.pool_sol
         * math.sqrt(price(token, at) / token.price)
@@ -157,7 +159,7 @@ class Market:
         ]
 
     def show_pairs(self, mints: Iterable[str], at: float) -> list[JsonObject]:
-        """Respond to tokens/v1: one pair for each of these tokens that is already traded."""
+        """Respond to tokens/v1 with one pair for each of these tokens that is already traded."""
         return [
             self._show_pair(mint, self.tokens[mint], at)
             for mint in mints
@@ -186,7 +188,7 @@ class Market:
         now, sol = price(token, at), pool_sol(token, at)
         return {
             "chainId": "solana",
-            # The invented pools use this venue's known properties.
+            # The made-up pools use this venue's known properties.
             "dexId": "raydium",
             "pairAddress": pair_address(mint),
             "baseToken": {"address": mint, "name": token.name, "symbol": token.symbol},

@@ -108,7 +108,9 @@ class Node:
             raise BadCall(-32602, f"Invalid params: {type(error).__name__}") from error
 
     def find_pause(self, method: object, params: Sequence[Any]) -> float:
-        """Return the seconds to wait before answering a call: one wallet's history is slow."""
+        """Return the seconds to wait before answering a call, because one wallet's history loads
+        slowly.
+        """
         signature = params[0] if method == "getTransaction" and params else None
         number = self.by_signature.get(signature) if isinstance(signature, str) else None
         is_slow = number is not None and self.transactions[number].wallet == SLOW
@@ -210,8 +212,8 @@ class Node:
         return {"context": {"slot": slot_of(int(at))}, "value": value}
 
     def _find_account(self, address: str, seen: int) -> JsonObject | None:
-        """Return an account as its last transaction left it, or as its first one will find it; None
-        if it is empty.
+        """Return an account after its last transaction, or before its first one; None if it is
+        empty.
         """
         if address in self.mints:
             return self.mints[address]

@@ -1,4 +1,4 @@
-"""The recorded chain, with additions: other transactions of one wallet, and wallets that load
+"""The recorded chain with additional transactions of one wallet, and additional wallets that load
 slowly, retired, or trade in a stablecoin.
 """
 
@@ -15,7 +15,7 @@ from chain.reading.currencies import STABLECOINS, Currency
 from chain.reading.instructions import SYSTEM, TOKEN
 from demo.market import BY_SYMBOL, DAY, SOL_USD, price
 
-# PumpSwap, whose calls move value: no marker is needed, unlike the recording's own venue.
+# PumpSwap's calls move value, so it needs no marker, unlike the recording's own venue.
 VENUE = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
 FEE, RENT, PLENTY = 5_000, 2_039_280, 10**16
 JsonObject = dict[str, Any]
@@ -194,16 +194,16 @@ RECORDING = Path(__file__).parent / "chain.json.gz"
 # Wallet numbers.
 SLOW, RETIRED, DOLLARS = 4, 5, 6
 SOL = 10**9
-# For the slow wallet: transactions, and its node's seconds for each; 15 minutes in total.
+# The slow wallet's transactions, and its node's seconds for each; 15 minutes in total.
 SLOW_COUNT, SLOW_SECONDS = 2_400, 0.4
 SLOW_BEGIN, SLOW_APART = -900_000, 360
 # The slow wallet's token isn't in any market list, so it has no price.
 UNPRICED, UNPRICED_DECIMALS = make_address("unpriced token"), 6
-# For the retired wallet: times of its trades, and raw units per trade.
+# The retired wallet's trading times, and raw units per trade.
 RETIRED_BEGIN, RETIRED_APART, RETIRED_TRADES = -200_000, 9_000, 12
 RETIRED_SYMBOL, RETIRED_RAW = "TARN", 400 * 10**6
-# For the stablecoin wallet: its initial balance, its trading times before and after AWAKE, the raw
-# units it buys and sells in turn, and the pool's fee on each trade.
+# The stablecoin wallet's initial balance, its trading times before and after AWAKE, the raw units
+# it buys and sells in turn, and the pool's fee on each trade.
 USDC = STABLECOINS[0]
 GIVEN_USD = 10_000
 DOLLAR_TIMES = (*range(-10 * DAY, -3_000, 9_000), *range(-3_000, 9_000, 90))
@@ -269,7 +269,7 @@ def _make_retired(wallet: str, mint: str) -> list[JsonObject]:
 
 def _make_dollars(wallet: str, mint: str) -> list[JsonObject]:
     """Buy a market token for a stablecoin twice, and sell all of it, at the market's prices. The
-    result isn't predetermined.
+    result isn't fixed in advance.
     """
     token = BY_SYMBOL[DOLLAR_SYMBOL]
     made = _begin(Plan(DOLLARS, wallet, mint, token.decimals, DOLLAR_TIMES, USDC))
@@ -309,7 +309,7 @@ def _sell(made: Receipts, raw: int, lamports: int, kind: str) -> None:
 
 
 # ---- additional transactions ---------------------------------------------------------------------
-# Wallet number; seconds before the demo starts when it begins; seconds between two.
+# Wallet number; the second before the demo at which it starts; seconds between two trades.
 WHO, BEGIN, APART = 1, -5_000, 61
 DECIMALS, WHOLE = 6, 10**6
 

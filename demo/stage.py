@@ -40,7 +40,7 @@ MAX_BYTES = 1 << 16
 def start_server(
     node: Node, market: Market, clock: Callable[[], float] = time.time
 ) -> ThreadingHTTPServer:
-    """Serve both from a thread of this process, on a free port."""
+    """Serve both stand-ins from a thread of this process, on a free port."""
     server = ThreadingHTTPServer(
         ("127.0.0.1", 0), _handler(node, market, lambda: clock() - node.start)
     )
@@ -55,7 +55,7 @@ def address_of(server: ThreadingHTTPServer) -> str:
 
 
 def find_answer(market: Market, path: str, at: float) -> object:
-    """Return a price service's response for this path, None for an unknown path."""
+    """Return a price service's response for this path, or None if the path is unknown."""
     if path == "/token-profiles/latest/v1":
         return market.show_list("profiles", at)
     if path == "/token-boosts/latest/v1":
@@ -120,7 +120,7 @@ def _handler(
 
 
 # ---- stage ---------------------------------------------------------------------------------------
-# Seconds of paper mode's history before the demo starts.
+# Seconds of paper trading history before the demo starts.
 PAST_SECONDS = 2_400
 # Files of a previous demo: each start begins from scratch.
 DISPOSABLE = [

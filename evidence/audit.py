@@ -1,7 +1,7 @@
 """Recompute everything an instance claims about a bot, from the auditor's own node.
 
-A transaction, order or time that the node lacks is not a difference, and neither is a difference in
-rules. Only claims that the chain's balances disprove are differences.
+It isn't a difference if the node lacks a transaction, an order or a time, or if the rules differ.
+Only claims that the chain's balances disprove are differences.
 """
 
 import contextlib
@@ -89,17 +89,17 @@ from evidence.seasons import compare_seasons, name_reading, recompute_season
 from evidence.view import Node, View
 from models import Attachment, Bot, Wallet
 
-# Posts missing from the evidence that a report names.
+# Limit on missing posts listed in a report.
 MAX_LEFT_OUT = 1_000
-# Suspects to request again before reporting them.
+# Limit on suspects that are requested again before they are reported.
 MAX_SUSPECTS = 500
-# How far the chain's clock may be ahead of an instance's.
+# How far the chain's clock may be ahead of an instance's clock.
 MAX_AHEAD_SECONDS = 600
 # How long an instance may take to publish a span after checking the wallet.
 MAX_WAITING_MS = 600_000
-# Sums that don't need block times.
+# Sums that can be computed without block times.
 TIMELESS = ("results", "positions", "reconciliation", "averageCost")
-# Members that depend only on the transaction; the others depend on earlier ones, too.
+# Members that depend only on the transaction; the others also depend on earlier ones.
 OWN_FIELDS = frozenset(
     (
         *("tradeId", "signature", "slot", "transactionIndex", "blockTime", "receipt", "kind"),
@@ -118,7 +118,7 @@ UNTOLD = {
 @dataclass
 class Findings:
     """Findings about a wallet or a line. `timeless`: only one side knows some block time;
-    `unresolved`: one side or both don't know some order inside a slot.
+    `unresolved`: at least one side doesn't know some order inside a slot.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -136,7 +136,7 @@ class Findings:
 
 # ---- lines ---------------------------------------------------------------------------------------
 def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
-    """Return a transaction's line with only the members that don't depend on others: OWN_FIELDS."""
+    """Return a transaction's line with the members that depend only on it: OWN_FIELDS."""
     holder = SimpleNamespace(id=0, address=wallet)
     booked = Booked(entry, see_side(entry, SOL), entry.flags)
     row = make_trade_row(holder, entry.tx_index or 0, {WHOLE: booked})
@@ -219,11 +219,11 @@ def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
 
 # ---- posts ---------------------------------------------------------------------------------------
 def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[Difference]:
-    """Compare a post's verification with the transaction it names, as the bot's wallets (by
-    address) saw it. One wallet for which the post is verified is enough.
+    """Compare a post's verification with the transaction it cites, as seen by the bot's wallets (by
+    address). One wallet for which the post is verified is enough.
     """
     if post.status == "pending" and post.checkedAtMs is None:
-        # Newer than the wallet's last publication.
+        # The transaction is newer than the wallet's last publication.
         return
     found = [_judge_entry(post, address, entry) for address, entry in entries.items()]
     right = [one for one in found if one["status"] == "verified"] or found
@@ -252,8 +252,8 @@ def _judge_entry(post: ClaimedPost, address: str, entry: Entry) -> dict[str, Any
 def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Difference]:
     """Compare a post's verification if its transaction isn't among its wallet's.
 
-    `is_foreign`: whether the transaction exists but names none of the wallet's accounts, or was
-    another bot's. None: unknown.
+    `is_foreign`: whether the transaction exists but doesn't involve the wallet's accounts, or was
+    another bot's. None if unknown.
     """
     status, reason, told = (
         (*OTHER_WALLET, "mismatch (other_wallet)")
@@ -288,7 +288,7 @@ class WalletAudit:
     # Whether all claimed transactions are available for the rebuild.
     is_whole: bool = False
     _unexplained: set[str] = field(default_factory=set)
-    # The bot's other wallets, and when it had both.
+    # The bot's other wallets, and the times when it had both.
     _siblings: "list[tuple[WalletAudit, Sibling]]" = field(default_factory=list)
 
     def read_claims(self) -> bool:
@@ -341,7 +341,7 @@ class WalletAudit:
     @property
     def wallet(self) -> ClaimedWallet:
         if self.claims.wallet is None:
-            raise Nonsense("its evidence names a wallet but doesn't include it")
+            raise Nonsense("its evidence lists a wallet but doesn't include it")
         return self.claims.wallet
 
     def _cannot_tell(self, side: str, why: str) -> None:
@@ -370,7 +370,7 @@ class WalletAudit:
     # ---- which transactions ----------------------------------------------------------------------
     def _name_foreign(self) -> None:
         for signature in sorted(self.view.foreign):
-            ours = "the transaction names none of the wallet's accounts"
+            ours = "the transaction doesn't involve any of the wallet's accounts"
             self._differs(signature, "signature", signature, ours)
             self.memory.drop_claim(signature)
 
@@ -390,7 +390,7 @@ class WalletAudit:
         return compare_line(kept.line or {}, ours, OWN_FIELDS)
 
     def _find_missing(self) -> bool:
-        """Check claimed transactions that the node didn't return; return whether there are none, or
+        """Check claimed transactions that the node didn't return. Return True if there are none, or
         the balances disprove them.
         """
         missing = self.memory.list_missing()
@@ -451,7 +451,8 @@ class WalletAudit:
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(INSTANCE, f"{told}: {why}")
         if seen:
-            # Not a difference: they may appear soon. The reader of `same` should still know.
+            # This isn't a difference, because they may appear soon. The reader of `same` should
+            # still know.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to"
                 f" {seen[-1]}, aren't compared: they are newer than the last claimed"
@@ -481,7 +482,7 @@ class WalletAudit:
                     self.findings.add(found)
 
     def _is_doubtful(self, kept: KeptEntry, found: Findings) -> bool:
-        """Whether the node may be wrong: it lacks inner calls, or the receipts differ."""
+        """Whether the node may be wrong, because it lacks inner calls or the receipts differ."""
         names = {one.field for one in found.differences}
         if not names:
             return False
@@ -520,7 +521,7 @@ class WalletAudit:
         spans, find_bot = self.wallet.spans, self.books.find_bot
         values: dict[str, Any] = {"coverage": orjson.dumps(self.wallet.coverage).decode()}
         if spans:
-            # The open one began last, regardless of the clock.
+            # The open attachment began last, regardless of the clock.
             order = sorted(spans, key=lambda one: one.detachedAtMs is None)
             holders = list_holders(order)
             past = find_past(holders, holders[-1].bot)
@@ -558,7 +559,7 @@ class WalletAudit:
                 self._unexplained.add(one.entry.signature)
 
     def _list_waiting(self, ledger: Ledger) -> set[int]:
-        """Return the numbers of spans that are claimed to be unpublished, if that is possible: an
+        """Return the numbers of spans that are claimed to be unpublished, if that is possible. An
         instance that checked the wallet since they began has published them.
         """
         numbers = sorted(ledger.find_holdings())
@@ -605,7 +606,9 @@ class WalletAudit:
         )
 
     def _is_disjoint(self, ledger: Ledger, compared: Findings) -> bool:
-        """Whether receipts differ and their balances don't join: then the node is wrong."""
+        """Whether receipts differ and their balances don't join, which means that the node is
+        wrong.
+        """
         others = [one for one in compared.differences if one.field == "receipt"]
         said = list_gaps(self._coverage)
         broken = [g for g in ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
@@ -666,7 +669,9 @@ class WalletAudit:
         return judge_unseen(post, False if is_known else self._is_foreign(post, views))
 
     def _is_foreign(self, post: ClaimedPost, views: Iterable[View]) -> bool | None:
-        """Whether the transaction exists and names no account of these wallets; None: unknown."""
+        """Whether the transaction exists and doesn't involve these wallets' accounts; None if
+        unknown.
+        """
         if post.status in ("pending", "not_found") or post.signature is None:
             return None
         receipt = self.memory.find_receipt(post.signature) or self.view.fetch(post.signature)
@@ -675,7 +680,7 @@ class WalletAudit:
         return not any(touches(receipt, one.wallet, one.addresses) for one in views)
 
     def _is_own(self, entry: Entry, second: int) -> bool:
-        """Whether the wallet's action was the bot's own when it posted in this Unix second."""
+        """Whether the bot had the wallet at the trade and at its post in this Unix second."""
         at = second * 1000 + 999
         holders = list_holders(self.wallet.spans)
         return is_own_trade(holders, self.report.bot, at, entry.block_time)
@@ -906,7 +911,7 @@ class Auditor:
         for page in self.instance.read_posts(scope, claims):
             report.posts += len(page)
             if self.memory.add_posts(page):
-                # Only one of them is checked; a reader may see the other.
+                # Only one of the documents is checked, and a reader may see the other.
                 report.add([Difference(None, "posts", "an id twice", "each once")])
 
     def _check_log(

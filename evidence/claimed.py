@@ -43,7 +43,7 @@ FROM attachment a JOIN bot b ON b.id = a.bot_id
 LEFT JOIN running_total t ON {write_last("t", "a.id")}
 WHERE a.wallet_id = {{wallet}} ORDER BY a.id"""
 # Tables that list a wallet or its trades on a token's page. Some nodes don't report a transaction's
-# place; then only compare it with the trade's.
+# place, so it is only compared with the trade's.
 LISTED = {
     "trade_mint": """
     SELECT t.slot, t.signature, n.address, m.side, m.slot,
@@ -100,7 +100,9 @@ def _show_columns(names: Iterable[str], values: Iterable[Any]) -> Json:
 
 
 def _show_column(value: int | str | None) -> Any:
-    """Integers become text, because not every JSON reader supports 64 bits; text is JSON."""
+    """Return a column's JSON value. Integers become text, because not every JSON reader supports 64
+    bits; text is JSON.
+    """
     return str(value) if isinstance(value, int) else show_json(value)
 
 
@@ -134,8 +136,8 @@ def digest_lists(rows: Rows, wallet_id: int) -> dict[str, str]:
 
 # ---- a bot ---------------------------------------------------------------------------------------
 def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
-    """Return a bot's rows on every board and window in an hour (counted from 1970): stored, or
-    computed where readers would compute them.
+    """Return a bot's rows on every board and window in an hour (counted from 1970), stored or
+    computed as readers would compute them.
     """
     now = hour * HOUR_SECONDS
     ((standing_at,),) = rows(PROFILE.format(bot=bot_id))
@@ -213,7 +215,7 @@ ADD_TRADER = "INSERT OR IGNORE INTO token_trader (mint, side, wallet_id) VALUES 
 
 
 class Books:
-    """The tables that claims are read from (evidence.claimed), at first without rows."""
+    """The tables that claims are read from (evidence.claimed), initially empty."""
 
     def __init__(self) -> None:
         # An empty name makes a temporary file.
@@ -221,7 +223,7 @@ class Books:
         self._db.execute("PRAGMA journal_mode = OFF")
         for table in (*TABLES, *(one.table for one in DERIVED)):
             self._db.execute(_write_table(table))
-        # Never committed: no other connection reads it.
+        # Never committed, because no other connection reads it.
         self._db.execute("BEGIN")
 
     def close(self) -> None:

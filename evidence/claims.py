@@ -28,12 +28,12 @@ from evidence.lines import (
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 
-# For one document; 1,000 posts of maximum length use half of it.
+# Limit for one document. 1,000 posts of maximum length use half of it.
 MAX_BYTES = 64_000_000
 LIMITS = Limits(connect_seconds=10, read_seconds=30, answer_seconds=120, max_bytes=MAX_BYTES)
 MAX_PAGES, MAX_BOTS, MAX_ADDRESSES, MAX_SPANS = 1_000, 100_000, 100_000, 10_000
 MAX_SEASONS = 10_000
-# Wallets of one bot. Data about each is kept until all have been read.
+# Limit on wallets of one bot. Each one's data is kept until all have been read.
 MAX_WALLETS = 200
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
 # How often to read a document because one of its pages changed.
@@ -68,7 +68,7 @@ class ClaimedSpan(BaseModel):
     ownership: Annotated[str, Field(max_length=20)] | None = None
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
-    # None: nothing has been published since it began.
+    # None if nothing has been published since the span began.
     openPositions: Annotated[str, Field(max_length=40)] | None
 
 
@@ -277,7 +277,9 @@ class Instance:
         return check_shape(shape, _parse(self._get(path)))
 
     def _get(self, path: str, changing: bool = False) -> bytes:
-        """Fetch a path, with retries. `changing`: a 404 means that the named page has changed."""
+        """Fetch a path, with retries. `changing`: a 404 means that the requested page has
+        changed.
+        """
         for left in reversed(range(MAX_TRIES)):
             try:
                 return self._ask(path)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-# Shown for a member that one side lacks.
+# Shown for a member that is missing on one side.
 NOTHING_SAID = "(not said)"
 MAX_SHOWN = 300
 
@@ -65,14 +65,14 @@ def cut(value: Any) -> Any:
 # Differences listed for each bot; the rest are only counted.
 MAX_NAMED = 1_000
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "cannot_tell"
-# The side that lacks what the verdict needs.
+# The side that lacks data for the verdict.
 NODE, INSTANCE, AUDITOR = "your node", "the instance", "this program"
 
 
 @dataclass
 class Report:
-    """A bot's audit result. `unknown`: why it can't tell; `notes`: remarks about the
-    verdict; `receipts`, `posts`: how many were compared.
+    """A bot's audit result. `unknown`: why it can't tell; `notes`: remarks about the verdict;
+    `receipts`, `posts`: the numbers compared.
     """
 
     bot: str

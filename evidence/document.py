@@ -1,8 +1,8 @@
 """The evidence document: everything claimed about a bot and one of its wallets.
 
-Full pages of receipts and posts are separate, named by their digests, and never change under that
-name; the last page is in the document. docs/check.md describes the members. The log has a digest of
-each wallet's claims, so that later changes are detectable.
+Full pages of receipts and posts are separate, addressed by their digests, and never change; the
+last page is in the document. docs/check.md describes the members. The log has a digest of each
+wallet's claims, so that later changes are detectable.
 """
 
 import hashlib
@@ -188,8 +188,8 @@ ORDER BY a.detached_at IS NULL DESC, CASE WHEN a.detached_at IS NULL THEN a.atta
 
 
 def list_bots(after: str) -> Json:
-    """List bots with their current wallets, oldest first, after the bot with the public id `after`
-    ("": from the first bot).
+    """List bots with their current wallets, oldest first, after the bot with the public ID `after`,
+    or from the first bot if it is "".
     """
     rows = database.execute_sql(BOTS, (after,)).fetchall()
     return {
@@ -204,7 +204,7 @@ def find_bot(uid: str) -> int | None:
 
 
 def find_wallet(bot_id: int, address: str | None) -> int | None:
-    """Return the id of the bot's wallet at this address, else of its current or last one."""
+    """Return the ID of the bot's wallet at this address, or else of its current or last one."""
     given = address or ""
     row = database.execute_sql(LEADING, (bot_id, given, given)).fetchone()
     return row and int(row[0])
@@ -251,7 +251,7 @@ class DigestLog:
 
 def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
     """Log a digest of a wallet's evidence, inside a transaction; `now` in ms. The leaf includes the
-    number of the wallet's records, which never decreases.
+    number of the wallet's published records, which never decreases.
     """
     ((records,),) = database.execute_sql(RECORDS, (wallet_id,)).fetchall()
     leaf = append_leaf("evidence", now, wallet=address, digest=digest, records=records)
@@ -259,8 +259,8 @@ def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
 
 
 def show_logged(wallet_id: int) -> dict[str, Any] | None:
-    """Return a wallet's last such leaf: its log, index and digest; None without one, or if it is
-    damaged.
+    """Return a wallet's last evidence leaf: its log, index and digest. None if there is no such
+    leaf or it is damaged.
     """
     for _, data, log, place in read_rows(f"{LOGGED} WHERE g.wallet_id = {wallet_id}"):
         if leaf := read_stored(data, LEAF):

@@ -1,6 +1,7 @@
-"""Compare the log's leaves about bots, posts and wallets with the claims. Pure.
+"""Compare the log's leaves about bots, posts and wallets with the claims.
 
-Leaves from `before` on may be newer than the claims: they can explain a difference, but aren't one.
+Pure. Leaves from `before` on may be newer than the claims, so they can explain a difference but
+can't be one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +25,7 @@ def _list(said: Iterable[Said], *kinds: str) -> list[Said]:
 
 
 def _settle(claimed: Any, logged: Iterable[tuple[int, Any]], before: int) -> Any:
-    """Return the value logged last, or the claimed value if it was logged later."""
+    """Return the value logged last, or the claimed value if that was logged later."""
     known, since = None, list[Any]()
     for place, value in logged:
         if place < before:
@@ -137,7 +138,7 @@ class Held(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it ended when it began, or earlier because a clock was set back."""
+        """Whether the period ended when it began, or earlier because a clock was set back."""
         begins, ends = self.attached_ms, self.detached_ms
         return begins is not None and ends is not None and ends <= begins
 
@@ -185,7 +186,7 @@ def fold_leaves(said: Iterable[Said]) -> HeldWallets:
             last = spans.pop() if is_open else Held(None, None, None)
             spans.append(last._replace(detached_ms=at))
             continue
-        # A second attachment before it is detached is its proof.
+        # A second attachment without a detachment in between is the proof.
         began = spans.pop().attached_ms if is_open else at
         spans.append(Held(str(one.leaf.get("ownership")), began, None))
     return found

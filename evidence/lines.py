@@ -1,5 +1,5 @@
 """Lines of evidence: the claims about each receipt of a wallet and each post of a bot, in order of
-arrival, in pages of 1,000 named by digest (SHA-256 of a page's bytes, in hex).
+arrival, in pages of 1,000 that are addressed by digest (SHA-256 of a page's bytes, in hex).
 """
 
 import hashlib
@@ -37,9 +37,9 @@ class ClaimedReceipt(BaseModel):
 
 # ---- pages ---------------------------------------------------------------------------------------
 class Paged(NamedTuple):
-    """A table shown as lines, in order of row ids.
+    """A table shown as lines, in order of row IDs.
 
-    `lines`: SQL for an `owner`'s rows above the id `after`: the id, then the arguments of `show`.
+    `lines`: SQL for an `owner`'s rows above the ID `after`: the ID, then the arguments of `show`.
     """
 
     kind: str
@@ -152,7 +152,7 @@ def name_member(column: str) -> str:
     return first + "".join(one.capitalize() for one in rest)
 
 
-# New columns of trades are claimed under their own names.
+# New trade columns are claimed under their own names.
 PLAIN |= {
     name_member(name): name
     for name in DIGESTED
@@ -218,7 +218,7 @@ def _list_sql(shape: type[BaseModel]) -> dict[str, str]:
 
 
 class ClaimedWords(BaseModel):
-    """Hashed as `words` in a post's leaf."""
+    """The text that is hashed as `words` in a post's leaf."""
 
     salt: Annotated[str, Field(max_length=80)] | None = _shown("p.salt")
     eventId: TEXT = _shown("p.event_id")

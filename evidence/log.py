@@ -1,7 +1,8 @@
 """Read logs from the database and open new ones: the first, or one after a restore, a lost key or
-the operator's request. The first leaf of each names the log before it.
+the operator's request.
 
-`db` is this process's database, except when a restore reads another one.
+The first leaf of each references the previous log. `db` is this process's database, except when a
+restore reads another one.
 """
 
 from typing import Any, NamedTuple
@@ -38,7 +39,7 @@ class LogRow(NamedTuple):
     size: int
     # UTC milliseconds
     opened_at: int
-    # The verifier key it was opened with; null before the first start.
+    # The verifier key with which the log was opened, null before the first start.
     key: str | None
     id: int
 
@@ -48,7 +49,7 @@ class LogRow(NamedTuple):
 
 
 class LoggedPost(NamedTuple):
-    """A post with its leaf at `place` in the log `log`; without text and salt once hidden."""
+    """A post with its leaf at `place` in `log`. Text and salt are None once the post is hidden."""
 
     log: str
     place: int
@@ -66,7 +67,7 @@ class LoggedPost(NamedTuple):
 
 
 class Damaged(Exception):
-    """The log lacks a leaf or a node: another program wrote to its tables."""
+    """The log is missing a leaf or a node, so another program wrote to its tables."""
 
 
 def list_logs() -> list[LogRow]:
@@ -74,7 +75,7 @@ def list_logs() -> list[LogRow]:
 
 
 def find_log(uid: str | None = None, db: Any = database) -> LogRow | None:
-    """Return the log with this uid, or (None) the one that grows; None without one."""
+    """Return the log with this uid, or the growing log for None. Return None if there isn't one."""
     where, given = (" WHERE uid = ?", (uid,)) if uid else (" ORDER BY id DESC LIMIT 1", ())
     rows = db.execute_sql(LOGS + where, given).fetchall()
     return LogRow(*rows[0]) if rows else None
@@ -158,7 +159,7 @@ def ensure_log(config: Config, signer: Signer, now: int) -> None:
 
 def bind_key(config: Config, signer: Signer, now: int) -> None:
     """Record the log's key. A changed key opens a new log. Raises BadSetting if the key was
-    configured, or if other machines may have the right one.
+    configured, or if other machines may have the correct one.
     """
     one = find_log()
     if one is None or one.key == str(signer.verifier(one.origin)):
@@ -182,7 +183,7 @@ def store_key(signer: Signer) -> None:
 
 
 def renew_log(why: str, now: int, last: dict[str, Any] | None = None, db: Any = database) -> str:
-    """Open a new log that names the old one's last checkpoint; return its uid.
+    """Open a new log that references the old one's last checkpoint; return its uid.
 
     `why`: key | restore | operator. `last`: that checkpoint, if it is from another database.
     """
@@ -194,7 +195,7 @@ def renew_log(why: str, now: int, last: dict[str, Any] | None = None, db: Any = 
 
 
 def describe_last(db: Any = database) -> dict[str, Any] | None:
-    """Return the growing log's checkpoint as the next log's first leaf names it, or None."""
+    """Return the growing log's checkpoint in the format of the next log's first leaf, or None."""
     one = find_log(db=db)
     if one is None:
         return None
@@ -203,7 +204,7 @@ def describe_last(db: Any = database) -> dict[str, Any] | None:
 
 def read_opening(one: LogRow) -> dict[str, Any] | None:
     """Return what a log's first leaf says about the previous log: `log`, `size`, `root`, `kept` and
-    `why`. None for the first log, or if that leaf is damaged (`doctor` reports it).
+    `why`. Return None for the first log, or if its first leaf is damaged (`doctor` reports it).
     """
     leaf: dict[str, Any] | None = read_stored(read_leaves(one, 0, 1)[0], FIRST_LEAF)
     return leaf["previous"] if leaf else None

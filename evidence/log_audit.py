@@ -16,9 +16,9 @@ from evidence.notes import BadNote, Checkpoint, name_origin, parse_checkpoint, p
 from market.failures import FetchError
 from storage import tree
 
-# Per log, and per run: leaves already read are kept, and the next run continues.
+# Limits per log and per run. Leaves already read are kept, and the next run continues.
 MAX_LEAVES, MAX_SECONDS = 4_000_000, 900.0
-# Earlier logs, and other logs that posts name.
+# Limits on earlier logs, and on other logs that posts reference.
 MAX_LOGS = 50
 TELL_EVERY = 100
 
@@ -40,7 +40,7 @@ class LogAudit:
     _before: int = 0
 
     def measure(self) -> Checkpoint:
-        """Return the log's last checkpoint, shown or seen; of size 0 if unknown."""
+        """Return the log's last checkpoint, shown or seen, or one of size 0 if unknown."""
         seen = self.memory.find_seen()
         try:
             shown = parse_checkpoint(parse_note(self._get("checkpoint")).text)
@@ -51,10 +51,10 @@ class LogAudit:
         return shown
 
     def read(self, before: Checkpoint, named: Iterable[str]) -> bool:
-        """Read all logs; return whether claims can be compared with them. `before`: result of
-        `measure`; `named`: ids of logs that claims name.
+        """Read all logs.
 
-        Raises Changed if a new log began during the audit.
+        Return whether claims can be compared with them. `before`: result of `measure`; `named`: IDs
+        of logs that claims reference. Raises Changed if a new log began during the audit.
         """
         try:
             if not before.size:
@@ -162,7 +162,7 @@ class LogAudit:
         return one
 
     def _read_strange(self, origins: Iterable[str]) -> list[Checkpoint]:
-        """Read logs that claims name and that the current one doesn't continue."""
+        """Read logs that claims reference and that the current one doesn't continue."""
         found = []
         for origin in list(origins)[:MAX_LOGS]:
             _, _, uid = origin.partition("/")
@@ -192,7 +192,7 @@ class LogAudit:
         for _ in range(2):
             if self._read_leaves(one, prefix) == one.root:
                 return
-            # Stored leaves may be from an unsigned response.
+            # The stored leaves may come from an unsigned response.
             self.memory.forget(one.origin)
         raise tree.BadProof("its leaves don't match the root it signed")
 

@@ -32,7 +32,7 @@ CREATE INDEX IF NOT EXISTS log_leaf_bot ON log_leaf (bot, kind);
 CREATE INDEX IF NOT EXISTS log_leaf_season ON log_leaf (kind) WHERE {OF_SEASONS};
 CREATE TEMP TABLE part (origin TEXT PRIMARY KEY, begins INTEGER, size INTEGER);
 """
-# A leaf's subject, by kind.
+# The subject of a leaf, by kind.
 ABOUT = {
     **dict.fromkeys(("post", "verification", "hiding"), "post"),
     **dict.fromkeys(("profile", "retirement", "attachment", "detachment"), "bot"),
@@ -82,7 +82,7 @@ class LogMemory:
     def keep_bundle(
         self, origin: str, number: int, leaves: list[bytes], root: bytes | None
     ) -> None:
-        """Store the leaves of a bundle; `root`: its hash, or None if it isn't full."""
+        """Store the leaves of a bundle. `root`: its hash, or None if it isn't full."""
         begin = number * TILE_WIDTH
         self._kept.execute("BEGIN IMMEDIATE")
         self._kept.execute("DELETE FROM log_leaf WHERE origin = ? AND place >= ?", (origin, begin))
@@ -135,7 +135,7 @@ class LogMemory:
         return [bot for (bot,) in rows]
 
     def find_opening(self, origin: str) -> dict[str, Any]:
-        """Return a log's first leaf; empty if it is not an opening or unknown."""
+        """Return a log's first leaf, or an empty object if it is unknown or not an opening."""
         found = self._kept.execute(
             "SELECT leaf FROM log_leaf WHERE origin = ? AND place = 0 AND kind = 'opening'",
             (origin,),
@@ -166,8 +166,8 @@ RECEIPTS = (
     "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID"
 )
 # The current wallet's transactions: listed by the node, claimed (`line`, JSON) or included in the
-# rebuild (`taken`). `entry`: as reported by the node. With row ids: signatures are random and rows
-# are large, so WITHOUT ROWID is 50% slower.
+# rebuild (`taken`). `entry`: as reported by the node. The table has row IDs because signatures are
+# random and rows are large, so WITHOUT ROWID is 50% slower.
 TRANSACTIONS = """
 CREATE TABLE tx (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER,
     listed INTEGER DEFAULT 0, taken INTEGER DEFAULT 0, line BLOB,
@@ -207,7 +207,9 @@ class KeptEntry(NamedTuple):
 
 
 class Memory:
-    """An auditor's memory. `path`: the file of transactions; None: kept for this run only."""
+    """An auditor's memory. `path`: the file of transactions, or None to keep them for this run
+    only.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -231,7 +233,7 @@ class Memory:
         )
 
     def open_beside(self) -> "Memory":
-        """Return a memory for another wallet that shares everything but the wallet's tables."""
+        """Return a memory for another wallet that shares everything except the wallet's tables."""
         beside = copy.copy(self)
         beside.begin()
         return beside
@@ -242,7 +244,7 @@ class Memory:
 
     # ---- transactions ----------------------------------------------------------------------------
     def find_receipt(self, signature: str) -> Receipt | None:
-        """Return the stored transaction; an unreadable one counts as missing."""
+        """Return the stored transaction, or None if it is missing or unreadable."""
         found = self._kept.execute("SELECT body FROM receipt WHERE signature = ?", (signature,))
         row = found.fetchone()
         return row and read_stored(row[0], signature)
@@ -257,7 +259,7 @@ class Memory:
         self.listed += self._add(ADD_LISTED, rows)
 
     def _add(self, sql: str, rows: list[Any]) -> int:
-        """Return how many rows were new."""
+        """Add rows. Return the number of new ones."""
         before = self._work.total_changes
         self._work.executemany(sql, rows)
         return self._work.total_changes - before
@@ -278,7 +280,7 @@ class Memory:
         self._work.executemany("UPDATE tx SET tx_index = ? WHERE signature = ?", rows)
 
     def add_claims(self, lines: list[dict[str, Any]]) -> int:
-        """Add claimed lines; return how many repeat an earlier signature."""
+        """Add claimed lines. Return the number that repeat an earlier signature."""
         rows = [(line["signature"], line["slot"], orjson.dumps(line)) for line in lines]
         return len(lines) - self._add(ADD_CLAIM, rows)
 
@@ -296,8 +298,8 @@ class Memory:
         return next(self._list("signature = ?", signature), None)
 
     def list_entries(self, taken: bool | None = None) -> Iterator[KeptEntry]:
-        """Yield known transactions by slot. `taken`: only those that are included in the rebuild,
-        or only the others.
+        """Yield known transactions by slot. `taken`: True for those included in the rebuild, False
+        for the others.
         """
         return self._list("TRUE") if taken is None else self._list("taken = ?", taken)
 
@@ -331,7 +333,7 @@ class Memory:
         self._posts.execute("DELETE FROM post")
 
     def add_posts(self, posts: list[ClaimedPost]) -> int:
-        """Add posts in order of arrival; return how many repeat an earlier id."""
+        """Add posts in order of arrival. Return the number that repeat an earlier ID."""
         before = self._posts.total_changes
         rows = [
             (one.id, one.wallet, one.signature, one.createdAtMs, one.log, one.model_dump_json())
@@ -347,7 +349,7 @@ class Memory:
         return len(rows) - (self._posts.total_changes - before)
 
     def list_posts(self, wallet: str | None) -> Iterator[ClaimedPost]:
-        """Yield the posts that are judged against a wallet (None: without one)."""
+        """Yield the posts that are judged against a wallet, or those without one for None."""
         return self._list_posts("WHERE wallet IS ?", wallet)
 
     def list_all_posts(self) -> Iterator[ClaimedPost]:

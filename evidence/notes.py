@@ -21,7 +21,7 @@ BEGIN = "\N{EM DASH} "
 
 
 class BadNote(ValueError):
-    """A note that is malformed or not signed by the expected key."""
+    """The note is malformed or not signed by the expected key."""
 
 
 def encode(raw: bytes) -> str:
@@ -29,7 +29,7 @@ def encode(raw: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Decode canonical base64. Raises BadNote for anything else."""
+    """Decode base64. Raises BadNote unless it is canonical."""
     try:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -91,7 +91,9 @@ class Signer:
 
     @functools.cached_property
     def _keys(self) -> dict[int, SigningKey]:
-        """The key for each kind of signature, cached: deriving one takes longer than signing."""
+        """Return the key for each kind of signature. They are cached, because deriving a key takes
+        longer than signing.
+        """
         told = hashlib.sha256(b"candor witness key\n" + self.seed).digest()
         return {SIGNATURE: SigningKey(self.seed), COSIGNATURE: SigningKey(told)}
 
@@ -115,7 +117,7 @@ class Signer:
         return f"{text}\n{BEGIN}{name} {encode(signature)}\n"
 
     def cosign(self, name: str, text: str, seconds: int) -> str:
-        """Return the witness's line for a checkpoint that was consistent at a time."""
+        """Return the witness's line for a checkpoint that was consistent at a given time."""
         cosigned = f"cosignature/v1\ntime {seconds}\n{text}".encode()
         signature = self._keys[COSIGNATURE].sign(cosigned).signature
         told = self.verifier(name, COSIGNATURE).id + seconds.to_bytes(8, "big") + signature
@@ -124,7 +126,7 @@ class Signer:
 
 # ---- notes ---------------------------------------------------------------------------------------
 class Line(NamedTuple):
-    """A signature line: `signature` is the part after the key's id."""
+    """A signature line. `signature` is the part after the key ID."""
 
     name: str
     id: bytes
@@ -188,7 +190,7 @@ class Checkpoint(NamedTuple):
 
 
 def parse_checkpoint(text: str) -> Checkpoint:
-    """Parse a checkpoint's text. Raises BadNote. Ignores further lines."""
+    """Parse a checkpoint's text. Raises BadNote. Additional lines are ignored."""
     found = re.fullmatch(r"([^\n]*)\n(0|[1-9]\d{0,14})\n([^\n]*)\n", text, re.ASCII)
     if not found:
         raise BadNote("not a checkpoint")

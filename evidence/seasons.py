@@ -116,8 +116,8 @@ def compare_seasons(
     said: Iterable[Said],
     before: int,
 ) -> Iterator[Difference]:
-    """Compare a bot's frozen rows with their leaves, the ranks with those of all rows, and say
-    which rows are missing. `said`: all leaves about seasons.
+    """Compare a bot's frozen rows with their leaves, and the ranks with those of all rows; report
+    missing rows. `said`: all leaves about seasons.
     """
     logged: dict[str, list[Said]] = {}
     for one in said:
@@ -170,7 +170,7 @@ def _find_since_logged(
 
 
 def _rank_logged(rule: str, rows: Mapping[str, Json]) -> dict[str, str | None]:
-    """Return the ranks that follow from the numbers of a season's leaves, by bot."""
+    """Return the ranks by bot that follow from the numbers in a season's leaves."""
     uids = list(rows)
     try:
         made = [_read_logged(number, rows[uid]) for number, uid in enumerate(uids)]
@@ -202,7 +202,7 @@ def recompute_season(rows: Rows, bot: int, uid: str, claim: ClaimedSeason) -> It
     terms, told = find_claimed(claim.terms), claim.standing
     reason, since = told.get("reason"), told.get("since") or ""
     if reason in UNPROVEN or not since.isdecimal():
-        # Nothing is claimed, or nothing that the log could have.
+        # There is no claim, or none that the log could have.
         return
     sums = read_sums(rows, terms, {bot: int(since)})[bot]
     ours: Json = show_values(measure(terms, sums))

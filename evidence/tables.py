@@ -1,4 +1,4 @@
-"""Tables of the append-only log, which storage.arrivals writes."""
+"""The append-only log's tables, which storage.arrivals writes."""
 
 from peewee import (
     BigIntegerField,
@@ -13,9 +13,10 @@ from models import Base, Wallet
 
 
 class Log(Base):
-    """A log: its leaves run from `first_leaf` to the next log's. The last log grows.
+    """A log.
 
-    A restore opens another one. `key`: the verifier key, null before the first start.
+    Its leaves run from `first_leaf` to the next log's first leaf. The last log grows. A restore
+    opens another one. `key`: the verifier key, null before the first start.
     """
 
     uid = TextField(unique=True)
@@ -25,7 +26,7 @@ class Log(Base):
 
 
 class Leaf(Base):
-    """A leaf of the log: the exact bytes of its JSON. Ids have no gaps, even across logs."""
+    """A leaf of the log: the exact bytes of its JSON. IDs have no gaps, even across logs."""
 
     id = BigIntegerField(primary_key=True)
     data = TextField()
@@ -35,7 +36,9 @@ class Leaf(Base):
 
 
 class Node(Base):
-    """The hash above a full tile: `place` counts within the log and the level, 1 and up."""
+    """The hash above a full tile. `place` counts within the log and the level, which
+    starts at 1.
+    """
 
     log_id = BigIntegerField()
     level = IntegerField()

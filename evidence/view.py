@@ -24,13 +24,14 @@ from evidence.memory import Memory
 
 FINALIZED = {"commitment": "finalized"}
 PAGE, ACCOUNTS_A_CALL = 1_000, 100
-# Nodes sometimes return incomplete lists, so repeat until a round finds nothing new.
+# Nodes sometimes return incomplete lists, so listing is repeated until a round finds nothing new.
 MAX_ROUNDS = 6
-# How often to request a transaction that the node doesn't return.
+# Number of requests for a transaction that the node doesn't return.
 MAX_ASKED = 3
-# The longest wait, and the most consecutive failures.
+# Limits on a single wait, and on consecutive failures.
 MAX_REST_SECONDS, MAX_FAILURES = 60.0, 12
-# How many unclaimed transactions a node may list, and how many in a row it may fail to return.
+# Limits on unclaimed transactions that a node may list, and on consecutive ones that it may fail to
+# return.
 MAX_SURPLUS, MAX_MISSING = 100_000, 2_000
 MAX_ADDRESSES = 100_000
 REPORT_SECONDS = 2.0
@@ -67,7 +68,7 @@ class View:
     """Everything the node reports about one wallet, read into a Memory.
 
     `missing`: signature -> slot of listed or claimed transactions that the node didn't return.
-    `foreign`: signatures of transactions that name none of the wallet's accounts. `unlisted`:
+    `foreign`: signatures of transactions that don't involve the wallet's accounts. `unlisted`:
     addresses for which the node returned no list. `report` receives progress.
     """
 
@@ -90,7 +91,7 @@ class View:
 
     # ---- all of it -------------------------------------------------------------------------------
     def read(self, claimed: int, more_addresses: Iterable[str]) -> None:
-        """List and fetch until a round finds nothing new. `claimed`: how many transactions the
+        """List and fetch until a round finds nothing new. `claimed`: number of transactions the
         instance claims; `more_addresses`: addresses it attributes to the wallet.
         """
         self.addresses |= set(more_addresses)
@@ -113,7 +114,7 @@ class View:
             options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
             params = [self.wallet, {"programId": program}, options]
             found = self.node.ask("getTokenAccountsByOwner", params, check_accounts)
-            # Without a response, it finds every address that a transaction named.
+            # Without a response, use every address found in a transaction.
             self.addresses |= set((found or [])[:MAX_ADDRESSES])
 
     def _tell(self, text: str) -> None:
@@ -124,7 +125,7 @@ class View:
 
     # ---- lists -----------------------------------------------------------------------------------
     def _list(self, address: str, limit: int) -> None:
-        """List an address until a page has nothing that is new in this scan."""
+        """List an address until a page contains nothing new in this scan."""
         before: str | None = None
         seen: set[str] = set()
         while self.memory.listed <= limit:
@@ -165,7 +166,9 @@ class View:
             self.take(receipt, place)
 
     def fetch(self, signature: str) -> Receipt | None:
-        """Request the transaction from the node, with retries; None if it isn't returned."""
+        """Request the transaction from the node, with retries. Return None if the node doesn't
+        return it.
+        """
         options = {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
         check = functools.partial(check_receipt, signature=signature)
         while self._asked.get(signature, 0) < MAX_ASKED:
@@ -183,7 +186,7 @@ class View:
         return None
 
     def fetch_again(self, signature: str) -> None:
-        """Request a transaction that differs from its claim again, and read it."""
+        """Request a transaction that differs from its claim again, and read the response."""
         self._asked.pop(signature, None)
         receipt = self.fetch(signature)
         if receipt is not None:
@@ -191,7 +194,7 @@ class View:
             self.take(receipt, kept.entry.tx_index if kept else None)
 
     def take(self, receipt: Receipt, place: int | None) -> None:
-        """Store a transaction's meaning for the wallet, and the accounts it shows."""
+        """Store a transaction's entry for the wallet, and the accounts it shows."""
         self.missing.pop(receipt.signature, None)
         if not touches(receipt, self.wallet, self.addresses):
             self.foreign.add(receipt.signature)
@@ -208,7 +211,7 @@ class View:
             self._reread(fresh)
 
     def _reread(self, fresh: set[str]) -> None:
-        """Reread transactions of 2021 that name these accounts without their owner."""
+        """Reread transactions from 2021 that contain these accounts without their owner."""
         for signature in sorted(set().union(*(self._ownerless.pop(a, ()) for a in fresh))):
             receipt, kept = self.memory.find_receipt(signature), self.memory.find_entry(signature)
             if receipt is not None and kept is not None:
@@ -222,13 +225,15 @@ class View:
                 "rewards": False,
                 "maxSupportedTransactionVersion": 1,
             }
-            # Without a response, the chain of balances must show the order.
+            # Without a response, only the chain of balances shows the order.
             places = self.node.ask("getBlock", [slot, options], check_block) or {}
             self.memory.store_places({s: places[s] for s in signatures if s in places})
 
     # ---- balances --------------------------------------------------------------------------------
     def ask_holdings(self) -> dict[str, Holding] | None:
-        """Return the node's balances for the wallet's accounts; None if it doesn't report them."""
+        """Return the node's balances for the wallet's accounts, or None if it doesn't
+        report them.
+        """
         options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}
         addresses, found = sorted(self.addresses), dict[str, Holding]()
         for start in range(0, len(addresses), ACCOUNTS_A_CALL):

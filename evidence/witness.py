@@ -1,8 +1,8 @@
-"""Watch other instances' logs: does each continue what it showed before? The last consistent
-checkpoint of each is stored.
+"""Watch other instances' logs for continuity with earlier checkpoints.
 
-An instance that can't be reached or responds with nonsense is not accused. One that signed a
-checkpoint that doesn't contain the previous one is, of a fork or a rollback.
+The last consistent checkpoint of each log is stored. An unreachable instance or an invalid response
+isn't evidence of tampering. If an instance signed a checkpoint that doesn't contain the previous
+one, a fork or a rollback is reported.
 """
 
 import logging
@@ -31,10 +31,10 @@ from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 from storage import tree, write_rows, writing
 
-# What was seen of a log at one URL.
+# The observed checkpoints of a log at one URL.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
-# Logs after the last one seen; each names the one before it.
+# Limit on logs after the last one seen; each references the previous one.
 MAX_STEPS = 20
 # Why a new log replaced the previous one.
 REASONS = ("restore", "key", "operator")
@@ -43,11 +43,13 @@ Fetch = Callable[[str], bytes]
 
 
 class CannotTell(Exception):
-    """There was no usable response; the text says why."""
+    """There was no usable response. The text says why."""
 
 
 class Alarm(Exception):
-    """The log changed its past: a sentence for people, and what the witness should store now."""
+    """The log changed its past. Contains a sentence for people, and the state that the witness
+    should store now.
+    """
 
     def __init__(self, text: str, seen: "Seen | None" = None) -> None:
         super().__init__(text)
@@ -70,8 +72,8 @@ class Seen(NamedTuple):
 
 
 class Look(NamedTuple):
-    """An observation of a log: its current checkpoint and, for a new log, what it and its
-    predecessors say about the logs before them, back to the last one seen.
+    """An observation of a log: its current checkpoint and, for a new log, its references to earlier
+    logs, back to the last one seen.
     """
 
     seen: Seen
@@ -93,7 +95,8 @@ def make_fetch(url: str) -> Fetch:
 
 # ---- looking -------------------------------------------------------------------------------------
 def read_log(get: Fetch, seen: Seen | None) -> Look:
-    """Read the log's current checkpoint, which continues `seen` (None: the first observation).
+    """Read the log's current checkpoint, which must continue `seen` (None for the first
+    observation).
 
     Raises Alarm for a fork or a rollback, CannotTell without a usable response.
     """
@@ -183,10 +186,10 @@ class Previous(NamedTuple):
 
 
 def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Previous]:
-    """Follow the first leaves of the new log and its predecessors back to the last log seen. Alarm
-    unless they lead there and nothing seen before was lost.
+    """Follow the first leaves of the new log and its predecessors back to the last log seen.
 
-    An Alarm about a lossy restore has `seen`: the new log is watched from then on.
+    Raises Alarm unless they lead there and no observed leaf was lost. An Alarm about a lossy
+    restore has `seen`, because the new log is watched from then on.
     """
     steps, prefix, one = list[Previous](), "", new
     while one.origin != old.origin:
@@ -207,7 +210,7 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
             )
         if previous.kept == previous.size and one.root != previous.root:
             raise Alarm("FORK: the leaves of an earlier log don't match its named root")
-    # The kept part of the old log still starts with what was seen.
+    # The kept part of the old log still starts with the observed leaves.
     _check_growth(get, prefix, old, one)
     return steps
 
@@ -220,8 +223,8 @@ def _describe_loss(old: Checkpoint, previous: Previous) -> str:
 
 
 def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
-    """Return what a log's first leaf says about the previous log, or None for the first log; Alarm
-    if the leaf is missing or invalid.
+    """Return what a log's first leaf says about the previous log, or None for the first log. Raises
+    Alarm if the leaf is missing or invalid.
     """
     width = tree.find_width(one.size, 0, 0)
     try:
@@ -235,7 +238,7 @@ def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
 
 
 def parse_previous(said: dict[str, Any] | None) -> Previous | None:
-    """Parse the member `previous`. Raises ValueError, KeyError or TypeError. It is untrusted; only
+    """Parse the `previous` member. Raises ValueError, KeyError or TypeError. It is untrusted; only
     our own words are shown.
     """
     if said is None:
@@ -297,7 +300,7 @@ def describe(seen: Seen | None, found: Look) -> str:
 
 
 def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
-    """Observe each of these instances, and what each saw of our log; return problems in a sentence,
+    """Observe each of these instances, and their views of our log. Return problems in a sentence,
     or None.
     """
     wrong = []
@@ -311,8 +314,8 @@ def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
 
 
 def ask_about_us(url: str, signer: Signer, get: Fetch) -> Outcome:
-    """Compare another instance's view of our log with the log. A checkpoint that we signed and no
-    longer have means that this database isn't the one it saw.
+    """Compare another instance's view of our log with the log. If it has a checkpoint that we
+    signed and no longer have, this database isn't the one it saw.
     """
     one = log.find_log()
     try:
@@ -342,8 +345,8 @@ def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:
 
 
 def _keep(url: str, before: Seen | None, found: Seen, signer: Signer, now: int) -> None:
-    """Replace the checkpoint it was compared with, adding our cosignature; do nothing if another
-    process replaced it first.
+    """Replace the earlier checkpoint, adding our cosignature. Do nothing if another process
+    replaced it first.
     """
     text = parse_note(found.note.encode()).text
     # Only the log's own line; other witnesses publish their cosignatures themselves.

@@ -4,10 +4,10 @@ HTTP library.
 
 
 class FetchError(Exception):
-    """There was no usable response. The text follows a name ("returned HTTP 500").
+    """There was no usable response.
 
-    `wait_seconds`: the requested wait, None without one. `status`: HTTP status of a response other
-    than 200.
+    The text follows a name ("returned HTTP 500"). `wait_seconds`: the requested wait, or None.
+    `status`: HTTP status of a response other than 200.
     """
 
     def __init__(

@@ -18,9 +18,9 @@ import urllib3
 from config import VERSION
 from market.failures import FetchError
 
-# Treat a longer Retry-After as a mistake.
+# A longer Retry-After is treated as a mistake.
 MAX_WAIT_SECONDS = 3600
-# After a 429 without a time.
+# Wait after a 429 without Retry-After.
 DEFAULT_WAIT_SECONDS = 30
 READ_BYTES = 65_536
 
@@ -133,8 +133,8 @@ def _refuse_constant(constant: str) -> None:
 
 
 def _read_wait(response: requests.Response) -> float | None:
-    """Return the seconds to wait according to Retry-After (in either form), None if the response
-    isn't about too many requests.
+    """Return the seconds to wait according to Retry-After (in either form), or None if the response
+    isn't a 429.
     """
     if response.status_code not in (429, 503):
         return None

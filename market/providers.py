@@ -21,7 +21,7 @@ from market.rules import DAY_MS
 ADDRESSES_PER_CALL = 30
 # In characters.
 MAX_SYMBOL, MAX_NAME = 32, 100
-# GeckoTerminal's IDs that DexScreener spells differently.
+# GeckoTerminal's exchange IDs that DexScreener spells differently.
 GECKO_NAMES = {
     "pump-fun": "pumpfun",
     "raydium-clmm": "raydium/clmm",
@@ -43,17 +43,18 @@ class RowCount(NamedTuple):
 
     @property
     def is_nonsense(self) -> bool:
-        """Return whether most rows were unreadable: then the response is bad, not just a row."""
+        """Return whether most rows were unreadable, which means that the whole response is bad."""
         return self.unreadable > self.readable
 
 
 @dataclass(frozen=True)
 class Quote:
-    """A provider's data about one token. Amounts are exact decimal text, None if unknown; symbol
-    and name are untrusted text; `pair_created_at` is ms; changes are in percent.
+    """A provider's data about one token.
 
-    `venue`: the provider's ID of the exchange, with the kind of pool if known (raydium/clmm);
-    `pair`: the pool's address; `pool_tokens`: the side of the pool that isn't SOL.
+    Amounts are exact decimal text, None if unknown; symbol and name are untrusted text;
+    `pair_created_at` is ms; changes are percentages. `venue`: the provider's ID of the exchange,
+    with the kind of pool if known (raydium/clmm); `pair`: the pool's address; `pool_tokens`: the
+    side of the pool that isn't SOL.
     """
 
     mint: str
@@ -98,10 +99,10 @@ def parse_amount(value: Unread) -> str | None:
 
 
 def parse_text(value: Unread, max_length: int) -> str | None:
-    """Return a name as plain text of at most `max_length` characters, None if nothing is left.
+    """Return a name as plain text of at most `max_length` characters, or None if nothing is left.
 
-    Spaces are single, and characters of the Unicode category C (control, format, unassigned) are
-    removed.
+    Repeated spaces are merged, and characters of Unicode category C (control, format, unassigned)
+    are removed.
     """
     if not isinstance(value, str):
         return None
@@ -147,8 +148,8 @@ def parse_list(value: Unread) -> tuple[list[str], RowCount]:
 
 
 def parse_pairs(value: Unread) -> tuple[dict[str, Quote], RowCount]:
-    """Return {mint: Quote} for DexScreener's pairs, bare or under `pairs`. If a token has several
-    pairs, use the one quoted in SOL with the most liquidity.
+    """Return {mint: Quote} for DexScreener's pairs, with or without a `pairs` wrapper. If a token
+    has several pairs, use the one quoted in SOL with the most liquidity.
     """
     rows = value["pairs"] or [] if isinstance(value, dict) and "pairs" in value else value
     quotes, rows_read = _parse_rows(rows, _parse_pair)
@@ -163,7 +164,7 @@ def _parse_pair(row: Unread) -> Quote | None:
     if row["chainId"] != "solana" or row["baseToken"]["address"] == WRAPPED_SOL:
         return None
     in_sol = row["quoteToken"]["address"] == WRAPPED_SOL
-    # Missing for pump.fun's bonding curves.
+    # pump.fun's bonding curves lack this member.
     liquidity = row.get("liquidity") or {}
     price_sol = parse_amount(row.get("priceNative")) if in_sol else None
     price_usd = parse_amount(row.get("priceUsd"))
@@ -190,14 +191,14 @@ def _parse_pair(row: Unread) -> Quote | None:
 
 
 def _windows(value: Unread) -> tuple[str | None, str | None]:
-    """Return a figure for the last five minutes, and for the last hour."""
+    """Return a figure for the last five minutes and for the last hour."""
     windows = value if isinstance(value, dict) else {}
     return _lenient(windows.get("m5")), _lenient(windows.get("h1"))
 
 
 def _lenient(value: Unread) -> str | None:
-    """Return a number's exact text, None for anything else. A bad value that only describes a
-    pair must not drop its price.
+    """Return a number's exact text, or None if it isn't a number. An invalid value of an optional
+    field must not drop the price.
     """
     try:
         return parse_amount(value)
@@ -313,7 +314,7 @@ class Budget:
 
     @property
     def allowed(self) -> int:
-        """The number of requests a day that its published limits allow."""
+        """Return the number of requests a day that the provider's published limits allow."""
         return self.requests_per_minute * MINUTES_OF_DAY
 
     def count(self, now_ms: int) -> None:

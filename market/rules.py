@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol, TypeVar
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
-# A price this many times the previous one, or this fraction of it, is marked absurd.
+# A price is absurd if it is this many times the previous one, or that fraction of it.
 MAX_JUMP = 20
 # A discovery stays tracked for this long, regardless of its volume.
 PROBATION_MS = 15 * MINUTE_MS
@@ -29,7 +29,7 @@ class Priced(Protocol):
 
     @property
     def price_sol(self) -> str | None:
-        """SOL for one token, as decimal text."""
+        """Return SOL for one token, as decimal text."""
 
     @property
     def price_usd(self) -> str | None:
@@ -45,7 +45,7 @@ class Located(Protocol):
 
     @property
     def price_sol(self) -> str | None:
-        """SOL for one token, as decimal text."""
+        """Return SOL for one token, as decimal text."""
 
     @property
     def pair(self) -> str | None:
@@ -82,8 +82,8 @@ def mark_absurd(quote: Priced, before: Priced) -> str | None:
 
 
 class Fall(NamedTuple):
-    """A price that fell beyond the limit, in the pool at `pair`; `before`: SOL per token at the
-    previous quote, as exact decimal text.
+    """A price fall beyond the limit, in the pool at `pair`. `before`: SOL per token at the previous
+    quote, as exact decimal text.
     """
 
     mint: str
@@ -92,8 +92,8 @@ class Fall(NamedTuple):
 
 
 class FallCheck(NamedTuple):
-    """A second provider's view of a fall: the price in SOL before, from the first provider, and
-    now, from the second; None if it has none, and why.
+    """A second provider's view of a fall: the price in SOL before (first provider) and now (second
+    provider). Without a price, it is None and there is a reason.
     """
 
     before: str
@@ -102,8 +102,8 @@ class FallCheck(NamedTuple):
 
 
 def find_fall(quote: Located, before: Located) -> Fall | None:
-    """Return how far a token's price fell in one pool since its last quote; None if it didn't fall
-    or the pool changed.
+    """Return how far a token's price fell in one pool since its last quote, or None if it didn't
+    fall or the pool changed.
     """
     if not quote.price_sol or not before.price_sol or not quote.pair:
         return None

@@ -36,17 +36,17 @@ from market.tables import QuoteColumns, Snapshot, Token
 from models import Base, Post, Trade
 
 MAX_TRACKED = 1000
-# Held tokens to price in one short pass: ten calls.
+# Limit on held tokens priced in one short pass: ten calls.
 MAX_HELD = 10 * ADDRESSES_PER_CALL
 MAX_MOVED_ROWS = 500
-# Mint accounts to read in one tick.
+# Limit on mint accounts read in one tick.
 MAX_UNCHECKED = 500
 # A mint account is reread after this long.
 RECHECK_MS = 10 * MINUTE_MS
 # Characters of a pair's address to keep with each snapshot: enough to distinguish pairs (70 bits).
 PAIR_LENGTH = 12
 NO_CHECKS: Mapping[str, FallCheck] = {}
-# 10,000 rows a tick, with pauses for other writers.
+# 10,000 rows per tick, with pauses for other writers.
 PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
 
 
@@ -169,8 +169,8 @@ def write(
 
 
 def _change(token: Token, columns: Mapping[str, Any]) -> Statement:
-    """Return the statement that updates these columns of a token. It is text: a pass updates a
-    thousand tokens, and peewee builds a statement more slowly than SQLite runs it.
+    """Return the statement that updates these columns of a token. It is plain SQL because a pass
+    updates a thousand tokens, and peewee builds a statement more slowly than SQLite runs it.
     """
     assignments = ", ".join(f"{name} = ?" for name in columns)
     return Statement(f"UPDATE token SET {assignments} WHERE id = ?", (*columns.values(), token.id))
@@ -188,8 +188,8 @@ def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
 def store_discoveries(
     found: Mapping[str, tuple[str | None, str | None]], found_by: str, now_ms: int
 ) -> None:
-    """Track these mints, {mint: (symbol, name)}. A dropped one is tracked again and keeps the time
-    and source of its first discovery.
+    """Track these mints, {mint: (symbol, name)}. A dropped token is tracked again and keeps the
+    time and source of its first discovery.
     """
     known = find_tokens(found)
     fresh = [
@@ -368,8 +368,8 @@ def store_checks(
 def _read_account(
     account: dict[str, Any] | None,
 ) -> tuple[int | None, str | None, str | None, int | None, str | None]:
-    """Return decimals, symbol, name, transfer fee (basis points) and scale of a mint account, None
-    for unknown values; all None if it isn't a mint.
+    """Return decimals, symbol, name, transfer fee (basis points) and scale of a mint account.
+    Unknown values are None; all are None if the account isn't a mint.
     """
     try:
         mint = parse_mint(account or {})
@@ -419,7 +419,7 @@ def prune(now_ms: int) -> None:
         expired = list_expired(now_ms)
         if not expired:
             break
-        # Repeat the condition: a snapshot may have been pinned since.
+        # The condition is repeated, because a snapshot may have been pinned since.
         named = f"DELETE FROM snapshot WHERE id IN ({storage.mark(expired)}) AND expires_at < ?"
         write([Statement(named, (*expired, now_ms))])
         time.sleep(PRUNE_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""Tables of the market: tokens, and snapshots of their prices."""
+"""The market's tables: tokens, and snapshots of their prices."""
 
 from peewee import (
     SQL,
@@ -58,7 +58,7 @@ class Token(QuoteColumns):
     quoted_at = BigIntegerField(null=True)
     pair_url = TextField(null=True)
     pair_created_at = BigIntegerField(null=True)
-    # The pool's other side, not SOL, in whole tokens.
+    # The side of the pool that isn't SOL, in whole tokens.
     pool_tokens = TextField(null=True)
     # In percent.
     change5m_pct = TextField(null=True)

@@ -1,9 +1,8 @@
-"""The child process for one address in APPRISE_URLS. Apprise is large, supports 150 services, and
-may hang without affecting anything else.
+"""The child process for one address in APPRISE_URLS.
 
-It reads one line of JSON, {"url", "site"}, then one text per line as JSON. It replies to each with
-a word from notify.apprising. Responses of services are discarded, because they may repeat an
-address.
+Apprise is large, supports 150 services, and may hang without affecting anything else. The child
+reads one line of JSON, {"url", "site"}, then one text per line as JSON. It replies to each with a
+word from notify.apprising. Responses of services are discarded, because they may repeat an address.
 """
 
 import json

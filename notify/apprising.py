@@ -35,7 +35,7 @@ ERRORS = {
     b"refused": "refused it or could not be reached",
     b"unknown": "isn't an address that Apprise understands",
 }
-# Environment variables passed to a child: none of our secrets.
+# Environment variables passed to a child. They don't include our secrets.
 ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
 PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
@@ -100,7 +100,7 @@ def start_child() -> Child:
 
 
 def _ask(child: Child, lines: bytes) -> Answer:
-    """Send a child its lines; return the meaning of its next word."""
+    """Send a child its lines. Return the meaning of the child's next word."""
     assert child.stdin is not None and child.stdout is not None
     expired = threading.Event()
 

@@ -26,20 +26,21 @@ CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
 # All allocated IPv6. Other addresses are for a network's own use (site-local, NAT64) or contain an
 # IPv4 address that may not be public; Python treats most of them as global.
 UNICAST = ipaddress.ip_network("2000::/3")
-# Not public, although some releases of Python treat them as global.
+# Ranges that aren't public, although some releases of Python treat them as global.
 SPECIAL = tuple(
     map(
         ipaddress.ip_network,
         (
-            # Protocol assignments; Oracle Cloud's metadata, some anycast of the local network.
+            # Protocol assignments, which include Oracle Cloud's metadata and local anycast
+            # addresses.
             "192.0.0.0/24",
-            # Azure's metadata and DHCP.
+            # Azure's metadata service and DHCP.
             "168.63.129.16/32",
             # Relays of 6to4.
             "192.88.99.0/24",
             # Protocol assignments: Teredo (carries IPv4 addresses), benchmarks, ORCHID.
             "2001::/23",
-            # 6to4, which carries IPv4 addresses.
+            # 6to4 addresses, which contain IPv4 addresses.
             "2002::/16",
             # Documentation.
             "3fff::/20",
@@ -49,8 +50,8 @@ SPECIAL = tuple(
 
 
 class Answer(NamedTuple):
-    """A POST's result. `error`: one of our own fixed sentences, None if it was accepted;
-    `status`: of HTTP, None without a response; `wait_seconds`: the wait the receiver asked for.
+    """A POST's result. `error`: one of our own fixed sentences, None if it was accepted; `status`:
+    the HTTP status, None without a response; `wait_seconds`: the wait the receiver requested.
     """
 
     status: int | None
@@ -106,7 +107,8 @@ def _send(message: Message, private: bool) -> tuple[int, str | None]:
         try:
             return _exchange(raw, parts, message)
         finally:
-            # Even after a response: endless headers look complete once they are cut off.
+            # Check even after a response, because endless headers look complete once they are cut
+            # off.
             if expired.is_set():
                 raise TimeoutError from None
 
@@ -170,7 +172,9 @@ def find_address(host: str, port: int, private: bool) -> str:
 
 
 def is_public(text: str) -> bool:
-    """Return whether this is a public internet address, and for IPv6 also the address inside it."""
+    """Return whether this is a public internet address. For IPv6, also check the IPv4 address
+    inside it.
+    """
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:

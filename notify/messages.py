@@ -1,6 +1,6 @@
-"""Messages of hooks: an API event for programs, one line of it for people. Pure.
+"""Hook messages: an API event for programs, one line of it for people.
 
-Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a receiver detects repeats by
+Pure. Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a receiver detects repeats by
 `webhook-id`, and forgeries and replays by the signature over ID, time and body.
 """
 
@@ -14,10 +14,11 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import orjson
 
-# Discord allows 2,000 characters, Telegram 4,096; ntfy 4,096 bytes, and turns longer text into a
-# file.
+# Limits are 2,000 characters at Discord, 4,096 at Telegram, and 4,096 bytes at ntfy, which turns
+# longer text into a file.
 MAX_TEXT, MAX_BYTES = 1_800, 4_000
-# Discord's markup characters. An address stays unchanged: they don't format anything inside it.
+# Discord's markup characters. Inside an address they don't format anything, so an address stays
+# unchanged.
 MARKUP = re.compile(r"https?://[^\s<]+|[\\`*_~|<>\[\]#]")
 LABELS = {
     "verified": "Verified by a finalized transaction",
@@ -59,7 +60,7 @@ class Message(NamedTuple):
 
 
 def write_message(to: Receiver, event: Event | None, now: int, base_url: str) -> Message:
-    """Write a receiver's message about an event, or a ping without one; `now`: ms."""
+    """Write a receiver's message about an event, or a ping if there is no event; `now`: ms."""
     if to.kind == "webhook":
         return _write_webhook(to, event, now)
     quote = QUOTES.get(to.kind, str)
@@ -120,7 +121,7 @@ def _write_post(
 
 
 def _cut(words: str, rest: str) -> str:
-    """Cut a post's words so that they fit into a message with `rest` and a line break."""
+    """Cut a post's text so that it fits into a message with `rest` and a line break."""
     room, room_bytes = MAX_TEXT - len(rest) - 1, MAX_BYTES - len(rest.encode()) - 1
     if len(words) <= room and len(words.encode()) <= room_bytes:
         return words
@@ -184,5 +185,5 @@ WRITERS = {
     "ntfy": _for_ntfy,
     "apprise": _for_apprise,
 }
-# How each service escapes untrusted text; str: it has no markup.
+# Each service's escaping of untrusted text; str if it has no markup.
 QUOTES = {"discord": _quote_markdown}

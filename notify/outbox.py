@@ -26,22 +26,22 @@ from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
 from storage import database, key_files, writing
 
-# Messages in flight, each in its own thread. A receiver that needed SLOW_SECONDS to respond, or
-# didn't, is in the slow lane for SLOW_LANE_SECONDS. Only MAX_SLOW messages are in flight there. All
-# others are sent immediately, so a slow receiver doesn't delay anyone else.
+# Messages in flight, each in its own thread. A receiver that took SLOW_SECONDS or didn't respond is
+# in the slow lane for SLOW_LANE_SECONDS. Only MAX_SLOW messages are in flight there. All others are
+# sent immediately, so a slow receiver doesn't delay anyone else.
 MAX_BUSY, MAX_SLOW = 256, 16
 SLOW_SECONDS, SLOW_LANE_SECONDS = 2.0, 600.0
 POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
-# Seconds between checks for a commit: a hook is notified within 250 ms. Most of a check's cost is
-# waking up.
+# Seconds between checks for a commit, so a hook is notified within 250 ms. Most of a check's cost
+# is waking up.
 COMMIT_SECONDS = 0.15
-# How long a pass takes. Health is reported after each pass.
+# Seconds that a pass takes. Health is reported after each pass.
 PASS_SECONDS = 60.0
 # At most one message a second to a host.
 HOST_SECONDS = 1.0
 DEFAULT_PORTS = {"http": 80, "https": 443}
-# Events to read at a time for a hook: few, since one is sent; more if none of them concerns it, but
-# at most this many times in a row.
+# Events to read at a time for a hook: few, because one is sent; more if none of them concerns it,
+# but at most this many times in a row.
 FEW, BATCH, MAX_BATCHES = 4, 50, 20
 # Skipped events are stored only occasionally. After a crash they are skipped again.
 MAX_UNSTORED = 1_000
@@ -55,7 +55,7 @@ Start = Callable[[Callable[[], None]], None]
 
 class Target(NamedTuple):
     """A hook as stored, without its progress. `bots`: its owner's bots, None for all (only the
-    operator's hooks); `followed`: bots of others.
+    operator's hooks); `followed`: other owners' bots.
     """
 
     row_id: int
@@ -67,12 +67,12 @@ class Target(NamedTuple):
 
     @property
     def is_operators(self) -> bool:
-        """Return whether it comes from the operator's settings."""
+        """Return whether the hook comes from the operator's settings."""
         return self.bots is None
 
 
 class Sent(NamedTuple):
-    """A message with a response after `seconds`; without an `arrival` it was a ping."""
+    """A message whose response arrived after `seconds`. Without an `arrival`, it was a ping."""
 
     row_id: int
     arrival: int | None
@@ -100,24 +100,24 @@ class Outbox:
         self.config, self._read_events, self._send = config, read_events, send
         self._start = start
         self._speakers = apprising.Speakers(config.base_url)
-        # The addresses of APPRISE_URLS by their names in the database; None: not read yet.
+        # The addresses of APPRISE_URLS by their names in the database; None before the first read.
         self._urls: Mapping[str, str] | None = None
         self._stopping = threading.Event()
         self._answers: queue.SimpleQueue[Sent] = queue.SimpleQueue()
         self._targets: dict[int, Target] = {}
-        # Current progress, and what of it is stored.
+        # Current progress, and the part of it that is stored.
         self._progress: dict[int, Progress] = {}
         self._stored: dict[int, Progress] = {}
         self._busy: set[int] = set()
         # When each slow receiver leaves the slow lane.
         self._slow_until: dict[int, float] = {}
-        # When each was last sent something: the longest waiting is next.
+        # When each hook was last sent something. The one waiting longest is next.
         self._sent_at: dict[int, float] = {}
         self._host_free_at: dict[str, float] = {}
-        # The database's version when hooks were read, and when events were.
+        # The database version when hooks were read, and when events were read.
         self._version: object = None
         self._seen: object = None
-        # The database's version when a hook had nothing more to send.
+        # The database version when a hook had nothing more to send.
         self._looked: dict[int, object] = {}
 
     def stop(self) -> None:
@@ -153,8 +153,8 @@ class Outbox:
         self._dispatch(time.time_ns() // 1_000_000)
 
     def _wait(self) -> None:
-        """Wait for a response, or until any process commits, but not for long: a hook's pause may
-        end.
+        """Wait for a response or a commit by any process, but not for long, because a hook's pause
+        may end.
         """
         end = time.monotonic() + POLL_SECONDS
         while time.monotonic() < end and not self._stopping.is_set():
@@ -172,7 +172,7 @@ class Outbox:
         self._version = version
         self._looked.clear()
         urls = self._urls or {}
-        # Hooks of other settings aren't ours to send.
+        # Hooks from other settings are sent by another process.
         rows = [row for row in Hook.select() if row.kind != hooks.APPRISE or row.url in urls]
         bots: dict[int | None, set[str]] = {}
         for bot in Bot.select(Bot.owner, Bot.uid).where(
@@ -225,7 +225,7 @@ class Outbox:
     def _dispatch(self, now: int) -> None:
         """Send each hook its next message if it is due.
 
-        Many share a host, which gets one message a second: the hook sent to last waits longest.
+        Many share a host, which gets one message a second, so the hook sent to last waits longest.
         """
         read: dict[int, list[Event]] = {}
         slow_places = MAX_SLOW - sum(map(self._is_slow, self._busy))
@@ -242,7 +242,7 @@ class Outbox:
                 slow_places -= is_slow
 
     def _is_off(self, row_id: int) -> bool:
-        """Return whether the hook was switched off or removed since hooks were read, up to a second
+        """Return whether the hook was turned off or removed since hooks were read, up to a second
         ago.
         """
         state = Hook.select(Hook.state).where(Hook.id == row_id).scalar()
@@ -269,7 +269,7 @@ class Outbox:
         arrival, for hooks with the same progress.
         """
         if self._seen is not None and self._looked.get(target.row_id) == self._seen:
-            # Nothing has been written since.
+            # Nothing has been written in the meantime.
             return None
         for size in (FEW, *[BATCH] * MAX_BATCHES):
             progress = self._progress[target.row_id]
@@ -316,7 +316,7 @@ class Outbox:
         progress = self._progress.get(sent.row_id)
         if progress is None or progress.state == OFF:
             return
-        # There are few of the operator's hooks, so they don't queue.
+        # The operator has only a few hooks, so they skip the slow lane.
         if sent.seconds >= SLOW_SECONDS and not self._targets[sent.row_id].is_operators:
             self._slow_until[sent.row_id] = time.monotonic() + SLOW_LANE_SECONDS
         now = time.time_ns() // 1_000_000
@@ -353,8 +353,8 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
 def _read_target(
     row: Hook, own: set[str], followed: frozenset[str] | None, urls: Mapping[str, str]
 ) -> Target | None:
-    """Read a hook, or None if its events or bots can't be read: only that hook waits. `own`: the
-    uids of its owner's bots; `urls`: as in keep_operator_hooks.
+    """Read a hook, or return None if its events or bots can't be read, so that only that hook
+    waits. `own`: the uids of its owner's bots; `urls`: as in keep_operator_hooks.
     """
     events, named = hooks.read_list(row.events), hooks.read_list(row.bots)
     if events is None or named is None:
@@ -377,8 +377,8 @@ def _read_progress(row: Hook) -> Progress:
 
 
 def is_news(progress: Progress, stored: Progress, far: int) -> bool:
-    """Return whether this is worth a write: anything but a position that moved by less than `far`
-    arrivals.
+    """Return whether the progress is worth a write, which is everything except a position that
+    moved by less than `far` arrivals.
     """
     moved = progress.delivered - stored.delivered
     return moved >= far or progress._replace(delivered=0) != stored._replace(delivered=0)
@@ -386,7 +386,7 @@ def is_news(progress: Progress, stored: Progress, far: int) -> bool:
 
 def choose(target: Target, event: Event) -> Event | None:
     """Return the event as this hook should receive it, or None. Only trades since the hook's
-    creation count: an older history may still be arriving.
+    creation count, because an older history may still be loading.
     """
     if event.shown is None:
         return None

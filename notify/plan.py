@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 SECOND_MS, DAY_MS = 1_000, 86_400_000
-# Waits after one failure, two, and so on. The last one is repeated.
+# Waits after one failure, after two, and so on. The last one is repeated.
 WAITS_SECONDS = (5, 15, 60, 300, 900, 3600)
-# The longest wait that a receiver may ask for: after that a failing hook is paused.
+# The longest wait that a receiver may request. After it, a failing hook is paused.
 MAX_WAIT_SECONDS = 86_400
 GONE = 410
 
@@ -34,7 +34,7 @@ def is_due(progress: Progress, now: int) -> bool:
 
 
 def after_success(progress: Progress, now: int, arrival: int | None) -> Progress:
-    """Record an accepted message; without an `arrival` it was a ping."""
+    """Record an accepted message. Without an `arrival`, it was a ping."""
     return progress._replace(
         state="active",
         delivered=progress.delivered if arrival is None else arrival,
@@ -55,11 +55,11 @@ def after_failure(
     wait_seconds: int = 0,
     is_ping: bool = False,
 ) -> Progress:
-    """Record a rejected message. It is retried later, for at most a day, or not at all if the
-    receiver says that it is gone. `wait_seconds`: the wait it asked for.
+    """Record a rejected message.
 
-    A failed ping isn't repeated: the requester sees why. A ping requested while a message was in
-    flight is still sent.
+    It is retried later, for at most a day, or not at all if the receiver says that it is gone.
+    `wait_seconds`: the requested wait. A failed ping isn't repeated, because its requester sees the
+    reason. A ping requested while a message was in flight is still sent.
     """
     since = now if progress.failing_since is None else progress.failing_since
     noted = progress._replace(failures=progress.failures + 1, failing_since=since, last_error=error)

@@ -34,8 +34,8 @@ HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
 # Initial delay before asking again for the decimals of a mint that no node knows; doubles each
 # time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
-# Plain SQL: it runs for each wallet in each poll, and peewee would take longer to build it than
-# SQLite to run it.
+# Plain SQL for speed: this runs for each wallet in each poll, and peewee would take longer to build
+# it than SQLite to run it.
 COMPARED = """
 SELECT a.wallet_id, a.address FROM address a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.wallet_id IN ({marks}) AND (a.full_scans > 0 OR a.address = w.address) ORDER BY a.id"""
@@ -83,7 +83,7 @@ class Balances:
         if not quiet and storage.database.execute_sql(WAITING, (wallet.id,)).fetchall():
             return 0.0
         polls = 1 if idle_seconds < HOUR_SECONDS else 2 if idle_seconds < DAY_SECONDS else 4
-        # Half a poll less, so that the poll that is due lists it.
+        # Half a poll less, so that the due poll includes the list.
         rest = interval * (polls * (1 + covered) - 0.5)
         return min(rest, max(MAX_SLEEP_SECONDS, interval))
 
@@ -97,7 +97,9 @@ class Balances:
         return now + int(1000 * seconds)
 
     def is_open(self, wallet: Wallet) -> bool:
-        """Whether the ledger is ahead of the last comparison, so that another one could match."""
+        """Whether the ledger is ahead of the last comparison, so that a new comparison
+        could match.
+        """
         pending = WalletSignature.select().where(
             WalletSignature.wallet == wallet.id, WalletSignature.state == "pending"
         )
@@ -143,7 +145,7 @@ class Balances:
         except RpcError as error:
             if self._attempts.is_common(error):
                 raise
-            # One of these wallets causes the failure; separate calls show which.
+            # One of these wallets causes the failure. Separate calls show which one.
         for _, group in groupby(part, key=lambda asked: asked.wallet.id):
             own = list(group)
             self._attempts.attempt(self._compare_own, own[0].wallet, own)
@@ -201,7 +203,7 @@ class Balances:
             seconds = self._ask_time(min(slots.values()))
         except Resting:
             raise
-        # Not any wallet's trouble; retried in a minute.
+        # The failure isn't related to a wallet. It is retried in a minute.
         except RpcError:
             return
         for wallet in wallets:
@@ -301,7 +303,7 @@ def _is_same(holding: Holding, opening: Any) -> bool:
 
 
 # ---- the last poll of a disconnected wallet ------------------------------------------------------
-# Give up the last poll of a wallet after this time; its coverage says so.
+# The last poll of a wallet is given up after this time, and the wallet's coverage says so.
 MAX_CLOSING_MS = 86_400_000
 
 
@@ -313,7 +315,7 @@ def is_closing(now: int) -> Any:
     """SQL condition: the wallet was disconnected and its last poll is due. `now` in ms."""
     # A time further ahead was written while the clock was wrong.
     lately = Wallet.closing_at.between(now - MAX_CLOSING_MS, now + MAX_CLOSING_MS)
-    # Poll a wallet that no pass finished once, however long the service was down, so that its
+    # Poll once a wallet that no pass finished, however long the service was down, so that its
     # coverage shows how far observation got.
     return lately | (Wallet.closing_at.is_null(False) & (Wallet.due_at <= IN_WORK))
 

@@ -17,7 +17,7 @@ from storage import in_parts
 
 # Transactions reread per step, held in memory and written in one transaction.
 REREAD_BATCH = 500
-# In `Wallet.rules`, separates the rules digest from the last id reread.
+# Separates the rules digest from the last ID reread in `Wallet.rules`.
 DONE_UP_TO = "@"
 
 
@@ -84,8 +84,8 @@ def _store_rules(wallet: Wallet, rules: str) -> None:
 def _list_batches(
     wallet: Wallet, signatures: Collection[str] | None, after: int = 0
 ) -> Iterator[list[Any]]:
-    """Yield batches of (id, signature, entry, body), with body None if it is missing: for these
-    signatures, or for all by id, starting after `after`.
+    """Yield batches of (id, signature, entry, body), with body None if it is missing. Covers these
+    signatures, or all by ID, starting after `after`.
     """
     query = WalletSignature.select(
         WalletSignature.id, WalletSignature.signature, WalletSignature.entry, Receipt.body
@@ -102,7 +102,7 @@ def _list_batches(
 
 
 def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
-    """Store reread entries. None: fetch the transaction again."""
+    """Store reread entries. For None, fetch the transaction again."""
     changed = [
         (row.id, entry)
         for row, entry in zip(rows, again, strict=True)
@@ -119,7 +119,7 @@ def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | No
 
 def _show_stored(row: Any) -> str | None:
     """Return a stored entry as JSON for comparison, because equal entries may be packed
-    differently; None if it is damaged.
+    differently. Return None if it is damaged.
     """
     with contextlib.suppress(ValueError):
         return row.entry and unpack_text(row.entry)
@@ -137,9 +137,10 @@ def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -
 
 
 def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
-    """Have these transactions fetched again; the wallet stays due until a pass finishes.
+    """Have these transactions fetched again.
 
-    Entries of other wallets stay: a wallet that is no longer polled would never fetch them.
+    The wallet stays due until a pass finishes. Entries of other wallets stay, because a wallet that
+    is no longer polled would never fetch them.
     """
     for part in chunked(signatures, storage.ROWS_A_STATEMENT):
         WalletSignature.update(state="pending", entry=None, idle=False, due_at=0).where(
@@ -156,7 +157,7 @@ def drop_receipts(signatures: Sequence[str]) -> None:
 
 
 def refetch_missing(wallet: Wallet) -> int:
-    """Refetch transactions that are marked as stored but missing; return how many."""
+    """Refetch transactions that are marked as stored but missing. Return their number."""
     stored = Receipt.select(Receipt.id).where(Receipt.signature == WalletSignature.signature)
     gone = WalletSignature.select(WalletSignature.signature).where(
         WalletSignature.wallet == wallet.id, WalletSignature.state == "stored", ~fn.EXISTS(stored)

@@ -1,5 +1,5 @@
 """Fetch transactions that are listed but not stored yet, and find their positions within a slot.
-Repair gaps: scan again, and get a second node's answer.
+Repair gaps by scanning again and asking a second node.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ from observing.state import (
 )
 
 MAX_RETRY_WAIT_MS = 3_600_000
-# A method of some providers that returns many transactions at once, up to MANY: more may exceed
-# the largest accepted response. Providers charge it like as many single requests, so it isn't worth
-# it for fewer than FEW.
+# A method of some providers that returns many transactions at once, up to MANY, because more may
+# exceed the largest accepted response. Providers charge it like as many single requests, so it
+# isn't worth it for fewer than FEW.
 IN_BULK, MANY, FEW = "getTransactionsForAddress", 100, 20
 
 
@@ -54,16 +54,16 @@ class Pending(NamedTuple):
     seen_at: int
 
 
-# Plain SQL: these run several times a step, and peewee would take longer to build them than SQLite
-# to run them.
+# Plain SQL for speed: these run several times a step, and peewee would take longer to build them
+# than SQLite to run them.
 COLUMNS = ", ".join(f"s.{name}" for name in Pending._fields)
 LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
-# Uses an index, however many others are pending. A due time beyond the longest delay was set while
-# the clock was wrong.
+# This uses an index, however many others are pending. A due time beyond the longest delay was set
+# while the clock was wrong.
 DUE = """
 AND s.state = 'pending' AND (s.due_at <= ? OR s.due_at > ?)
 ORDER BY s.slot, s.tx_index NULLS FIRST, s.id LIMIT """
-# Signatures that posts wait for; several posts may cite one.
+# Signatures that posts wait for. Several posts may cite one signature.
 OF_POSTS = f"""
 SELECT {COLUMNS} FROM post p CROSS JOIN sighting s
 WHERE p.wallet_id = ? AND p.status IN ('pending', 'not_found')
@@ -97,7 +97,7 @@ class Taken(NamedTuple):
 
     @property
     def place(self) -> int | None:
-        """Its position in the slot, from the transaction or else the signature list."""
+        """Return the position in the slot, from the transaction or else the signature list."""
         return self.row.tx_index if self.receipt.tx_index is None else self.receipt.tx_index
 
 
@@ -124,14 +124,16 @@ class Fetching:
         self._state, self._listing = state, listing
 
     def fetch_urgent(self, wallet: Wallet, now: int) -> int:
-        """Fetch a slice of transactions that posts wait for, else of new ones at the head. Return
-        the number requested.
+        """Fetch a slice of transactions that posts wait for, or else of new ones at the head.
+        Return the number requested.
         """
         cited = _list_pending(wallet, now, OF_POSTS)
         return self._fetch_slice(wallet, cited, now) or self._fetch_listed(wallet, now, True)
 
     def fetch_backlog(self, wallet: Wallet, now: int) -> int:
-        """Fetch a slice of what full scans listed, oldest first. Return the number requested."""
+        """Fetch a slice of the transactions that full scans listed, oldest first. Return the number
+        requested.
+        """
         return self._fetch_listed(wallet, now, False)
 
     def _fetch_listed(self, wallet: Wallet, now: int, head: bool) -> int:
@@ -173,8 +175,8 @@ class Fetching:
     def _ask_in_bulk(
         self, address: str, first: int, last: int, wanted: Mapping[str, ListedSignature]
     ) -> dict[str, Answer]:
-        """Request transactions of a wallet and its token accounts in these slots; empty if no node
-        answers that.
+        """Request transactions of a wallet and its token accounts in these slots. Return an empty
+        result if no node responds.
         """
         options = {
             **FINALIZED,
@@ -229,7 +231,9 @@ class Fetching:
         if receipt is None:
             return _retry_later(row, now, None)
         if not touches(receipt, part.wallet.address, part.known):
-            return _retry_later(row, now, "the transaction names none of the wallet's accounts")
+            return _retry_later(
+                row, now, ("the transaction doesn't involve any of the wallet's accounts")
+            )
         entry = read_entry(receipt, part.wallet.address, self._state.programs, part.known)
         part.taken.append(Taken(row, receipt, entry))
         return None
@@ -253,7 +257,7 @@ class Fetching:
 
     def _fetch_receipt(self, part: Slice, signature: str, now: int) -> ParsedReceipt | None:
         """Return a transaction fetched in bulk, or request it, from a second node if the first
-        doesn't have it yet; None if neither does.
+        doesn't have it yet. Return None if neither has it.
         """
         answer = part.answers.get(signature) or self.ask(signature)
         if answer.receipt is None and len(self._state.rpc.endpoints) > 1:
@@ -326,8 +330,8 @@ def _list_pending(wallet: Wallet, now: int, which: str, *head: bool) -> list[Pen
 
 
 def _leave_sparse(wallet: Wallet, rows: list[Pending]) -> list[Pending]:
-    """Leave out older rows that are few among stored ones: a bulk response has everything in a span
-    of slots. The others are fetched one by one when no dense ones are left.
+    """Leave out older rows that are few among stored ones, because a bulk response has everything
+    in a span of slots. They are fetched one by one when no dense ones are left.
     """
     while len(rows) >= FEW:
         span = wallet.id, rows[0].slot, rows[-1].slot
@@ -374,7 +378,7 @@ def _find_bodies(rows: Sequence[Pending]) -> dict[str, bytes]:
 
 
 def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:
-    """Return the stored transaction. If it was damaged on disk, delete it, so that it is fetched
+    """Return the stored transaction. If it was damaged on disk, delete it so that it is fetched
     again.
     """
     receipt = read_stored(body, signature)
@@ -401,7 +405,7 @@ class Repair:
 
     def repair(self, wallet: Wallet, now: int) -> bool:
         """If something is wrong, scan everything again and recheck the transactions around it.
-        Return whether it started.
+        Return whether a scan was started.
         """
         watch, ledger = self._state.watches[wallet.id], self._state.apply_entries(wallet)
         unexplained = self._state.list_unexplained(wallet)
@@ -424,8 +428,8 @@ class Repair:
         return True
 
     def _recheck(self, wallet: Wallet, slots: tuple[int, int], now: int) -> None:
-        """Request the transactions of two slots from another node, and keep its answer if the
-        ledger then balances better: the first node may have been wrong.
+        """Request the transactions of two slots from another node. Keep its response if the ledger
+        then balances better, because the first node may have been wrong.
         """
         rows = (
             Receipt.select()

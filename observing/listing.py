@@ -36,13 +36,14 @@ from storage.rows import make_object, make_shape, read_stored
 HEAD_PAGE, FULL_PAGE = 100, 1000
 # Per wallet: its own address and its token accounts.
 MAX_ADDRESSES = 2_000
-# Transactions that change nothing don't count toward the limit, but list at most this many times
-# the limit in search of some that do.
+# Transactions that change nothing don't count toward the limit. At most this many times the limit
+# are listed in search of some that do.
 MAX_LISTED_LIMITS = 4
-# If there was anything new, list slots below the covered head again: a lagging node may have
-# omitted something.
+# If there was anything new, slots below the covered head are listed again, because a lagging node
+# may have omitted something.
 OVERLAP_SLOTS = 512
-# Plain SQL: it runs in each step, and peewee would take longer to build it than SQLite to run it.
+# Plain SQL for speed: this runs in each step, and peewee would take longer to build it than SQLite
+# to run it.
 LISTED = "SELECT COUNT(*), MIN(slot) FROM sighting WHERE wallet_id = ?"
 TRADED = """
 SELECT DISTINCT m.address FROM trade_mint t JOIN mint m ON m.id = t.mint_id
@@ -56,7 +57,7 @@ SELECT id, address, head_slot FROM address
 WHERE wallet_id = ? AND full_scans > 0 AND address IN ({marks})"""
 UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND full_scans = 0 LIMIT 1"
 IS_DUE = "full_scans < 2 OR scan_new > 0 OR scanned_at IS NULL OR NOT scanned_at BETWEEN ? AND ?"
-# The wallet's own address has the lowest id; its scan shows how far back there is room.
+# The wallet's own address has the lowest ID. Its scan shows how far back there is room.
 DUE_SCAN = f"""
 SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE})
 ORDER BY CASE WHEN full_scans < 2 THEN full_scans ELSE 2 END, id LIMIT 1"""
@@ -85,7 +86,7 @@ def count_listed(wallet: Wallet) -> Listed:
 
 
 class HeadRow(NamedTuple):
-    """An address to list new signatures of, and the slot covered so far."""
+    """An address whose new signatures are due for listing, and the slot covered so far."""
 
     id: int
     address: str
@@ -98,7 +99,7 @@ class ScanCursor:
 
     # The last signature listed.
     before: str | None = None
-    # Signatures that were unknown although they are below the covered head.
+    # Number of signatures that were unknown although they are below the covered head.
     new: int = 0
     # The newest slot, the number of signatures, and consecutive empty pages.
     top: int = 0
@@ -116,7 +117,9 @@ class ScanCursor:
             self.before = page[-1].signature
 
     def is_finished(self) -> bool:
-        """Whether the scan is complete; if nothing was listed at all, after two empty pages."""
+        """Whether the scan is complete. If nothing was listed at all, it is complete after two
+        empty pages.
+        """
         return self.beyond or self.empty >= (1 if self.listed else 2)
 
 
@@ -183,7 +186,7 @@ class Listing:
     ) -> list[ListedSignature]:
         """Insert a page's unknown signatures and return them.
 
-        The wallet's limit only excludes signatures older than everything listed.
+        The wallet's limit excludes only signatures older than everything listed.
         """
         known = _find_known(wallet, [row.signature for row in page])
         new = [row for row in page if row.signature not in known]
@@ -194,14 +197,14 @@ class Listing:
                 self._limit_history(wallet, new)
             new = [row for row in new if row.slot >= (wallet.history_from or 0)]
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
-            # Oldest first, in fetching order: inserting in key order fills database pages.
+            # Oldest first, in fetching order, because inserting in key order fills database pages.
             rows = [row._asdict() | common for row in reversed(new)]
             storage.write_rows(WalletSignature, rows)
         self._state.watches[wallet.id].quiet = False
         return new
 
     def _limit_history(self, wallet: Wallet, new: Sequence[ListedSignature]) -> None:
-        """Return the first slot to load if these, newest first, don't all fit."""
+        """Return the first slot to load if these signatures, newest first, don't all fit."""
         counted, _, oldest = count_listed(wallet)
         older = [row.slot for row in new if oldest is None or row.slot < oldest]
         room = self._state.config.max_receipts_per_wallet - counted - (len(new) - len(older))
@@ -265,7 +268,7 @@ class Listing:
         return next(iter(Address.raw(DUE_SCAN, *values)), None)
 
     def mark_backfilled(self, wallet: Wallet) -> None:
-        """Mark the history as listed once every address was scanned to its end."""
+        """Mark the history as listed once all signatures of every address were listed."""
         if wallet.backfilled or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
             return
         wallet.backfilled = True
@@ -273,7 +276,7 @@ class Listing:
 
     # ---- accounts --------------------------------------------------------------------------------
     def list_token_accounts(self, wallet: Wallet, now: int) -> bool:
-        """Once a day, find accounts with a balance, even if no transaction ever named the wallet
+        """Once a day, find accounts with a balance, even if no transaction ever involved the wallet
         itself. Return whether it ran.
         """
         listed_at = wallet.accounts_at
@@ -295,8 +298,8 @@ class Listing:
     def add_addresses(self, wallet: Wallet, addresses: Iterable[str], named: bool = False) -> None:
         """Watch these accounts too, up to the limit.
 
-        `named`: a new transaction names them. They replace accounts that no transaction names, then
-        spam: tokens that the wallet never traded, oldest first.
+        `named`: whether a new transaction involves them. They replace accounts that no transaction
+        involves, then spam: tokens that the wallet never traded, oldest first.
         """
         known = list_addresses(wallet.id)
         fresh = sorted(set(addresses) - known)
@@ -337,8 +340,8 @@ class Listing:
         ).execute()
 
     def _reread_ownerless(self, wallet: Wallet, fresh: Iterable[str]) -> None:
-        """Reread transactions that name these accounts without an owner, now that the owner is
-        known: transactions from 2021 don't contain owners.
+        """Reread transactions that contain these accounts without an owner, now that the owner is
+        known. Transactions from 2021 don't contain owners.
         """
         watch = self._state.watches[wallet.id]
         if watch.ownerless is None:
@@ -378,7 +381,7 @@ def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:
 
 
 # ---- progress ------------------------------------------------------------------------------------
-# Refused transactions listed in coverage.
+# Limit on refused transactions listed in coverage.
 MAX_NAMED = 50
 # Tries after which a pending transaction no longer delays a wallet's state.
 STUCK_AFTER_TRIES = 5
@@ -393,8 +396,8 @@ class Scanned(NamedTuple):
     scan_new: int | None
 
 
-# Plain SQL: it runs after each step of a poll, and peewee would take longer to build it than SQLite
-# to run it.
+# Plain SQL for speed: this runs after each step of a poll, and peewee would take longer to build it
+# than SQLite to run it.
 SCANNED = f"SELECT {', '.join(Scanned._fields)} FROM address WHERE wallet_id = ?"
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 STUCK = f"{COUNT_PENDING} AND (tries >= {STUCK_AFTER_TRIES} OR problem IS NOT NULL)"
@@ -494,8 +497,8 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
 
 
 def _find_filled(state: State, wallet: Wallet, most: int, accounts: int) -> int:
-    """Return the percentage used of the tighter limit. `most`: its transactions, including those
-    that don't count.
+    """Return the percentage used of the tighter limit. `most`: the number of its transactions,
+    including those that don't count.
     """
     limit = state.config.max_receipts_per_wallet
     used = 100 * most // limit

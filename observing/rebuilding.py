@@ -1,4 +1,4 @@
-"""Derive wallets' data again from stored transactions, and report what changed."""
+"""Rebuild wallets' derived data from stored transactions, and report what changed."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -39,12 +39,12 @@ class _Derived(NamedTuple):
 
 
 def rebuild(state: State, wallets: Iterable[Wallet], now: int) -> list[RebuiltWallet]:
-    """Derive all data of these wallets again from stored transactions. `now` in ms."""
+    """Rebuild all derived data of these wallets from stored transactions. `now` in ms."""
     return [one for kin in _list_together(wallets) for one in _rebuild_kin(state, kin, now)]
 
 
 def _list_together(wallets: Iterable[Wallet]) -> Iterator[list[Wallet]]:
-    """Yield the wallets of one bot together, because the entries of one may mark those of the
+    """Yield the wallets of one bot together, because one wallet's entries may mark those of the
     others.
     """
     left = {wallet.id: wallet for wallet in wallets}
@@ -71,7 +71,7 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
         Wallet.update(rules="").where(Wallet.id.in_([wallet.id for wallet in kin])).execute()
     for wallet in kin:
         state.ledger_store.apply(wallet)
-        # Only a poll knows the latest node reports, so leave a readable coverage unchanged.
+        # Only a poll knows the latest node reports, so a readable coverage stays unchanged.
         is_damaged = read_coverage(wallet.coverage) is UNREADABLE
         progress = read_progress(state, wallet) if is_damaged else None
         state.ledger_store.publish(wallet, progress, now)

@@ -1,6 +1,6 @@
 """State shared by the parts of the observer: settings, nodes, notices and per-pass data.
 
-A failed step concerns one wallet, which is postponed, or all, which stops the pass.
+A failed step concerns one wallet, which is postponed, or all wallets, which stops the pass.
 """
 
 import logging
@@ -32,18 +32,20 @@ from models import IS_PROGRAM, Wallet
 # Minimum time between polls of a wallet because of notices, and how long the first one waits for
 # other notices about the same transaction.
 MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2
-# Polls per notice until something new is found: the polled node may lag.
+# Number of polls per notice until something new is found, because the polled node may lag.
 MAX_TRIES = 3
 # A notice that arrives this soon after a find may be about that find.
 LATE_SECONDS = 1.0
 # Mute an endpoint after this many consecutive false notices.
 MAX_FALSE = 50
-# After a poll finds something without a notice, treat the wallet as not covered for a while.
+# After a poll finds something without a notice, the wallet counts as not covered for this long.
 DISTRUST_SECONDS, GRACE_SECONDS = 600.0, 5.0
 
 
 class Subscription(NamedTuple):
-    """Transactions that name a wallet or, if `account` is set, changes of its token account."""
+    """Subscribes to transactions that involve a wallet or, if `account` is set, to changes of its
+    token account.
+    """
 
     wallet_id: int
     wallet: str
@@ -57,26 +59,26 @@ class Call:
     begun_at: float
     endpoints: set[str] = field(default_factory=set)
     tries: int = 0
-    # A pass started without the wallet, perhaps because it wasn't due in the database yet.
+    # Whether a pass started without the wallet, perhaps because it wasn't due in the database yet.
     is_missed: bool = False
 
 
 class Notices:
     def __init__(self) -> None:
         self._news = threading.Condition()
-        # By wallet: waiting, taken for the next pass, and in the running pass.
+        # Notices by wallet: waiting, taken for the next pass, and in the running pass.
         self._waiting: dict[int, Call] = {}
         self._taken: dict[int, Call] = {}
         self._polled: dict[int, Call] = {}
-        # Times by wallet: last poll because of notices, last notice, last poll that found
-        # something, last find without a notice.
+        # Times by wallet: its last poll because of notices, its last notice, the last poll that
+        # found something, and the last find without a notice.
         self._asked_at: dict[int, float] = {}
         self._told_at: dict[int, float] = {}
         self._found_at: dict[int, float] = {}
         self._missed_at: dict[int, float] = {}
         self._covered: dict[str, set[int]] = {}
         self._false: dict[str, int] = {}
-        # Wanted subscriptions, most important first; the same for every endpoint.
+        # Wanted subscriptions, most important first. They are the same for every endpoint.
         self.wanted: tuple[Subscription, ...] = ()
 
     # ---- for listeners ---------------------------------------------------------------------------
@@ -93,7 +95,7 @@ class Notices:
             self._false[endpoint] = self._false.get(endpoint, 0) + 1
 
     def is_false(self, endpoint: str) -> bool:
-        """Whether to mute an endpoint. If so, drop its notices and their count."""
+        """Whether to mute an endpoint. If so, its notices and their count are dropped."""
         with self._news:
             if self._false.get(endpoint, 0) < MAX_FALSE:
                 return False
@@ -112,7 +114,7 @@ class Notices:
     def want(self, wanted: tuple[Subscription, ...]) -> None:
         ids = {one.wallet_id for one in wanted}
         with self._news:
-            # Keep the same tuple if nothing changed: listeners compare by identity.
+            # Keep the same tuple if nothing changed, because listeners compare by identity.
             self.wanted = self.wanted if self.wanted == wanted else wanted
             times = (self._asked_at, self._told_at, self._found_at, self._missed_at)
             for known in (self._waiting, *times):
@@ -210,19 +212,20 @@ class Notices:
 
 
 # ---- state ---------------------------------------------------------------------------------------
-# Transactions fetched for a wallet per turn.
+# Number of transactions fetched for a wallet per turn.
 SLICE = 20
 FULL_SCAN_INTERVAL_MS = 86_400_000
 MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
-# Spend at most 1/n of the time, with this n, on publishing progress: with one wallet in progress, a
-# publication that took a second isn't repeated for nine; with two, for nineteen.
+# Spend at most 1/n of the time on publishing progress. After a publication that took a second, the
+# next one follows no sooner than nine seconds later with one wallet in progress, and nineteen with
+# two.
 SHOW_PARTS = 10
 # Poll a sleeping wallet at least this often.
 MAX_SLEEP_SECONDS = 300.0
-# `Wallet.due_at` while a pass polls a wallet that was due with 0. Writing 0 during the pass
-# triggers another poll.
+# `Wallet.due_at` while a pass polls a wallet that was due with 0. If 0 is written during the pass,
+# it is polled again.
 IN_WORK = 1
-# Between heartbeats during a long pass.
+# Seconds between heartbeats during a long pass.
 HEARTBEAT_SECONDS = 10.0
 FINALIZED = {"commitment": "finalized"}
 log = logging.getLogger("candor.observer")
@@ -234,7 +237,7 @@ def ignore_progress(text: str) -> None:
 
 @dataclass
 class Postponed:
-    """Consecutive failures of a step, and when to retry it."""
+    """Consecutive failures of a step, and the time of its next try."""
 
     tries: int = 0
     until: float = -math.inf
@@ -246,24 +249,25 @@ class Postponed:
 
 @dataclass
 class Watch:
-    """A wallet's in-memory state between polls: a cache that can be lost. Times are seconds of the
+    """A wallet's in-memory state between polls: a cache that can be lost. Times are seconds on the
     observer's clock.
     """
 
-    # By address: the node's response in the last comparison.
+    # The node's response in the last comparison, by address.
     holdings: dict[str, Holding] = field(default_factory=dict)
-    # By address: consecutive polls with an unexplained balance.
+    # Number of consecutive polls with an unexplained balance, by address.
     unexplained_polls: dict[str, int] = field(default_factory=dict)
-    # Entries stored but not applied yet, and when publishing them is worthwhile again.
+    # Entries that are stored but not applied yet, and the time when publishing them is worthwhile
+    # again.
     new_entries: list[Entry] = field(default_factory=list)
     show_after: float = 0.0
     repair_wait_ms: int = MIN_REPAIR_WAIT_MS // 2
-    # When a node last returned balances or the newest of the wallet's own signatures.
+    # When a node last returned balances or the newest signatures of the wallet's own address.
     answered_at: float = -math.inf
-    # By address: times of the last balance request and of the last head listing.
+    # Times of the last balance request and of the last head listing, by address.
     asked_at: dict[str, float] = field(default_factory=dict)
     listed_at: dict[str, float] = field(default_factory=dict)
-    # When its full scans and backfill last had a turn.
+    # When the wallet's full scans and backfill last had a turn.
     worked_at: float = -math.inf
     # Failed steps, by name.
     postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
@@ -273,11 +277,12 @@ class Watch:
     quiet: bool = False
     # When we last checked that every entry's transaction is still stored.
     receipts_checked_at: float = -math.inf
-    # By slot: stored signatures with an unknown position in it; None: not read yet.
+    # Stored signatures with an unknown position in their slot, by slot; None before the first read.
     unindexed: dict[int, set[str]] | None = None
-    # Slots with several of these.
+    # Slots with several such signatures.
     ambiguous_slots: set[int] = field(default_factory=set)
-    # By token account without a known owner: signatures that name it; None: not read yet.
+    # Signatures that contain a token account without a known owner, by account; None before the
+    # first read.
     ownerless: dict[str, set[str]] | None = None
 
     def rest_from_showing(self, begun_at: float, ended_at: float, at_work: int) -> None:
@@ -308,7 +313,7 @@ class State:
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs, config.added_programs)
         self.rules = name_rules(self.programs, list_added())
-        # The number of watched wallets, and of those taking turns.
+        # The number of watched wallets, and of those that take turns.
         self.watched_count, self.at_work = 0, 1
         # When a slot's block time was last requested.
         self.time_asked_at = -math.inf
@@ -319,10 +324,10 @@ class State:
         self.now, self.begun_at, self.work_until = now, self.clock(), 0.0
         # Why this pass stopped, for health.
         self.problem: str | None = None
-        # Ids of wallets with a failed step, and of those skipped for the rest of the pass.
+        # IDs of wallets with a failed step, and of those skipped for the rest of the pass.
         self.troubled: set[int] = set()
         self.skipped: set[int] = set()
-        # Requests left for wallets without known changes.
+        # Number of requests left for wallets without known changes.
         self.spare_requests = 0
 
     def forget(self) -> None:
@@ -341,7 +346,7 @@ class State:
         self.watches[wallet_id].quiet = False
 
     def is_check_due(self, wallet_id: int) -> bool:
-        """Whether its entries were last checked against stored transactions over a day ago."""
+        """Whether the last check of its entries against stored transactions is over a day ago."""
         checked_at = self.watches[wallet_id].receipts_checked_at
         return self.begun_at - checked_at >= FULL_SCAN_INTERVAL_MS / 1000
 
@@ -353,8 +358,8 @@ class State:
         return self.ledger_store.apply(wallet, new)
 
     def check_balances(self, wallet: Wallet) -> dict[str, bool | None]:
-        """Return, by address, whether the ledger explains the balance in the last comparison; None
-        if the ledger is ahead of that node.
+        """Return, by address, whether the ledger explains the balance in the last comparison. The
+        value is None if the ledger is ahead of that node.
         """
         holdings = self.watches[wallet.id].holdings
         seen = self.apply_entries(wallet).chain.seen if holdings else {}
@@ -388,7 +393,7 @@ class Attempts:
         """Do one step for a wallet and return its result, or False if it failed.
 
         A step that a node refuses is postponed and the others continue; a bug in Candor postpones
-        the whole wallet. Raises only errors that concern all wallets: no node answers, or the
+        the whole wallet. Raises only errors that concern all wallets: no node responds, or the
         database fails.
         """
         self._state.show_life()
@@ -459,7 +464,7 @@ class Attempts:
         _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
     def refuse_program(self, wallet: Wallet) -> None:
-        """Stop observing this wallet: its address is a program."""
+        """Stop observing this wallet, because its address is a program."""
         self._state.skipped.add(wallet.id)
         self._state.note_trouble(wallet.id)
         wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._state.now, 1
@@ -485,11 +490,11 @@ def _update_trouble(wallet: Wallet, **more: str) -> None:
 
 
 # ---- watched addresses ---------------------------------------------------------------------------
-# Plain SQL: it runs with each slice of transactions, and in each poll.
+# Plain SQL for speed: this runs with each slice of transactions, and in each poll.
 ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
 
 
 def list_addresses(wallet_id: int) -> set[str]:
-    """List a wallet's watched addresses: itself and every token account it was ever seen to own."""
+    """List a wallet's watched addresses: itself and every token account that it ever owned."""
     rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
     return {address for (address,) in rows}

@@ -32,7 +32,7 @@ NOTICES = "logsNotification", "accountNotification"
 
 
 class Reply(NamedTuple):
-    """The response to a request. `subscription`: None if the node refused it."""
+    """The response to a request. `subscription`: None if the node refused the subscription."""
 
     ident: int
     subscription: int | None
@@ -45,7 +45,7 @@ class Notice(NamedTuple):
 
 
 def read_message(message: Any) -> Reply | Notice | None:
-    """Parse a message; None if it is irrelevant. Raises ValueError if it is malformed."""
+    """Parse a message. Return None if it is irrelevant. Raises ValueError if it is malformed."""
     if not isinstance(message, dict):
         raise ValueError("a message is not an object")
     if "method" not in message:
@@ -70,11 +70,11 @@ def _read_reply(message: dict[str, Any]) -> Reply | None:
 # Two unanswered pings end a silent connection.
 PING_SECONDS = 20.0
 OPEN_SECONDS = 10.0
-# Frames buffered per endpoint, and their maximum size in bytes.
+# Number of frames buffered per endpoint, and their maximum size in bytes.
 MAX_MESSAGE_BYTES, MAX_FRAMES = 128 * 1024, 16
-# Notices read per second; the rest wait in the network.
+# Number of notices read per second. The rest wait in the network.
 MAX_NOTICES = 500
-# Requests awaiting replies, and for how long.
+# Limits on requests awaiting replies, and on their waiting time.
 MAX_REQUESTS, REPLY_SECONDS = 50, 30.0
 # Seconds between checks for changed subscriptions.
 READ_SECONDS = 0.5
@@ -88,7 +88,7 @@ SILENT.disabled = True
 
 
 class Refusal(Exception):
-    """The endpoint doesn't support subscriptions, or it is muted."""
+    """The endpoint doesn't support subscriptions, or is muted."""
 
 
 @dataclass
@@ -128,8 +128,8 @@ class Listener:
     ) -> None:
         self.label, self._url, self._notices, self._clock = label, url, notices, clock
         self._max_subscriptions = max_subscriptions
-        # For health: state (connecting | listening | resting), subscriptions, how many were
-        # refused, and when the last notice arrived (ms).
+        # Status for health: state (connecting | listening | resting), subscriptions, number of
+        # refused ones, and the time of the last notice (ms).
         self.state, self.subscriptions, self.refused = "connecting", 0, 0
         self.noticed_at: int | None = None
         self._ending = threading.Event()
@@ -156,7 +156,7 @@ class Listener:
                 self._listen()
             except Refusal:
                 least = MISTRUST_SECONDS
-            # ValueError: the handshake response isn't HTTP.
+            # ValueError means that the handshake response isn't HTTP.
             except (OSError, WebSocketException, EOFError, ValueError):
                 pass
             except Exception as error:
@@ -277,17 +277,17 @@ class Listener:
 
 
 # ---- subscriptions -------------------------------------------------------------------------------
-# More endpoints would send the same notices.
+# More endpoints would only send the same notices.
 MAX_LISTENERS = 4
-# Per endpoint. An endpoint that allows fewer says so and gets fewer.
+# Limit per endpoint. An endpoint that allows fewer says so and gets fewer.
 MAX_SUBSCRIPTIONS = 1_000
-# Between checks for new wallets, and between updates for health.
+# Seconds between checks for new wallets, and between updates for health.
 REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0
 STEP_SECONDS = 0.5
 # Delay after a bug, or while the database is busy.
 FAULT_SECONDS, BUSY_SECONDS = 5.0, 1.0
 BUSY_MS = 7 * 86_400_000
-# One query for all wallets: a query per wallet was most of an idle server's load.
+# One query for all wallets. A query per wallet was most of an idle server's load.
 ACCOUNTS = f"""
 SELECT wallet_id, address FROM (
     SELECT d.wallet_id, d.address, ROW_NUMBER() OVER (
@@ -295,8 +295,8 @@ SELECT wallet_id, address FROM (
     FROM address d JOIN wallet w ON w.id = d.wallet_id AND w.address <> d.address
     WHERE d.wallet_id IN {HELD}) ranked
 WHERE place <= ? ORDER BY wallet_id, place"""
-# Plain SQL: it runs after each write, and peewee would take longer to build it than SQLite to run
-# it.
+# Plain SQL for speed: this runs after each write, and peewee would take longer to build it than
+# SQLite to run it.
 WALLETS = f"""
 SELECT id, address FROM wallet WHERE id IN {HELD} AND (trouble IS NULL OR trouble <> ?)"""
 # A post may cite a trade of any wallet of its bot.
@@ -335,7 +335,7 @@ class Subscriptions:
             for number, url in enumerate(urls[:MAX_LISTENERS], 1)
         ]
         self._refreshed_at = self._noted_at = float("-inf")
-        # The database version when its wallets were last read.
+        # The database version when the wallets were last read.
         self._version: object = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="subscriptions", daemon=True)

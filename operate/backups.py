@@ -1,7 +1,7 @@
 """Back up and restore an instance, and copy its database before the schema changes.
 
-SQLite's online backup copies in one step, that is in one read transaction: the copy is a snapshot,
-and no writer waits for it. It gets its name only after a complete check.
+SQLite's online backup copies everything in one read transaction, so the copy is a snapshot and
+writers don't wait. The file gets its name only after a complete check.
 """
 
 import contextlib
@@ -49,14 +49,14 @@ class Holding:
 
 
 class Restored(NamedTuple):
-    """The restored contents, and where the replaced database is kept (None: there was none)."""
+    """The restored contents, and the new path of the replaced database (None if there was none)."""
 
     holding: Holding
     kept_aside: Path | None
 
 
 class Migrated(NamedTuple):
-    """Names of the applied migrations, and the copy made before them (None: not needed)."""
+    """Names of the applied migrations, and the copy made before them (None if none was needed)."""
 
     names: list[str]
     copy: Path | None
@@ -102,11 +102,12 @@ def store_backup(config: Config, target: Path) -> Holding:
 def store_copy(source: Path, target: Path) -> Holding:
     """Copy the database `source`, open or not, to `target`.
 
-    The target appears or changes only after the copy was checked.
+    The target appears or changes only after the copy has been checked.
     """
     remove_partials(target.parent, target.name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    # Locked while it is written, to tell it from a killed process's leftovers.
+    # The file is locked while it is written, to distinguish it from the leftovers of a killed
+    # process.
     held = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         lock_descriptor(held)
@@ -151,15 +152,16 @@ def _copy_pages(source: Path, target: Path) -> None:
     ):
         with writer.backup("main", reader, "main") as backup:
             backup.step(-1)
-        # A single file, without a WAL.
+        # The result is a single file, without a WAL.
         writer.pragma("journal_mode", "delete")
 
 
 # ---- looking into a database ---------------------------------------------------------------------
 def open_reading(path: Path) -> apsw.Connection:
-    """Open a read-only connection. Raises apsw.Error.
+    """Open a read-only connection.
 
-    An interrupted transaction (its journal exists) is rolled back first: no reader could do that.
+    Raises apsw.Error. An interrupted transaction (its journal exists) is rolled back first, because
+    a reader couldn't do that.
     """
     if path.with_name(f"{path.name}-journal").exists():
         with (
@@ -171,7 +173,7 @@ def open_reading(path: Path) -> apsw.Connection:
 
 
 def _open_file(path: Path, flags: int) -> apsw.Connection:
-    """Open a database from an untrusted source: nothing in its schema is trusted."""
+    """Open a database from an untrusted source, without trusting anything in its schema."""
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_MS)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -180,10 +182,10 @@ def _open_file(path: Path, flags: int) -> apsw.Connection:
 
 
 def check_database(path: Path, foreign_ok: bool = True) -> Holding:
-    """Read a whole database; Refused if it is damaged, not Candor's, or newer.
+    """Read a whole database.
 
-    Without `foreign_ok`, also refuse one of this version with a different schema, before evaluating
-    any of its triggers or checks.
+    Raises Refused if it is damaged, not Candor's, or newer. Without `foreign_ok`, also refuse one
+    of this version with a different schema, before evaluating any of its triggers or checks.
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
@@ -220,7 +222,7 @@ def _refuse_foreign(path: Path, foreign: Sequence[str]) -> None:
 
 
 def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holding:
-    """Count a database's rows; Refused if it isn't Candor's or is newer."""
+    """Count a database's rows. Raises Refused if it isn't Candor's or is newer."""
     applied = foreign_schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is not a Candor database")
@@ -294,9 +296,10 @@ def _check_source(config: Config, source: Path) -> None:
 
 
 def _update(restored: Path) -> Holding:
-    """Migrate a copy to this version's schema; refuse it if the result has a different schema.
+    """Migrate a copy to this version's schema.
 
-    An older version's schema can't be checked before that.
+    Refuse it if the result has a different schema. An older version's schema can't be checked
+    earlier.
     """
     database = SQLite(restored)
     try:
@@ -345,7 +348,7 @@ def _link(path: Path, aside: Path) -> None:
     try:
         os.link(path, aside)
     except OSError:
-        # This file system has no hard links: a crash now leaves only `aside`.
+        # This file system has no hard links, so a crash now leaves only `aside`.
         os.rename(path, aside)
 
 
@@ -359,7 +362,7 @@ def _remove_links(config: Config) -> None:
 def _empty_wal(path: Path) -> None:
     """Write the whole WAL into the file by leaving WAL mode.
 
-    SQLite allows that only to the sole connection; Refused otherwise.
+    SQLite allows that only if there is no other connection; otherwise raises Refused.
     """
     try:
         with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
@@ -367,7 +370,7 @@ def _empty_wal(path: Path) -> None:
     except (apsw.BusyError, apsw.LockedError):
         mode = "locked"
     except apsw.Error:
-        # Damaged or missing: perhaps the reason for restoring.
+        # The database is damaged or missing, which may be the reason for restoring.
         return
     if mode != "delete":
         raise Refused(f"{path} is open in another program: close it first")
@@ -376,7 +379,7 @@ def _empty_wal(path: Path) -> None:
 # ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
 def migrate(config: Config) -> Migrated:
-    """Bring the schema up to date and open the log; Refused if the database is damaged or newer."""
+    """Update the schema and open the log. Raises Refused if the database is damaged or newer."""
     database = storage.connect(config)
     remove_partials(config.data_dir)
     _remove_links(config)
@@ -394,7 +397,7 @@ def migrate(config: Config) -> Migrated:
 def _migrate_file(config: Config, database: Any) -> Migrated:
     """Copy an outdated database, then migrate it.
 
-    Under a lock: a second process would replace the copy with a migrated database.
+    The lock keeps a second process from replacing the copy with a migrated database.
     """
     path, copy = config.database_path, None
     lock = database.lock("migrating")
@@ -421,7 +424,7 @@ def _migrate_server(database: Any) -> list[str]:
             )
         return storage.migrate(database)
     except (OperationalError, ProgrammingError) as error:
-        # A mistake in a migration is a bug: show its stack trace.
+        # A mistake in a migration is a bug, so show its traceback.
         if not (isinstance(error, OperationalError) or database.is_forbidden(error)):
             raise
         raise Refused(f"the database in DATABASE_URL can't be used: {error}".strip()) from None
@@ -437,8 +440,8 @@ def _list_pending(path: Path) -> list[str]:
 
 
 def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
-    """Open a new log for the database `restored`. It names the last checkpoint of the database it
-    replaces, or else its own. Return its uid. `now` in ms.
+    """Open a new log for the database `restored`. It references the last checkpoint of the database
+    it replaces, or else its own. Return its uid. `now` in ms.
     """
     last = _read_last(replaced) if replaced.exists() else None
     with _open_database(restored) as database:
@@ -456,7 +459,7 @@ def _read_last(replaced: Path) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def _open_database(path: Path) -> Iterator[SQLite]:
-    """Open a database file other than the process's own; afterwards it is a single file again."""
+    """Open a database file other than the process's own. It is a single file again afterwards."""
     database = SQLite(path)
     try:
         with database.connection_context():
@@ -466,8 +469,8 @@ def _open_database(path: Path) -> Iterator[SQLite]:
 
 
 # ---- requested on the page /admin ----------------------------------------------------------------
-# Made in DATA_DIR/backups by the running server, one at a time.
-# Bytes to keep free, in addition to the copies being made.
+# Backups that the running server makes in DATA_DIR/backups, one at a time. Bytes to keep free, in
+# addition to the copies being made.
 LEAST_FREE = 200_000_000
 FOLDER, LOCK = "backups", ".lock"
 MAX_LISTED = 20
@@ -513,7 +516,7 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
         raise Refused("a backup is already running")
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
     name = f"candor-{moment}.{now % 1000:03}Z.db"
-    # An exiting process need not wait: the next one removes the leftovers.
+    # An exiting process need not wait, because the next one removes the leftovers.
     arguments = (config, name, held, tell)
     threading.Thread(target=_make, args=arguments, name="backup", daemon=True).start()
     return name

@@ -1,7 +1,7 @@
-"""Copy an instance from SQLite to PostgreSQL, including ids.
+"""Copy an instance from SQLite to PostgreSQL, including IDs, in one transaction that is committed
+only after everything was read back.
 
-One transaction, committed only after everything was read back. The instance must not be in use:
-later writes to the file would be lost.
+The instance must not be in use, because later writes to the file would be lost.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 2_000
 
 
 class CopiedTable(NamedTuple):
-    """A table with equal rows on both sides; `digest`: their SHA-256 in order of keys."""
+    """A table whose rows are equal on both sides. `digest`: their SHA-256 in key order."""
 
     table: str
     rows: int
@@ -85,7 +85,7 @@ def _select(table: Any) -> str:
 
 
 def _list_rows(source: apsw.Connection, table: Any) -> Iterator[tuple[Any, ...]]:
-    """Return a SQLite table's rows in order of key, with booleans (SQLite has integers)."""
+    """Return a SQLite table's rows in key order, with booleans (SQLite has integers)."""
     kinds = [isinstance(field, BooleanField) for field in table._meta.sorted_fields]
     for row in source.execute(_select(table)):
         yield tuple(

@@ -41,7 +41,7 @@ from operate.instance import SIDE_FILES
 from storage import counters, files, key_files
 from storage.rows import read_stored
 
-# The newest final block may be this old: nodes lag, and finality takes time.
+# Maximum age of the newest final block, because nodes lag and finality takes time.
 CLOCK_MS = 90_000
 SET_CLOCK = "set it on the machine itself (as root: timedatectl set-ntp true)"
 
@@ -72,7 +72,7 @@ def show_time(ms: int | None) -> str:
 
 
 def show_span(ms: int) -> str:
-    """Write a span of time for people, in its two largest units: `2 h 5 min`."""
+    """Format a time span for people, in its two largest units: `2 h 5 min`."""
     parts: list[str] = []
     rest = ms // 1000
     for unit, seconds in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
@@ -130,7 +130,7 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
 def examine_lightly(
     config: Config, now: int, execute: Callable[..., Any], applied: list[str]
 ) -> list[Finding]:
-    """Return the findings that are quick enough for the server itself: nothing here reads a growing
+    """Return the findings that are quick enough for the server itself, which don't read any growing
     table. `execute`: method of the open database; `applied`: names of its migrations. `now` in ms.
     """
     return [
@@ -424,7 +424,7 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
 
 def _can_use(path: Path, is_written: bool, user: int) -> bool:
     needed, known = os.R_OK | (os.W_OK if is_written else 0), path.stat()
-    # Root can do what no mode allows, and a read-only disk can't be written to.
+    # Root can do things that no mode allows, and a read-only disk can't be written to.
     if known.st_uid == user:
         is_allowed = known.st_mode >> 6 & needed == needed
     else:
@@ -466,8 +466,8 @@ def is_open(path: Path) -> bool:
 
 
 MOUNTINFO = Path("/proc/self/mountinfo")
-# Another machine keeps the files. Its locks and syncs can't be relied on
-# (https://sqlite.org/faq.html#q5), and shared memory for the WAL doesn't work across machines.
+# Filesystems whose files are on another machine. Their locks and syncs can't be relied on
+# (https://sqlite.org/faq.html#q5), and the WAL's shared memory doesn't work across machines.
 NETWORK = frozenset(
     "9p afs beegfs ceph cifs coda davfs gpfs lustre ncp ncpfs nfs nfs4 panfs pvfs2 smb3"
     " smbfs".split()
@@ -505,7 +505,7 @@ def is_network(kind: str) -> bool:
 
 
 def find_type(folder: Path, mountinfo: str) -> str:
-    """Return the filesystem type that a resolved path is on; "" if `mountinfo` lacks it.
+    """Return the filesystem type that a resolved path is on, or "" if `mountinfo` lacks it.
 
     `mountinfo`: the text of /proc/self/mountinfo, described in proc_pid_mountinfo(5).
     """
@@ -774,7 +774,7 @@ SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 
 
 def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
-    """Check that no time in the columns DATED is later than `now` (ms), as after setting a clock
+    """Check that no time in the DATED columns is later than `now` (ms), as after setting a clock
     back.
     """
     newest, place = max(
@@ -802,7 +802,7 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
 def check_jobs(
     execute: Callable[..., Any], config: Config, now: int, running: bool
 ) -> Iterator[Finding]:
-    # Before the first owner no job can have succeeded.
+    # Before the first owner, no job can have succeeded.
     began = execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now
     rows = {row.name: row for row in map(JobRow._make, execute(JOBS))}
     for name, seconds in (
@@ -913,7 +913,7 @@ def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
             )
 
 
-# Money that is left over; of stablecoins as JSON by mint.
+# Amounts that don't add up; stablecoins as JSON by mint.
 IMBALANCES = """
 SELECT address, imbalance, stablecoin_imbalance FROM wallet
 WHERE imbalance <> 0 OR stablecoin_imbalance <> '{}' ORDER BY id"""

@@ -9,7 +9,7 @@ import storage
 from storage import SCHEMA_OBJECTS, SchemaObject
 
 # Harmless objects that no migration creates, in exactly this form: SQLite's own (ANALYZE
-# statistics, last autoincrement numbers), and Litestream's notes.
+# statistics, last autoincrement numbers), and Litestream's tables.
 KNOWN = {
     ("table", "sqlite_stat1", "createtablesqlite_stat1(tbl,idx,stat)"),
     ("table", "sqlite_stat4", "createtablesqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
@@ -20,7 +20,9 @@ KNOWN = {
 
 
 def list_applied(db: apsw.Connection) -> list[str]:
-    """List a database's migrations in order; none if it is empty or isn't Candor's."""
+    """List a database's migrations in order. The list is empty if the database is empty or isn't
+    Candor's.
+    """
     # A view or virtual table of that name could have endless rows.
     if not db.execute(
         "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migration' AND type = 'table' AND"
@@ -31,11 +33,11 @@ def list_applied(db: apsw.Connection) -> list[str]:
 
 
 def list_foreign(db: apsw.Connection) -> list[str]:
-    """Return sentences about differences from this version's schema; none if the file isn't
-    Candor's or is of another version.
+    """Return sentences about differences from this version's schema.
 
-    Compares the SQL of all tables (with columns, checks and generated columns), indexes, triggers,
-    views and virtual tables.
+    The list is empty if the file isn't Candor's or has another version. Compares the SQL of all
+    tables (with columns, checks and generated columns), indexes, triggers, views and virtual
+    tables.
     """
     applied, known = list_applied(db), storage.list_migrations()
     if not set(applied) - set(known) and applied != known[: len(applied)]:
@@ -59,7 +61,9 @@ def list_foreign(db: apsw.Connection) -> list[str]:
 
 
 def _name_object(row: SchemaObject) -> str:
-    """`the trigger "steal" on post`, quoted and shortened: an attacker may have named it."""
+    """Return `the trigger "steal" on post`, quoted and shortened, because an attacker may have
+    named it.
+    """
     shown = ascii(row.name[:60])
     return (
         f"the {row.type} {shown}"
@@ -69,12 +73,12 @@ def _name_object(row: SchemaObject) -> str:
 
 
 def _sort_columns(sql: str | None) -> list[str]:
-    """Sort the parts of a statement: columns added by a migration come last."""
+    """Sort the parts of a statement, because columns added by a migration come last."""
     head, _, rest = (_plain(sql) or "").partition("(")
     body, _, tail = rest.rpartition(")")
     return [head, *sorted(body.split(",")), tail]
 
 
 def _plain(sql: str | None) -> str | None:
-    """Normalize SQL: versions of SQLite differ in quotes, whitespace and case."""
+    """Normalize SQL, because versions of SQLite differ in quotes, whitespace and case."""
     return sql if not isinstance(sql, str) else re.sub(r'["`\s]', "", sql).lower()

@@ -1,7 +1,7 @@
 """Check that stored data is consistent: rebuild all derived data from the stored transactions and
 compare.
 
-Read-only, one wallet at a time, each in one snapshot; also with a running server. Posts are
+Read-only, one wallet at a time, each in one snapshot; also works with a running server. Posts are
 compared with the log. Names and profiles have no second source, so only their form is checked
 (operate.forms).
 """
@@ -68,7 +68,7 @@ from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
 # Raised when reading damaged rows.
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
-# Characters shown of a value, and differences kept for a table.
+# Limits on characters shown of a value, and on differences kept for a table.
 MAX_SHOWN, MAX_FOUND = 80, 1_000
 Key = tuple[Any, ...]
 Keyed = tuple[Key, Sequence[Any]]
@@ -76,7 +76,7 @@ Keyed = tuple[Key, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference in stored data: where (as far as each field applies) and `what`."""
+    """A difference in stored data: its location (as far as each field applies) and `what`."""
 
     table: str
     what: str
@@ -93,7 +93,7 @@ class Difference:
 
 
 class Checked(NamedTuple):
-    """Rows to compare: `source` is the SQL from FROM on; `key` and `columns` are SQL, too. Keys
+    """Rows to compare. `source` is the SQL from FROM on; `key` and `columns` are SQL, too. Keys
     aren't null.
     """
 
@@ -103,7 +103,7 @@ class Checked(NamedTuple):
     source: str
 
     def read(self, rows: Rows, **values: Any) -> Iterator[Keyed]:
-        """Yield the rows in order of key. `values`: values of the placeholders in `source`."""
+        """Yield the rows in key order. `values`: values of the placeholders in `source`."""
         width, order = len(self.key), f" ORDER BY {', '.join(self.key)}" if self.key else ""
         sql = f"SELECT {', '.join((*self.key, *self.columns))} {self.source.format(**values)}"
         for row in rows(sql + order):
@@ -113,7 +113,7 @@ class Checked(NamedTuple):
 def compare_rows(
     checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None = None
 ) -> Iterator[Difference]:
-    """Compare a table's rows with rebuilt ones. Both must be in order of key."""
+    """Compare a table's rows with rebuilt ones. Both must be in key order."""
     return islice(_compare(checked, stored, right, wallet), MAX_FOUND)
 
 
@@ -138,9 +138,12 @@ def _compare(
 def _compare_row(
     checked: Checked, stored: Sequence[Any] | None, right: Sequence[Any] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the differing columns and what differs. None: no such row."""
+    """Yield the differing columns and the differences. None means that there is no such row."""
     if stored is None or right is None:
-        yield "", "the row is missing" if stored is None else "a fresh rebuild has no such row"
+        yield (
+            "",
+            "the row is missing" if stored is None else ("a fresh rebuild doesn't have this row"),
+        )
         return
     for column, one, other in zip(checked.columns, stored, right, strict=True):
         if one != other:
@@ -185,7 +188,7 @@ class Reader:
 # ---- forms ---------------------------------------------------------------------------------------
 BASE58 = "[1-9A-HJ-NP-Za-km-z]"
 ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"
-# By table and column.
+# Checks by table and column.
 FORMS = {
     "owner": {"uid": "owner_[0-9a-f]{24}"},
     "bot": {"uid": "bot_[0-9a-f]{24}", "handle": "[^A-Z]+"},
@@ -216,7 +219,7 @@ FORMS = {
     "arrival": {"kind": "post|trade|verification|coverage|restore"},
     "trader": {"uid": "trader_[0-9a-f]{24}"},
 }
-# JSON by the column's name, in every table.
+# JSON shapes by column name, for every table.
 LIST, OBJECT = make_shape(list[Any]), make_shape(dict[str, Any])
 PARTS = {
     **WALLET_PARTS,
@@ -233,7 +236,7 @@ COUNTS = {
     *("slot", "head_slot", "tries", "full_scans", "scan_new", "place", "tx_index", "posts_bytes"),
 }
 NUMBER = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
-# By the column's name, in every table.
+# Forms by column name, for every table.
 EVERYWHERE = {
     **dict.fromkeys(("address", "mint", "held_mint"), ADDRESS),
     **dict.fromkeys(("hash", "recovery_hash", "claim_hash", "hidden_hash"), HASH),
@@ -251,11 +254,11 @@ AHEAD = {
     # Of a season.
     *("starts_at", "ends_at"),
 }
-# In ms: only trading pairs can be older.
+# Lower bound in ms. Only trading pairs can be older.
 FIRST_MS = 1_500_000_000_000
 DAY_MS = 86_400_000
 CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
-# By column: whether a value is possible.
+# Whether a value is possible, by column.
 Checks = dict[str, Callable[[Any], Any]]
 
 
@@ -397,7 +400,7 @@ def check_lists(reader: Reader) -> Iterator[Difference]:
         " s.state = 'stored' AND s.entry IS NULL"
     )
     for address, signature in reader.rows(empty):
-        what = "it is stored, but not what it means for the wallet"
+        what = "the transaction is stored, but its effect on the wallet isn't"
         yield Difference("sighting", what, address, signature, "entry")
 
 
@@ -494,7 +497,7 @@ LEDGER = (
     Checked("token_trader", ("side", "mint"), (), f"FROM token_trader {OF_WALLET}"),
     *(Checked(one.name, one.key, one.columns, f"FROM {one.name} {OF_WALLET}") for one in DERIVED),
 )
-# Before the first publication these are empty.
+# These are empty before the first publication.
 PUBLISHED = (
     Checked("attachment", ("id",), Holdings._fields, f"FROM attachment {OF_WALLET}"),
     Checked("wallet", (), SUMS, "FROM wallet WHERE id = {wallet}"),
@@ -579,8 +582,8 @@ def _check_coverage(
 
 
 def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield money that is left over, and coverage claims beyond what the ledger shows. Whether the
-    node agreed is unknown here.
+    """Yield amounts that don't add up, and coverage claims that exceed the ledger. Whether the node
+    agreed is unknown here.
     """
     left_over = {"lamports": ledger.reconcile().imbalance, **ledger.find_imbalances()}
     for money, units in left_over.items():
@@ -613,7 +616,7 @@ class JudgedPost(NamedTuple):
 POSTS = f"""
 SELECT {", ".join(JudgedPost._fields)} FROM post
 WHERE wallet_id = {{wallet}} AND signature IS NOT NULL ORDER BY id"""
-# From the post's wallet, and from others that the bot had proven and attached then.
+# Trades from the post's wallet, and from others that the bot had proven and attached then.
 NAMED = f"""
 SELECT p.uid, {", ".join(f"t.{name}" for name in CitedTrade._fields)}
 FROM post p JOIN attachment a ON a.bot_id = p.bot_id
@@ -634,7 +637,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
         trades[uid][trade.id] = trade
     for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
         if post.status == "pending" and post.checked_at is None:
-            # Newer than the last publication.
+            # The trade is newer than the last publication.
             continue
         right = _judge(post, list(trades[post.uid].values()), wallet.id, holders)
         for name, one, other in zip(JUDGED, post[-4:], right, strict=True):
@@ -745,7 +748,7 @@ SEASONS = f"""
 SELECT uid, CASE WHEN cancelled_at IS NULL THEN 0 ELSE 1 END,
        CASE WHEN frozen_at IS NULL THEN 0 ELSE 1 END, {", ".join(Terms._fields)}
 FROM season ORDER BY id"""
-# All logs are read as one; a leaf's place is its id, and no leaf is too new.
+# All logs are read as one. A leaf's place is its ID, and no leaf is too new.
 ALL, MANY = "all", 2**62
 
 

@@ -17,7 +17,7 @@ SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
 class Refused(Exception):
-    """A command can't run: a sentence for the operator. Nothing was changed."""
+    """A command can't run. The message is a sentence for the operator. Nothing was changed."""
 
 
 @contextlib.contextmanager
@@ -26,7 +26,7 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
-        # A full disk ends the transaction, and then the rollback fails.
+        # A full disk ends the transaction, which makes the rollback fail.
         known = trouble.name_trouble(error, data_dir)
         if known == "unreachable" and not storage.is_busy(error):
             raise

@@ -12,7 +12,7 @@ from market import tables as market_tables
 from paper import tables as paper_tables
 from storage import search
 
-# Each table comes after the tables it references.
+# Each table comes after the tables that it references.
 TABLES = (
     *models.TABLES,
     *chain_tables.TABLES,

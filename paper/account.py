@@ -26,22 +26,23 @@ from paper.market import ALL_SOL, Snapshot, price_of, value_of
 
 # In lamports.
 STARTING_CASH = 10 * 10**9
-# Changes with the strategies, the engine or the fill model; results are compared within one only.
+# Changes with the strategies, the engine or the fill model. Only results of the same pipeline are
+# compared.
 PIPELINE = f"paper/5 {MODEL}"
 
-# For a venue whose real fills weren't measured or differ too much from the model's.
+# Reason for a venue whose real fills weren't measured or differ too much from the model.
 UNPROVEN = "venue_unproven"
 # Prices that were missing or impossible while a position was open.
 GAPS = ("missing_snapshot", "missing_price", "non_positive_price", STALE_PRICE)
-# Marks of a position that exclude its close; the first is named as the reason. The last two occur
-# only in accounts that no operator reviews.
+# Marks of a position that exclude its close. The first one is given as the reason. The last two
+# occur only in accounts that no operator reviews.
 EXCLUDING = (*GAPS, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN, "price_jump", "clock_skew")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A trader's holdings of one mint with all costs and proceeds so far, in lamports. Once
-    nothing is left, it is a close.
+    """A trader's holdings of one mint with all costs and proceeds so far, in lamports. Once nothing
+    is left, the position is a close.
     """
 
     # Numbered per trader, across account periods.
@@ -50,9 +51,9 @@ class Position:
     symbol: str
     decimals: int
     opened_at: int
-    # At entry, in USD cents.
+    # Liquidity at entry, in USD cents.
     liquidity: int | None
-    # The mark: the last plausible price.
+    # The last plausible price (the mark).
     price: int
     # When the mark was taken.
     marked_at: int
@@ -72,11 +73,11 @@ class Position:
     rent: int = 0
     # The sum of its fills' cash flows.
     cash: int = 0
-    # Lamports that went into buys, without rent.
+    # Lamports spent on purchases, without rent.
     spent: int = 0
-    # The longest delay of its fills.
+    # The longest delay among its fills.
     latency_ms: int = 0
-    # Lamports that the pool would pay for all of it at the mark; None before the first mark.
+    # Lamports that the pool would pay for all of it at the mark, or None before the first mark.
     worth: int | None = None
     # First characters of the pair's address, if known.
     pair: str | None = None
@@ -89,12 +90,16 @@ class Position:
 
     @property
     def entry_price(self) -> int:
-        """Mean snapshot price of the purchases; at least 1, because returns are relative to it."""
+        """Return the mean snapshot price of the purchases, at least 1, because returns are relative
+        to it.
+        """
         return max(1, price_of(self.mid_bought, self.bought_raw, self.decimals))
 
     @property
     def value(self) -> int:
-        """Lamports that the pool would pay at the mark; if unknown, the value at its price."""
+        """Return the lamports that the pool would pay at the mark or, if that is unknown, the value
+        at the mark's price.
+        """
         if self.worth is not None:
             return self.worth
         return min(ALL_SOL, value_of(self.raw, self.price, self.decimals))
@@ -110,11 +115,11 @@ class Position:
     def marked(
         self, snapshot: Snapshot, horizon_ms: int, interval_ms: int, worth: int | None = None
     ) -> "Position":
-        """Return the position at a new mark. A mark too long after the previous one is marked as
-        stale.
+        """Return the position at a new mark.
 
-        `worth`: what the pool would pay. `held` counts scout intervals, no matter how often prices
-        of held tokens are requested.
+        If the mark is too long after the previous one, it is flagged as stale. `worth`: the pool's
+        payout. `held` counts scout intervals, no matter how often prices of held tokens are
+        requested.
         """
         marks = (
             self.marks
@@ -176,7 +181,7 @@ class Close:
     # Gross result minus all costs.
     net: int
     spent: int
-    # Why it isn't eligible.
+    # Why the close isn't eligible.
     excluded: str | None = None
 
 
@@ -226,7 +231,7 @@ def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) 
 
 
 def public_id(handle: str, noun: str, number: int | str) -> str:
-    """Derive an id from the handle, so that a replay derives the same one."""
+    """Derive an ID from the handle, so that a replay derives the same one."""
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
 
@@ -244,7 +249,7 @@ class Account:
     ) -> None:
         self.cash, self.lost_fees = cash, lost_fees
         self.positions = {position.mint: position for position in positions}
-        # Open ones only.
+        # Only open orders.
         self.orders = {order.number: order for order in orders}
         self.next_order, self.next_position = next_order, next_position
 
@@ -254,7 +259,7 @@ class Account:
 
     @property
     def free_cash(self) -> int:
-        """Cash left in the worst case of all open orders."""
+        """Return the cash left in the worst case of all open orders."""
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
     def _worst_case(self, order: Order) -> int:
@@ -280,7 +285,7 @@ class Account:
         first fill of a position needs its snapshot.
         """
         position = self.positions.get(fill.mint)
-        # Lost, unless a later attempt opens a position and includes them.
+        # The fees are lost, unless a later attempt opens a position and includes them.
         idle = fill.fees if position is None and fill.failed else 0
         order = replace(
             order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle

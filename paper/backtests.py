@@ -24,14 +24,14 @@ from paper.player import DiaryLine, Player
 from paper.rules import Phase
 from paper.strategies import Strategy, show_settings
 
-# Parts of a recording, each evaluated with settings chosen on the earlier parts.
+# Parts of a recording. Each is evaluated with settings chosen on the earlier parts.
 FOLDS = 4
-# Shares of the recording, in percent, after which a look-ahead check ends.
+# Shares of the recording, in percent, at which a look-ahead check ends.
 CUTS = (25, 50, 75)
 # Eligible closes required before settings may be chosen by their result.
 MIN_CHOSEN = 3
 MAX_POINTS = 400
-# In a SOL invested.
+# Result per SOL invested.
 MILLION = 10**6
 HANDLE = "backtest"
 # Called with the progress in percent.
@@ -40,8 +40,8 @@ Note = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Recording:
-    """Stored snapshots from `start` until before `end` (ms), in order, and what was known about
-    tokens and observed wallets. `interval_ms`: time between two snapshots of a token.
+    """Stored snapshots from `start` until before `end` (ms), in order, with token data and observed
+    trades. `interval_ms`: time between two snapshots of a token.
     """
 
     interval_ms: int
@@ -50,9 +50,9 @@ class Recording:
     tokens: Mapping[str, Token]
     flows: Mapping[str, tuple[Flow, ...]]
     snapshots: Iterable[Snapshot]
-    # Oldest first. Before the first one, the recorded costs apply.
+    # Costs, oldest first. Before the first one, the recorded costs apply.
     costs: tuple[CostsFrom, ...] = ()
-    # The model's error by venue; None: closes count at all venues that the model supports.
+    # The model's error by venue. None if closes count at all venues that the model supports.
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
@@ -67,7 +67,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Trial:
-    """A trader that runs on a recording alone, until `until` (ms)."""
+    """A trader that runs on a recording by itself, until `until` (ms)."""
 
     market: Market
     trader: Player
@@ -84,7 +84,7 @@ class Trial:
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
     ) -> "Trial":
-        """Create a trial with its own account and twins that knows nothing from `until` on. It
+        """Create a trial with its own account and twins that can't see anything from `until` on. It
         can't be reviewed, so a doubtful price excludes the position.
         """
         flows = {
@@ -183,7 +183,8 @@ def run_backtest(
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
     trials = [Trial.prepare(recording, one, start_mode, recording.end) for one in candidates]
-    # With the first candidate: whether a strategy looks ahead doesn't depend on its settings.
+    # Use the first candidate, because whether a strategy looks ahead doesn't depend on its
+    # settings.
     ended = [Trial.prepare(recording, candidates[0], start_mode, cut) for cut in cuts]
     count, lengths = 0, dict[int, int]()
     for at, group in groupby(recording.snapshots, lambda one: one.at):
@@ -214,7 +215,7 @@ def find_difference(
 
 # ---- walk-forward --------------------------------------------------------------------------------
 def find_fold(number: int, recording: Recording, trials: Sequence[Trial]) -> Fold:
-    """Return a part of the recording with the candidate that did best before it."""
+    """Return a part of the recording with the candidate that performed best before it."""
     span = recording.end - recording.start
     start = recording.start + span * number // FOLDS
     end = recording.start + span * (number + 1) // FOLDS
@@ -235,7 +236,9 @@ def choose(before: Sequence[Sequence[Close]]) -> int:
 
 
 def find_mean(closes: Sequence[Close]) -> int | None:
-    """Return the mean return of eligible closes in millionths; None for fewer than MIN_CHOSEN."""
+    """Return the mean return of eligible closes in millionths, or None if there are fewer than
+    MIN_CHOSEN.
+    """
     returns = [
         one.net * MILLION // one.spent for one in closes if one.excluded is None and one.spent
     ]
@@ -255,7 +258,8 @@ NOTES = (
     " count, and their fill errors, are current.",
     "Random entries have the same sizes, exits and costs. Results no better than these, or than"
     " holding SOL, show no skill.",
-    "Separate from the records of paper traders: it appears in no comparison and on no profile.",
+    "This result is separate from paper traders' records. It doesn't appear in "
+    "comparisons or on profiles.",
 )
 # Columns of a table of closes.
 COLUMNS = (
@@ -358,7 +362,7 @@ def _show_venues(recording: Recording) -> list[Json]:
 
 
 def show_close(close: Close, account: str = STRATEGY) -> Json:
-    """Return a backtest's close as JSON, its keys those of COLUMNS."""
+    """Return a backtest's close as JSON with the keys in COLUMNS."""
     return {
         "closedAt": _show_time(close.closed_at),
         "openedAt": _show_time(close.opened_at),

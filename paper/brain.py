@@ -1,8 +1,8 @@
-"""A trader's diary in words, and what its closes have in common: patterns, and lessons that random
-entries don't show. Pure.
+"""A trader's diary in words, and similarities of its closes: patterns, and lessons that random
+entries don't show.
 
-All of it describes the past and forecasts nothing. Closes are grouped by what was known at entry,
-never by how they ended: stops lose by definition.
+Pure. All of it describes the past and forecasts nothing. Closes are grouped by facts known at
+entry, never by their ending, because stops lose by definition.
 """
 
 import re
@@ -18,7 +18,7 @@ from paper.results import count_excluded, describe_rates, find_ratio, find_retur
 from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, is_first_within
 
 # ---- the diary -----------------------------------------------------------------------------------
-# Facts that the voice doesn't get.
+# Facts that are not passed to the voice.
 UNPOSTED_FACTS = {
     "code",
     "marks",
@@ -42,7 +42,7 @@ TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
 # Used in place of a symbol if a whole trader is suspended.
 EVERY_TRADE = "every trade"
 
-# Positions opened while the pause would have applied, and closed by now.
+# Positions that were opened while the pause would have applied and are closed by now.
 NOT_PREVENTED = "{n} positions opened during that time have closed, for a total of {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
@@ -96,15 +96,15 @@ LINES = {
 
 
 def quote_symbol(symbol: str) -> str:
-    """Return a token's name for a sentence, in quotation marks unless it is a plain word: its
-    creator chose it, and it must not look like a fact.
+    """Return a token's name for a sentence, in quotation marks unless it is a plain word. Its
+    creator chose the name, so it must not look like a fact.
     """
     is_plain = TICKER.fullmatch(symbol) and symbol.upper() != "SOL"
     return symbol if is_plain else f"“{re.sub('[“”]', '', symbol)}”"
 
 
 def format_line(kind: str, facts: Mapping[str, Any]) -> str:
-    """Return a diary line's sentence; if its facts are damaged, a sentence that names only its
+    """Return a diary line's sentence. If its facts are damaged, the sentence contains only its
     kind.
     """
     try:
@@ -141,7 +141,7 @@ def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 # ---- lessons -------------------------------------------------------------------------------------
-# Closes that make a pattern.
+# Number of closes that make a pattern.
 MIN_PATTERN = 3
 # The brain looks for lessons at the first close of each week; they last a week.
 LOOK_MS = LESSON_LIFE_MS = 7 * DAY_MS
@@ -155,7 +155,7 @@ PART_MS = 6 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A sentence about counted closes. A pattern is one that may be chance."""
+    """A sentence about counted closes. A pattern may be due to chance."""
 
     key: str
     text: str
@@ -170,7 +170,9 @@ class Lesson:
 
 
 def list_keys(close: Close) -> tuple[str, ...]:
-    """Return a close's groups: all, its token, and the part of the UTC day it was entered in."""
+    """Return a close's groups: all, its token, and the part of the UTC day in which it was
+    entered.
+    """
     part = close.opened_at % DAY_MS // PART_MS
     return ALL, f"token {close.mint}", f"hours {part}"
 
@@ -204,7 +206,7 @@ def _group(closes: Sequence[Close], now: int) -> dict[str, list[Close]]:
 
 def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
     """Return the probability that chance alone separates the mean return of closes from that of
-    similar random entries by this much; None for too few days or clusters on either side.
+    similar random entries by this much, or None if either side has too few days or clusters.
     """
     ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
     return results.find_chance(ours, theirs) if ours and theirs else None
@@ -249,7 +251,7 @@ def find_new_lessons(
 
 
 def review_results(closes: Sequence[Close]) -> dict[str, Any]:
-    """Add up a trader's eligible closes; wins and net are None if there are none."""
+    """Add up a trader's eligible closes. Wins and net are None if there are none."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         "closes": len(closes),

@@ -1,10 +1,10 @@
-"""Would copying have worked? Simulate a follower right behind a bot, trading with the same pools.
-Pure; integers.
+"""Would copying have worked?
 
-The follower spends the same amount after each of the bot's purchases and sells its share after each
-of the bot's sales, without delay and with no other trades in between. The result depends on what
-happens to its SOL in the pool, so there are two cases. Best: the SOL stays until the follower
-sells. Worst: others took it out first, so the pool is as observed.
+Simulate a follower right behind a bot, trading with the same pools. Pure; integers. The follower
+spends the same amount after each of the bot's purchases and sells its share after each of the bot's
+sales, without delay and with no other trades in between. The result depends on what happens to the
+follower's SOL in the pool, so there are two cases. Best: the SOL stays until the follower sells.
+Worst: others took it out first, so the pool is as observed.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +19,7 @@ MODEL = "copy/1"
 # lamports per purchase
 SIZES = (10**8, 10**9, 10**10)
 SHOWN_SIZE = 10**9
-# Lamports, if another account paid the fee: the median of recorded swaps (paper.fills).
+# Used if another account paid the fee: the median of recorded swaps in lamports (paper.fills).
 NETWORK_COST = 25_000
 # Below these numbers, no return is shown.
 MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
@@ -28,8 +28,8 @@ MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
 # ---- a bot's trades ------------------------------------------------------------------------------
 class CopiedTrade(NamedTuple):
     """A bot's purchase or sale for SOL. `raw`: units bought; `proceeds`: lamports of a sale;
-    `network`: its fee and tip. `pool`: its reading, or the reason why there is none. `slices`: ((id
-    of the purchase or None, raw units, cost or None), ...) of a sale, first in, first out.
+    `network`: its fee and tip. `pool`: the pool's reading, or the reason why it has none. `slices`:
+    ((purchase ID or None, raw units, cost or None), ...) of a sale, first in, first out.
     """
 
     id: str
@@ -44,7 +44,9 @@ class CopiedTrade(NamedTuple):
 
 @dataclass(slots=True)
 class _Lot:
-    """The follower's holdings from one purchase. `bot`: raw units of it that the bot still has."""
+    """The follower's holdings from one purchase. `bot`: raw units from that purchase that the bot
+    still has.
+    """
 
     bot: int
     raw: int
@@ -52,13 +54,13 @@ class _Lot:
     pool: str
 
     def take(self, amount: int) -> tuple[int, int]:
-        """Remove the share for this many of the bot's units: (raw units, lamports spent). The last
-        removal gets the remainder.
+        """Remove the share for this many of the bot's units. Return (raw units, lamports spent).
+        The last removal gets the remainder.
         """
         raw, spent = self.raw, self.spent
         if amount < self.bot:
             raw = raw * amount // self.bot
-            # Cost of a sale that is less than one unit stays with the remaining units.
+            # If a sale is less than one unit, its cost stays with the remaining units.
             spent = spent * raw // self.raw
         self.bot, self.raw, self.spent = (
             max(0, self.bot - amount),
@@ -70,8 +72,8 @@ class _Lot:
 
 @dataclass
 class _Part:
-    """A follower's part of one sale. `at_bot`: what `spent` would have returned at the bot's
-    prices; `cost`: the bot's cost of the same slices.
+    """A follower's part of one sale. `at_bot`: the return on `spent` at the bot's prices; `cost`:
+    the bot's cost of the same slices.
     """
 
     raw: int = 0
@@ -88,8 +90,8 @@ class Outcome(NamedTuple):
 
 
 class Follower:
-    """A follower with `size` lamports per purchase. `stays`: its SOL stays in the pool until it
-    sells (the best case).
+    """A follower with `size` lamports per purchase. `stays`: whether its SOL stays in the pool
+    until it sells (the best case).
     """
 
     def __init__(self, size: int, stays: bool) -> None:
@@ -100,8 +102,7 @@ class Follower:
         self.excluded: Counter[str] = Counter()
         self._lots: dict[str, _Lot] = {}
         self._unread: dict[str, str] = {}
-        # By pool: lamports in addition to the observed ones, and units in the follower's
-        # possession.
+        # Lamports in addition to the observed ones, and units held by the follower, by pool.
         self._more: defaultdict[str, int] = defaultdict(int)
         self._held: defaultdict[str, int] = defaultdict(int)
 
@@ -174,7 +175,7 @@ class Follower:
         return part
 
     def _see_sale(self, pool: PoolReading) -> State:
-        """Return the pool after the bot's sale: the bot sells first, into the follower's SOL."""
+        """Return the pool after the bot's sale. The bot sells first, into the follower's SOL."""
         more = self._more[pool.pool]
         if not self.stays or not more:
             return pool.after
@@ -192,12 +193,12 @@ class Follower:
 
     @property
     def bot_bps(self) -> int | None:
-        """The bot's return with each purchase counted as the same size."""
+        """Return the bot's return with each purchase counted as the same size."""
         return (self.at_bot - self.spent) * ONE // self.spent if self.spent else None
 
     @property
     def kept_percent(self) -> int | None:
-        """The follower's share of the bot's gain, None if the bot gained nothing."""
+        """Return the follower's share of the bot's gain, or None if the bot had no gain."""
         gain = self.at_bot - self.spent
         return (self.received - self.spent) * 100 // gain if gain > 0 else None
 
@@ -220,7 +221,7 @@ class Follower:
 
 
 class Followers:
-    """Followers of all sizes in both cases, who see a bot's trades once, in order."""
+    """Followers of all sizes in both cases. They see a bot's trades once, in order."""
 
     def __init__(self) -> None:
         self.best = {size: Follower(size, stays=True) for size in SIZES}

@@ -1,5 +1,5 @@
 """Compute what followers of observed bots would have received, from stored transactions, and store
-the results. A job does this after new sales; no request does.
+the results. A job does this after new sales; requests never do.
 """
 
 import heapq
@@ -27,7 +27,7 @@ log = logging.getLogger("candor.copying")
 # Minimum time between two computations for a bot.
 REST_MS = 600_000
 ROWS_AT_ONCE = 500
-# To fit a 64-bit column.
+# Limit of a 64-bit column.
 LARGEST = 2**63 - 1
 MATCHED = ("matched", "partial")
 
@@ -42,7 +42,7 @@ class WalletRow(NamedTuple):
     unmatched: int
     cost: int
     proceeds: int
-    # Rules of the entries, see models.Wallet: pools are reread if a program is added.
+    # Rules of the entries (see models.Wallet). Pools are reread if a program is added.
     rules: str
 
 
@@ -56,7 +56,7 @@ ORDER BY a.bot_id, a.wallet_id"""
 
 
 class DoneRow(NamedTuple):
-    """When a bot's results were computed (ms), and from what."""
+    """When a bot's results were computed (ms), and the state they were computed from."""
 
     bot: int
     mark: str
@@ -68,7 +68,7 @@ FORGET = "DELETE FROM copy_total WHERE bot_id = ?"
 
 
 def run_tick(now: int) -> tuple[str | None, str]:
-    """Compute the results of each due bot; return no problem and details for health. `now`: ms."""
+    """Compute the results of each due bot. Return no problem, and details for health. `now`: ms."""
     done = {row.bot: row for row in select(DoneRow, DONE)}
     due = list_due(done, now)
     for bot, wallets in due.items():
@@ -154,8 +154,9 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
 
 
 def _cut(value: int | None) -> int | None:
-    """Limit a sum to its column: a lying node can claim that each sale receives all SOL in
-    existence."""
+    """Limit a sum to its column, because a dishonest node can claim that each sale receives all SOL
+    in existence.
+    """
     return None if value is None else max(-LARGEST, min(LARGEST, value))
 
 
@@ -165,8 +166,8 @@ NOTHING = Outcome(None, None)
 
 
 def list_trades(wallets: list[int]) -> Iterator[tuple[int, copying.CopiedTrade]]:
-    """Yield (number, trade) for purchases and sales for SOL, oldest first. Tokens that a wallet
-    created, or whose pools it funded, have that as their reason.
+    """Yield (number, trade) for purchases and sales for SOL, oldest first. If a wallet created a
+    token or funded one of its pools, that is the reason why the pool can't be used.
     """
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
@@ -217,7 +218,7 @@ def _read_trade(row: StoredTrade, entry: Entry, own: str | None) -> copying.Copi
 OUTCOMES = """
 SELECT c.trade_id, c.lamports, c.reason FROM copied_trade c JOIN trade t ON t.id = c.trade_id
 WHERE t.wallet_id IN """
-# The trade may have been deleted since, and the wallet disconnected.
+# The trade may have been deleted in the meantime, and the wallet disconnected.
 STORE = f"""
 INSERT INTO copied_trade (trade_id, lamports, reason)
 SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ? AND wallet_id IN {HELD}
@@ -237,7 +238,7 @@ def _read_outcomes(wallets: list[int]) -> dict[int, Outcome]:
 
 
 def _store_outcomes(right: dict[int, Outcome], stored: dict[int, Outcome]) -> None:
-    """Write only differences, in short transactions."""
+    """Write only the differences, in short transactions."""
     changed = [(*one, trade) for trade, one in right.items() if stored.get(trade) != one]
     _write(STORE, changed)
     _write(DROP, [(trade,) for trade in stored.keys() - right.keys()])

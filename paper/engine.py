@@ -90,15 +90,15 @@ class Market:
     ) -> None:
         self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
         self.windows: dict[str, tuple[Snapshot, ...]] = {}
-        # By mint, the last snapshot that had a price.
+        # The last snapshot with a price, by mint.
         self.before: dict[str, Snapshot] = {}
-        # Simulated trades in each pool, by paper.fills.pool_key.
+        # Simulated trades in each pool, keyed by paper.fills.pool_key.
         self.memories: dict[str, Memory] = {}
-        # By handle, each twin's own simulated trades in each pool.
+        # Each twin's own simulated trades in each pool, by handle.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
-        # Venues whose closes may be compared; None: all that the model supports.
+        # Venues whose closes may be compared; None for all that the model supports.
         self.eligible: frozenset[str] | None = None
         # When each token's current quote was first served.
         self.quoted_at: dict[str, int] = {}
@@ -174,11 +174,13 @@ class Market:
 
     @property
     def patience_ms(self) -> int:
-        """How long a held token may lack a usable price before its position is in doubt."""
+        """Return how long a held token may lack a usable price before its position is in doubt."""
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
-        """Return a token with a window as strategies see it, without anything unknown then."""
+        """Return a token with a window as strategies see it, without anything that was unknown
+        then.
+        """
         window = self.windows[mint]
         last = window[-1]
         flows = tuple(
@@ -190,7 +192,7 @@ class Market:
 
     def is_unproven(self, snapshot: Snapshot) -> bool:
         if snapshot.pool:
-            # The formula reproduced the fill in the transaction that showed it.
+            # The formula reproduced the fill in the transaction that showed the pool.
             return False
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
@@ -365,7 +367,7 @@ def expire_orders(trader: Player, at: int) -> None:
 
 
 def end_order(trader: Player, order: Order, state: str, at: int) -> None:
-    """End an order, and record it in the diary if nothing of it was filled."""
+    """End an order, and record it in the diary if nothing was filled."""
     trader.journal.orders[order.number] = trader.account.settle(order, state)
     if not order.done:
         trader.add_line(
@@ -462,8 +464,8 @@ def find_refusal(trader: Player, order: Order, snapshot: Snapshot, flaw: str | N
 
 
 def settle(trader: Player, order: Order, snapshot: Snapshot, market: Market) -> None:
-    """Try to fill an order. If the pool has nothing left, it waits; past its slippage limit it
-    ends, and the strategy decides again.
+    """Try to fill an order. It waits if the pool has nothing left. Past its slippage limit it ends,
+    and the strategy decides again.
     """
     position = trader.account.positions.get(order.mint)
     done = fill(
@@ -491,7 +493,9 @@ def settle(trader: Player, order: Order, snapshot: Snapshot, market: Market) -> 
 def book_fill(
     trader: Player, order: Order, done: Fill, snapshot: Snapshot, market: Market
 ) -> Order:
-    """Book a fill in the account, the pool's memory and the journal; return the order after it."""
+    """Apply a fill to the account, the pool's memory and the journal. Return the order
+    afterwards.
+    """
     order, position = trader.account.apply(order, done, snapshot)
     market.remember(done, snapshot)
     if position is not None and position.closed_at is None:
@@ -550,7 +554,7 @@ def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[s
 
 # ---- open positions ------------------------------------------------------------------------------
 # After this long without a usable price, not counting the scout's pauses, a position is closed at
-# nothing.
+# zero.
 MAX_UNPRICED_MS = DAY_MS
 UNSEEN = (None, None)
 REVIEWED_FLAWS = {
@@ -582,7 +586,7 @@ def update_position(trader: Player, position: Position, moment: Round) -> None:
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
             moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
             put_position(trader, moved)
-            # Two pools that alternate as the deepest don't determine a price.
+            # Two pools that alternate as the most liquid one don't determine a price.
             handle_missing_price(trader, moved, moment)
             return
         if is_gone(snapshot, position.liquidity):
@@ -683,7 +687,7 @@ def write_off_position(
 
 
 # ---- decisions -----------------------------------------------------------------------------------
-# Lamports that no entry may use, since leaving costs fees too.
+# Lamports that entries may not use, because exits cost fees too.
 RESERVED_CASH = 20_000_000
 # Worst-case lamports of a new position in addition to its price.
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
@@ -771,8 +775,8 @@ def place(
 
 
 def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit_bps: int) -> int:
-    """Return the minimum result of an order: what its pool would give now, minus the limit. If the
-    pool would fill only part of it now, use that part's rate.
+    """Return the minimum result of an order: the pool's current payout minus the limit. If the pool
+    would fill only part of it now, that part's rate is used.
     """
     token, memory = market.tokens[snapshot.mint], market.recall(snapshot)
     assert token.decimals is not None
@@ -831,8 +835,8 @@ Signal = tuple[View, Decision | Exception]
 
 
 def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
-    """List a strategy's decisions about tokens at `now` (ms). An exception isn't swallowed:
-    `consider` raises it again for each trader with this strategy.
+    """List a strategy's decisions about tokens at `now` (ms). Exceptions aren't swallowed:
+    `consider` raises them again for each trader with this strategy.
     """
     signals: list[Signal] = []
     for view in views:
@@ -847,7 +851,7 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
 
 
 def rank(trader: Player, mint: str) -> bytes:
-    """Return a sort key for the token that differs by trader but not between replays."""
+    """Return a sort key for the token that differs between traders but not between replays."""
     return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
 
 
@@ -923,7 +927,7 @@ def name_twin(handle: str, number: int) -> str:
 def play_twins(trader: Player, moment: Round) -> None:
     journal = trader.journal
     news, journal.followed = journal.fills[journal.followed :], len(journal.fills)
-    # The same for all twins, and needed only if a ticket is due.
+    # The list is the same for all twins, and needed only if a ticket is due.
     views = functools.cache(lambda: list_views(moment))
     for twin in trader.twins:
         twin.put_off = trader.put_off
@@ -945,7 +949,9 @@ def update_account(trader: Player, moment: Round) -> None:
 
 
 def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) -> None:
-    """Give a twin a ticket for a position that its trader opened, or record the trader's sale."""
+    """Give a twin a ticket for a position that its trader opened, or record the trader's sale in
+    it.
+    """
     fill, number = done
     if fill.failed or number is None or not fill.raw:
         return
@@ -998,7 +1004,7 @@ def has_missed(twin: Player, ticket: Ticket) -> bool:
 def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
     """Order a ticket's due sale and return the remaining ticket.
 
-    Decide an interval early, since an order fills on the next quote.
+    This happens an interval early, because an order fills on the next quote.
     """
     position = twin.account.positions.get(ticket.mint or "")
     snapshot, flaw = moment.seen.get(ticket.mint or "", UNSEEN)
@@ -1013,14 +1019,14 @@ def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
     place(
         twin, moment.market, snapshot, "sell", amount, leg.reason, "because its trader sold", shown
     )
-    # A sale of the rest is tried until the position is closed.
+    # The final sale is retried until the position is closed.
     return replace(ticket, legs=tuple(rest)) if rest or leg.share < ONE else ticket
 
 
 def buy(
     twin: Player, moment: Round, find_views: Callable[[], list[View]], ticket: Ticket
 ) -> Ticket:
-    """Order a random token for a due ticket, if a pool allows its size; return the ticket."""
+    """Order a random token for a due ticket, if a pool allows the size. Return the ticket."""
     at = moment.at
     if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
         return ticket
@@ -1061,7 +1067,7 @@ def play(
 ) -> None:
     """Play one round. `snapshots`: taken at one moment; `now`: when the engine sees them, which
     only decides whether they are stale or ahead of the clock. faults: collects exceptions by trader
-    and token; without it they propagate.
+    and token; without it, they propagate.
     """
     faults = faults or Faults(raising=True)
     # A snapshot from the future doesn't advance the time; otherwise positions would seem unpriced.

@@ -1,14 +1,12 @@
-"""The fill model `amm-cp/3`: what an order gets from its pool, to the lamport. Pure.
+"""The fill model `amm-cp/3`: the result of an order in its pool, to the lamport.
 
-All arithmetic is on integers and rounds against the trader. A pool remembers simulated trades: what
-they put in minus what they took out (its flow) moves the price along the pool's curve and fades as
+Pure. All arithmetic is on integers and rounds against the trader. A pool remembers simulated
+trades: their net payments into it (its flow) move the price along the pool's curve and fade as
 observed volume passes. The token side is rounded up for a sale and down for a purchase, so no fill
-gets more than the exact formula pays.
-
-Fees are in basis points, read on 2026-11-22. Pump: solana.pump.fun/docs/fees; its steps from 44,210
-to 98,240 SOL are missing, so the preceding fee applies. Raydium:
-docs.raydium.io/reference/fee-comparison; CPMM pools don't show which of three fees they charge, so
-the highest applies.
+gets more than the exact formula pays. Fees are in basis points, read on 2026-11-22. Pump:
+solana.pump.fun/docs/fees; its steps from 44,210 to 98,240 SOL are missing, so the preceding fee
+applies. Raydium: docs.raydium.io/reference/fee-comparison; CPMM pools don't show which of three
+fees they charge, so the highest applies.
 """
 
 import hashlib
@@ -32,7 +30,7 @@ class Step(NamedTuple):
 
 
 class Venue(NamedTuple):
-    """How pools of a venue pay. `kind`: curve | product | uncalibrated; fees by rising cap."""
+    """A venue's pricing. `kind`: curve | product | uncalibrated; fees by rising market cap."""
 
     kind: str
     steps: tuple[Step, ...]
@@ -40,7 +38,9 @@ class Venue(NamedTuple):
     has_virtual: bool = False
 
     def fee_bps(self, market_cap: int | None) -> int:
-        """Return the fee at a market capitalization in lamports; the highest without one."""
+        """Return the fee at a market capitalization in lamports, or the highest fee if it is
+        unknown.
+        """
         if market_cap is None:
             return max(step.fee_bps for step in self.steps)
         return next(
@@ -64,14 +64,14 @@ PUMP_STEPS = (
     Step(39_300, 65),
     Step(98_240, 30),
 )
-# By the provider's id.
+# Venues by the provider's ID.
 VENUES = {
     "pumpfun": Venue("curve", (Step(0, 125),)),
     "pumpswap": Venue("product", PUMP_STEPS, has_virtual=True),
     "raydium": Venue("product", (Step(0, 25),)),
     "raydium/cpmm": Venue("product", (Step(0, 100),)),
 }
-# Concentrated and dynamic pools, and any venue that isn't in the table.
+# Used for concentrated and dynamic pools, and for any venue that isn't in the table.
 OTHER_VENUE = Venue("uncalibrated", (Step(0, UNKNOWN_FEE_BPS),))
 
 
@@ -80,15 +80,15 @@ def find_venue(name: str | None) -> Venue:
 
 
 # ---- pools ---------------------------------------------------------------------------------------
-# Launch curves are priced from this product: virtual lamports times virtual raw units.
+# The product that prices launch curves: virtual lamports times virtual raw units.
 CURVE = 30 * LAMPORTS * 1_073_000_000 * 10**6
-# Initial virtual lamports; can't be withdrawn.
+# Initial virtual lamports, which can't be withdrawn.
 CURVE_VIRTUAL_SOL = 30 * LAMPORTS
 # Raw units that are never for sale.
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
 MINUTE_MS = 60_000
-# A minute counts as passed from its 31st second on, when no usual poll happens, so a few
+# A minute counts as passed from its 31st second on, when no usual poll happens, so that a few
 # milliseconds between polls don't change a fill.
 EARLY_MS = 29_000
 FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
@@ -99,7 +99,7 @@ class Memory(NamedTuple):
 
     # Net lamports put in; negative if more was taken out.
     flow: int = 0
-    # The last trade's snapshot, None before the first.
+    # The last trade's snapshot, or None before the first trade.
     last: Snapshot | None = None
     # The number of simulated trades.
     turns: int = 0
@@ -119,7 +119,7 @@ def is_exact(snapshot: Snapshot) -> bool:
 
 
 def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | None:
-    """Return a pool as a purchase or sale; None if its reserves are unknown."""
+    """Return the pool for a purchase or sale, or None if its reserves are unknown."""
     if snapshot.pool:
         return snapshot.pool.after
     venue = find_venue(snapshot.venue)
@@ -134,7 +134,7 @@ def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | N
 
 def find_virtual(snapshot: Snapshot) -> int:
     """Return the lamports that PumpSwap prices in addition to the vault: the value of the tokens
-    beyond it, up to the same amount again.
+    beyond the vault, up to the same amount again.
     """
     if snapshot.liquidity is None or not snapshot.sol_cents or snapshot.reserve is None:
         return 0
@@ -147,12 +147,12 @@ def _divide(above: int, below: int, side: str) -> int:
 
 
 def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> State | None:
-    """Return the launch curve at a snapshot's price; None if no curve has that price."""
+    """Return the launch curve at a snapshot's price, or None if no curve has that price."""
     if decimals != CURVE_DECIMALS or not snapshot.price:
         return None
     tokens = isqrt(CURVE * 10**CURVE_DECIMALS * SCALE // (snapshot.price * LAMPORTS))
     tokens += side == "sell"
-    # A rounded price may lie just outside either end.
+    # A rounded price may be just outside either end of the curve.
     if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL * 101 // 100:
         return None
     sol = CURVE // tokens
@@ -172,7 +172,7 @@ def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
     """Return the remaining flow of a pool at a snapshot.
 
     It fades with the share of the pool that observed volume turned over. If the pool has been
-    drained since, the flow shrank with it.
+    drained in the meantime, the flow shrank with it.
     """
     last = memory.last
     if last is None or last.id == snapshot.id or not memory.flow:
@@ -195,8 +195,8 @@ def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
 
 
 def turnover(last: Snapshot, snapshot: Snapshot) -> tuple[int, int] | None:
-    """Return a pool's SOL reserve and the volume that passed through it between two snapshots, both
-    in USD cents; None if unknown.
+    """Return a pool's SOL reserve and its volume between two snapshots, both in USD cents, or None
+    if unknown.
 
     Uses the shortest of the provider's windows that covers the time: five minutes, an hour or a
     day.
@@ -235,49 +235,48 @@ RENT = 2_039_280
 FAILURE_BPS = 500
 # Added to the price if the pool's pricing is unknown.
 WIDE_BPS = 500
-# Lamports that one fill per snapshot may move if liquidity is unknown too.
+# Lamports that one fill per snapshot may move if liquidity is unknown.
 UNKNOWN_MAX = 10**9
 # Attempts per order, including partial fills.
 MAX_ATTEMPTS = 8
-# How many scout intervals after the latency an order may fill.
+# Number of scout intervals after the latency in which an order may fill.
 WAIT_INTERVALS = 3
-# The default limit on how much worse than quoted an order may fill.
+# The default slippage limit of an order, relative to the quote.
 SLIPPAGE_LIMIT_BPS = 500
-# Liquidity counts as gone below one part in this many of the liquidity at entry.
+# Liquidity counts as gone below this fraction of the liquidity at entry (one part in this many).
 GONE_SHARE = 20
 # Liquidity below this amount always counts as gone.
 GONE_USD_CENTS = 100_00
 
 
 class NetworkCosts(NamedTuple):
-    """Quantiles of the network fees and tips paid by swaps, in lamports; fees are drawn between
-    them."""
+    """Quantiles of the network fees and tips paid by swaps, in lamports. Fees are interpolated
+    between them.
+    """
 
     p50: int
     p75: int
     p90: int
 
 
-# Of 102 recorded transactions, 2026-11.
+# From 102 recorded transactions, 2026-11.
 RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
 MAX_NETWORK_FEE = 5_000_000
-# Closing reasons that book a whole position at once.
+# Closing reasons that apply to a whole position at once.
 WRITE_OFFS = ("liquidity_gone", "price_gone")
 UNKNOWN_LIQUIDITY = "liquidity_unknown"
 UNCALIBRATED = "uncalibrated"
 STALE_PRICE = "stale_price"
 SLIPPED = "slippage_exceeded"
-# For a fill on a fall confirmed by a second provider.
+# Mark of a fill on a fall confirmed by a second provider.
 SEEN_TWICE = "fall_seen_twice"
-# For a fill on the reserves in an observed transaction.
+# Mark of a fill on the reserves in an observed transaction.
 OBSERVED = "observed_reserves"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. `amount` is lamports to spend or raw units to sell; `done` is the part of it that
-    was filled.
-    """
+    """An order. `amount` is lamports to spend or raw units to sell; `done` is the filled part."""
 
     handle: str
     # Numbered per trader, across account periods.
@@ -294,10 +293,10 @@ class Order:
     decided_at: int
     due_at: int
     expires_at: int
-    # Minimum result of all of `amount`: raw units of a purchase, lamports of a sale.
+    # Minimum result for all of `amount`, in raw units for a purchase or lamports for a sale.
     least: int = 0
     transfer_bps: int = 0
-    # Why it was decided, in words.
+    # Why the order was decided, in words.
     detail: str = ""
     done: int = 0
     attempts: int = 0
@@ -308,7 +307,7 @@ class Order:
 
     @property
     def remaining(self) -> int:
-        """The unfilled remainder: lamports of a buy, raw units of a sale."""
+        """Return the unfilled amount, in lamports for a purchase or raw units for a sale."""
         return self.amount - self.done
 
 
@@ -331,7 +330,7 @@ class Fill:
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = 0
-    # Negative if it is returned.
+    # Rent in lamports, negative if it is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""
@@ -346,22 +345,24 @@ class Fill:
 
     @property
     def fees(self) -> int:
-        """Lamports paid to the pool and the network."""
+        """Return the lamports paid to the pool and the network."""
         return self.pool_fee + self.network_fee
 
     @property
     def gross(self) -> int:
-        """The used part of the order's amount: lamports of a buy, raw units of a sale."""
+        """Return the used part of the order's amount, in lamports for a purchase or raw units for a
+        sale.
+        """
         return self.mid + self.slippage + self.pool_fee if self.side == "buy" else self.raw
 
     @property
     def moved(self) -> int:
-        """Lamports it put into the pool (negative if it took them out), without fees."""
+        """Return the lamports put into the pool (negative if taken out), without fees."""
         return self.mid + self.slippage if self.side == "buy" else self.slippage - self.mid
 
     @property
     def cash(self) -> int:
-        """Its effect on the cash, in lamports."""
+        """Return the effect on the cash, in lamports."""
         value = self.mid - self.slippage if self.side == "sell" else -self.mid - self.slippage
         return value - self.fees - self.rent
 
@@ -375,7 +376,9 @@ class Amounts(NamedTuple):
     pool_fee: int
 
     def brings(self, side: str) -> int:
-        """Return raw units of a buy, or lamports of a sale after the pool's fee."""
+        """Return the result: raw units for a purchase, or lamports after the pool's fee for
+        a sale.
+        """
         return self.raw if side == "buy" else self.mid - self.slippage - self.pool_fee
 
 
@@ -388,11 +391,11 @@ def fill(
     last_raw: int | None = None,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill | None:
-    """Return an order's fill on a snapshot, or None if the pool has nothing left for it.
+    """Return an order's fill on a snapshot, or None if the pool has nothing left for it. memory:
+    the memory of the order's pool. first: whether there is no position yet, so that rent is due.
+    last_raw: the position's raw amount; selling all of it returns the rent.
 
-    memory: what the order's pool remembers. first: there is no position yet, so rent is due.
-    last_raw: the position's raw amount; selling all of it returns the rent. The caller has checked
-    that the order is due and the snapshot plausible.
+    The caller has checked that the order is due and the snapshot plausible.
     """
     flow = carry(memory, snapshot, order.decimals)
     taken = quote(order.side, order.remaining, snapshot, order, memory, flow)
@@ -420,7 +423,7 @@ def quote(
     memory: Memory,
     flow: int,
 ) -> Amounts | None:
-    """Return what a pool would give now for at most `amount`; None if it has nothing left."""
+    """Return what a pool would give now for at most `amount`, or None if it has nothing left."""
     if snapshot.pool:
         return _quote_observed(side, amount, snapshot, snapshot.pool, order.decimals, flow)
     pool = find_pool(snapshot, order.decimals, side)
@@ -441,7 +444,7 @@ def quote_pool(
 def _quote_observed(
     side: str, amount: int, snapshot: Snapshot, pool: PoolReading, decimals: int, flow: int
 ) -> Amounts | None:
-    """Quote the reserves left by an observed transaction, at the fee that it paid."""
+    """Quote the reserves left by an observed transaction, at the transaction's fee."""
     state = shift(pool.after, _felt(side, flow), side)
     if side == "buy":
         bought = buy(pool, state, amount)
@@ -465,8 +468,8 @@ class Terms(NamedTuple):
 
 
 def _felt(side: str, flow: int) -> int:
-    """Return the flow that prices a trade. Sales by other traders make no purchase cheaper than the
-    market.
+    """Return the flow that prices a trade. Other traders' sales never make a purchase cheaper than
+    the market.
     """
     return max(0, flow) if side == "buy" else flow
 
@@ -513,8 +516,8 @@ def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
-    """Return a pool's memory after a fill. Failed attempts and write-offs without a pool move
-    nothing.
+    """Return a pool's memory after a fill. Failed attempts and write-offs without a pool don't
+    change it.
     """
     if not fill.turn:
         return memory
@@ -525,8 +528,8 @@ def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
 
 
 def is_failing(order: Order) -> bool:
-    """Return whether this attempt fails, by chance seeded with handle, order number, model and
-    attempt, so that every replay agrees.
+    """Return whether this attempt fails. The random choice is seeded with handle, order number,
+    model and attempt, so that every replay agrees.
     """
     return _chance(order, "") % ONE < FAILURE_BPS
 
@@ -557,7 +560,9 @@ def _fee(lamports: int, bps: int) -> int:
 def _buy(
     lamports: int, snapshot: Snapshot, terms: "Order | Terms", pool: State | None, fee_bps: int
 ) -> Amounts | None:
-    """Return what at most `lamports` buy, including fees; None if nothing is left to buy."""
+    """Return the units that at most `lamports` buy, including fees, or None if nothing is left to
+    buy.
+    """
     net = lamports - _fee(lamports, fee_bps)
     if pool is None:
         paid = min(net, UNKNOWN_MAX)
@@ -584,7 +589,7 @@ def _room(pool: State) -> int:
 def _sell(
     raw: int, snapshot: Snapshot, terms: "Order | Terms", pool: State | None, fee_bps: int
 ) -> Amounts | None:
-    """Return what a sale of at most `raw` units moves; None if the pool is empty."""
+    """Return the result of selling at most `raw` units, or None if the pool is empty."""
     price = snapshot.known_price
     if pool is None:
         raw = min(raw, UNKNOWN_MAX * 10**terms.decimals * SCALE // (price * LAMPORTS))
@@ -613,7 +618,7 @@ def _pay(pool: State, raw: int) -> int:
 
 
 def _sold(raw: int, received: int, price: int, decimals: int, fee_bps: int) -> Amounts:
-    # A value beyond all SOL doesn't fit its column.
+    # A value beyond all existing SOL doesn't fit its column.
     mid = min(ALL_SOL, value_of(raw, price, decimals))
     return Amounts(raw, mid, mid - received, _fee(received, fee_bps))
 
@@ -629,12 +634,12 @@ def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int
     if found is None:
         return 0
     paid = found.brings("sell")
-    # With unknown liquidity the quote covers a part; the rest is worth no more.
+    # With unknown liquidity, the quote covers only a part; the rest is worth no more.
     return paid * raw // found.raw if found.raw < raw else paid
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
-    """Return whether liquidity is close to nothing, or close to nothing of that at entry."""
+    """Return whether liquidity fell by more than 95% since entry, or below the minimum."""
     liquidity = snapshot.liquidity
     return snapshot.reserve == 0 or (
         liquidity is not None
@@ -649,10 +654,8 @@ def write_off(
     memory: Memory,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill:
-    """Return the fill that closes a position without liquidity, all of it for what the pool
-    would pay.
-
-    mark: the last plausible price, an upper limit. memory: what the pool remembers.
+    """Return the fill that closes a position without liquidity, all of it for the pool's payout.
+    mark: the last plausible price, an upper limit. memory: the pool's memory.
     """
     flow = carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
     price, received = min(snapshot.price or 0, mark), 0
@@ -667,8 +670,8 @@ def write_off(
 def close_at_nothing(
     order: Order, snapshot: Snapshot, mark: int, costs: NetworkCosts = RECORDED_COSTS
 ) -> Fill:
-    """Return the fill that closes a position after a day without a price. `snapshot`: the mark's
-    snapshot, at the time of the close; no pool is involved.
+    """Return the fill that closes a position at zero after a day without a price. `snapshot`: the
+    mark's snapshot, at the time of the close; no pool is involved.
     """
     sold = _sold(order.amount, 0, mark, order.decimals, 0)
     done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)
@@ -720,7 +723,7 @@ def add_raw(state: State, more: int) -> State:
 
 
 # ---- assumptions ---------------------------------------------------------------------------------
-# Numbers that decide what a fill pays, of fills and of pools.
+# Numbers that determine a fill's result, of fills and pools.
 OF_FILLS = (
     *("ONE", "RENT", "WIDE_BPS", "UNKNOWN_MAX", "MAX_ATTEMPTS", "WAIT_INTERVALS"),
     *("SLIPPAGE_LIMIT_BPS", "GONE_SHARE", "GONE_USD_CENTS", "MAX_NETWORK_FEE"),
@@ -742,7 +745,7 @@ def list_constants() -> list[tuple[object, ...]]:
     ]
 
 
-# Sixteen digits of SHA-256.
+# The first sixteen digits of the SHA-256.
 MODEL_HASH = hashlib.sha256(repr(list_constants()).encode()).hexdigest()[:16]
 
 
@@ -761,9 +764,9 @@ ASSUMPTIONS = (
     " allows) worse than quoted at the decision fails",
     "a token's own transfer fee is deducted from purchases and sales",
     f"rent of {sol(RENT)} SOL paid on the first buy and returned on the close",
-    "a price below a twentieth of the last one is accepted only if a second provider or the next"
-    " snapshot confirms it",
-    "open positions are valued at what the pool would pay for them",
+    "a price more than 95% below the last one is accepted only if a second "
+    "provider or the next snapshot confirms it",
+    "open positions are valued at their pools' payouts",
     "every token can be sold: tokens that block sellers are treated like any other",
-    "nobody sandwiches orders or front-runs them",
+    "orders are never sandwiched or front-run",
 )

@@ -18,24 +18,24 @@ PRICE_DECIMALS = 24
 SCALE = 10**PRICE_DECIMALS
 # In a SOL.
 LAMPORTS = 10**9
-# Number of usable snapshots per token kept for strategies.
+# Number of usable snapshots per token that are kept for strategies.
 WINDOW = 14
-# Strategies get no snapshot older than this many scout intervals: a return over N snapshots must
-# not span a night.
+# Maximum age, in scout intervals, of snapshots for strategies, because a return over N snapshots
+# must not span a night.
 WINDOW_INTERVALS = 28
-# Scout intervals that a held token may lack a usable price.
+# Number of scout intervals that a held token may lack a usable price.
 MISSING_INTERVALS = 3
 # After this long without a snapshot of any token, the scout counts as paused.
 SILENCE_MS = 60_000
 # The maximum factor by which a price may rise or fall between adjacent snapshots.
 JUMP_BOUND = 20
-# Flawed snapshots with one of these are still compared with the next one.
+# Snapshots with one of these flaws are still compared with the next one.
 MOVES = ("price_jump", "price_fall", "pair_changed")
-# In lamports, more than exists.
+# More lamports than exist.
 ALL_SOL = 6 * 10**8 * 10**9
 # Liquidity or volume above this counts as unknown.
 MAX_CENTS = 10**17
-# Snapshots further ahead of the clock are a sign that it was set back.
+# Snapshots this far ahead of the clock are a sign that the clock was set back.
 SKEW_MS = 60_000
 
 
@@ -52,9 +52,9 @@ class Token:
 
     mint: str
     symbol: str
-    # None until the mint account was read.
+    # None until the mint account is read.
     decimals: int | None = None
-    # When its pair was created, if the provider says.
+    # When its pair was created, if the provider knows.
     pair_created_at: int | None = None
     discovered_at: int = 0
     checks: tuple[Check, ...] = ()
@@ -74,15 +74,15 @@ class Snapshot:
     id: int
     mint: str
     at: int
-    # None if the provider gave none, 0 if it wasn't a finite positive number.
+    # None if the provider gave none; 0 if the value wasn't a finite positive number.
     price: int | None
-    # None if unknown.
+    # None if it is unknown.
     reserve: int | None = None
     # Total of both reserves, in USD cents.
     liquidity: int | None = None
-    # Over 24 hours, in USD cents.
+    # Volume over 24 hours, in USD cents.
     volume: int | None = None
-    # Over the last five minutes and the last hour, in USD cents.
+    # Volumes over the last five minutes and the last hour, in USD cents.
     volume5m: int | None = None
     volume1h: int | None = None
     # The provider's id of the exchange; the first characters of the pool's address.
@@ -91,8 +91,8 @@ class Snapshot:
     # Market cap: all tokens at this price, in lamports.
     market_cap: int | None = None
     sol_cents: int | None = None
-    # If a held token's price fell sharply: the provider's previous price, and a second
-    # provider's current price, if any.
+    # Set if a held token's price fell sharply: the provider's previous price, and a second
+    # provider's current price, if it has one.
     fell_from: int | None = None
     second_price: int | None = None
     # The pool itself, if an observed transaction showed it and no price was cached.
@@ -105,20 +105,20 @@ class Snapshot:
 
     @property
     def quote(self) -> tuple[int | None, int | None, int | None]:
-        """The parts of a quote that change with each new one. Providers send no time, so equal
-        price, liquidity and volume are the same quote.
+        """Return the parts of a quote that change with each new one. Providers don't send a time,
+        so equal price, liquidity and volume count as the same quote.
         """
         return self.price, self.liquidity, self.volume
 
     @property
     def known_price(self) -> int:
-        """The price in a snapshot without a flaw."""
+        """Return the price in a snapshot without a flaw."""
         assert self.price is not None
         return self.price
 
 
 class CheckedSnapshot(NamedTuple):
-    """A snapshot and its flaw, None if it is plausible; see find_flaw."""
+    """A snapshot and its flaw (see find_flaw); None if the snapshot is plausible."""
 
     snapshot: Snapshot
     flaw: str | None
@@ -135,16 +135,16 @@ class Flow:
     at: int
     # Id of the first snapshot at which it was visible.
     first_snapshot: int = 0
-    # Public id of its bot.
+    # The public ID of the wallet's bot.
     bot: str = ""
-    # For a sale: the sold share of the wallet's holdings, in basis points.
+    # The sold share of the wallet's holdings in basis points, for a sale.
     share_bps: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One token as a strategy sees it: its usable snapshots, oldest first, and what observed
-    wallets did with it.
+    """One token as a strategy sees it: its usable snapshots, oldest first, and observed wallets'
+    trades of it.
     """
 
     token: Token
@@ -209,17 +209,17 @@ def parse_snapshot(row: SnapshotRow) -> Snapshot:
 
 
 def _divide(cents: int | None, price_sol: str | None) -> int | None:
-    """Return the SOL price in USD cents from a token's prices in cents (times SCALE) and SOL."""
+    """Return the price of SOL in USD cents from a token's prices in cents (times SCALE) and SOL."""
     price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
     return cents // price if cents is not None and price else None
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
-    """Parse a decimal text as a whole number of 1/scale, rounded down; None if it isn't a finite
-    number from 0 to `maximum`.
+    """Parse a decimal text as a whole number of 1/scale, rounded down. Return None if it isn't a
+    finite number from 0 to `maximum`.
     """
     try:
-        # None is a TypeError here.
+        # None raises TypeError here.
         number = Decimal(text)  # type: ignore[arg-type]
     except (InvalidOperation, TypeError):
         return None
@@ -231,7 +231,7 @@ def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
 
 
 def value_of(raw: int, price: int, decimals: int) -> int:
-    """Return the value of `raw` units at a price in lamports, rounded down."""
+    """Return the lamports that `raw` units are worth at a price, rounded down."""
     value: int = raw * price * LAMPORTS // (10**decimals * SCALE)
     return value
 
@@ -242,11 +242,11 @@ def price_of(lamports: int, raw: int, decimals: int) -> int:
 
 
 def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms: int) -> str | None:
-    """Return why a snapshot isn't plausible, or None. `before`: the token's last snapshot with a
-    price, plausible or not.
+    """Return why a snapshot isn't plausible, or None if it is.
 
-    A fall is accepted if a second provider or the next snapshot confirms it; if the next snapshot
-    reverses it, it is a jump. Another pair is another market, so its first snapshot isn't compared.
+    `before`: the token's last snapshot with a price, plausible or not. A fall is accepted if a
+    second provider or the next snapshot confirms it; if the next snapshot reverses it, it is a
+    jump. Another pair is another market, so its first snapshot isn't compared.
     """
     if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):
         return "clock_skew"

@@ -1,9 +1,9 @@
-"""Compare the fill model with real swaps, and measure what they paid the network. Pure.
+"""Compare the fill model with real swaps, and measure their network costs.
 
-The model's error is the shortfall of a swap against the model's result for the reserves in the
-swap's own transaction (chain.reading.pools), in basis points of that result: negative if the swap
-got more. Drift is the same against the preceding market snapshot, so it includes price moves in
-between; it shows how old snapshots are and doesn't disqualify a venue.
+Pure. The model's error is the shortfall of a swap against the model's result for the reserves in
+the swap's own transaction (chain.reading.pools), in basis points of that result. It is negative if
+the swap got more. Drift is the shortfall against the preceding market snapshot, so it includes
+price moves in between; it shows how old snapshots are and doesn't disqualify a venue.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from chain.reading.pools import PoolReading
 from paper.fills import NEVER_TRADED, ONE, NetworkCosts, Terms, find_venue, quote, quote_pool
 from paper.market import Snapshot, price_of
 
-# The provider's id of a venue, by its name in our table of programs.
+# The provider's ID of a venue, by the venue's name in our table of programs.
 VENUE_IDS = {
     "pump.fun": "pumpfun",
     "PumpSwap": "pumpswap",
@@ -31,7 +31,7 @@ MIN_PAID = 30
 
 
 class RealSwap(NamedTuple):
-    """A purchase or sale on the chain. `raw` and `lamports`: through the venue."""
+    """A purchase or sale on the chain. `raw` and `lamports`: amounts through the venue."""
 
     uid: str
     at: int
@@ -45,8 +45,8 @@ class RealSwap(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A swap's difference from the model, in basis points: by its own reserves, and by the
-    preceding snapshot. None if unknown.
+    """A swap's difference from the model in basis points, by its own reserves and by the preceding
+    snapshot. None if unknown.
     """
 
     bps: int | None
@@ -54,7 +54,7 @@ class Measured(NamedTuple):
 
 
 class CostsFrom(NamedTuple):
-    """Network costs starting at a time (ms), computed from this many of the instance's swaps."""
+    """Network costs from a time (ms) on, computed from this many of the instance's swaps."""
 
     at: int
     costs: NetworkCosts
@@ -70,7 +70,7 @@ class VenueError(NamedTuple):
     p90_bps: int | None
     source: str
     since: int | None = None
-    # Maximum age of a snapshot for the swaps after it.
+    # Maximum time between a snapshot and a swap that is measured with it.
     drift_p90_bps: int | None = None
 
     @property
@@ -89,13 +89,14 @@ RECORDED = (
 
 
 def measure(swap: RealSwap, pool: PoolReading | str, snapshot: Snapshot | None) -> Measured:
-    """Measure the model's error for a swap. `pool`: from the swap's own transaction, or the reason
-    why it can't be read. `snapshot`: the one preceding the swap.
+    """Measure the model's error for a swap. `pool`: the pool in the swap's own transaction, or the
+    reason why it can't be read. `snapshot`: the one preceding the swap.
     """
     amount, real = (swap.lamports, swap.raw) if swap.side == "buy" else (swap.raw, swap.lamports)
     seen = quote_snapshot(swap, amount, snapshot) if snapshot else 0
     drift = find_error(seen, real)
-    # Otherwise a venue that changed its rules would keep its old errors.
+    # Record the worst error if the formula no longer fits. Without a record, a venue that changed
+    # its rules would keep its old, smaller errors.
     if pool == "not_reproduced":
         return Measured(WORST_BPS, drift)
     if isinstance(pool, str) or not _is_alone(swap, pool):
@@ -113,8 +114,8 @@ def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
 
 
 def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | None) -> int:
-    """Return the model's result, for lamports or raw units, from the reserves before the swap, at
-    its own fee; 0 if that fee depends on an unknown market cap (lamports).
+    """Return the model's result, in lamports or raw units, from the reserves before the swap, at
+    its own fee. Return 0 if that fee depends on an unknown market cap (lamports).
     """
     if market_cap is None and len(find_venue(swap.venue).steps) > 1:
         return 0
@@ -126,7 +127,9 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
 
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
-    """Return the model's result on a snapshot; 0 at another venue, or if it can't fill it."""
+    """Return the model's result on a snapshot. Return 0 if the venues differ or the snapshot can't
+    fill the swap.
+    """
     if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
         return 0
     terms = Terms(swap.decimals, swap.transfer_bps)
@@ -135,7 +138,7 @@ def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
 
 
 def find_error(predicted: int, real: int) -> int | None:
-    """Return a swap's shortfall in basis points; None without a prediction."""
+    """Return a swap's shortfall in basis points, or None if there is no prediction."""
     if predicted <= 0:
         return None
     missed = predicted - real
@@ -161,7 +164,7 @@ def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueEr
 
 
 def choose(own: Sequence[VenueError]) -> list[VenueError]:
-    """Return the error that counts for each venue: its own if there are MIN_RECEIPTS."""
+    """Return the error that counts for each venue, which is its own if there are MIN_RECEIPTS."""
     enough = {one.venue: one for one in own if one.receipts >= MIN_RECEIPTS}
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}

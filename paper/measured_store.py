@@ -38,8 +38,8 @@ NTH_RENT = f"SELECT t.rent {PAID} AND t.rent > 0 ORDER BY t.rent LIMIT 1 OFFSET 
 
 
 def measure_swaps(now: int) -> int:
-    """Measure the model on the swaps of the last hours and store the errors. Return how many could
-    be measured. `now`: ms.
+    """Measure the model on the swaps of the last hours and store the errors. Return the number of
+    swaps measured. `now`: ms.
     """
     values = ((now - LATE_MS) // 1000, *measured.VENUE_IDS, MAX_SWAPS)
     swaps = [(StoredTrade._make(trade), fee) for *trade, fee in storage.read_rows(SWAPS, values)]
@@ -70,7 +70,7 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
 
 
 def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
-    """Return a trade's exchange at its venue; None if several tokens passed through it."""
+    """Read a trade's exchange at its venue. Return None if several tokens went through it."""
     changes = entry.venue_tokens
     if [mint for mint, _, _ in changes] != [row.mint]:
         return None
@@ -94,8 +94,8 @@ def list_errors(now: int) -> list[VenueError]:
 
 
 def refresh_costs(now: int) -> NetworkCosts:
-    """Return the network costs at `now` (ms), recomputed once a day from thirty days of swaps; with
-    too few swaps, the recorded costs.
+    """Return the network costs at `now` (ms), recomputed once a day from thirty days of swaps. With
+    too few swaps, return the recorded costs.
     """
     last = find_costs()
     if last is None or last.at // DAY_MS < now // DAY_MS:

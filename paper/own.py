@@ -33,9 +33,9 @@ from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"
 NAME = re.compile(r"own:([a-z][a-z0-9_]{0,39})")
-# For one question, including the process's start.
+# Time limit for one question, including the process's start.
 MAX_SECONDS = 5.0
-# The CPU time is limited per question instead.
+# CPU time is limited per question instead.
 LIMITS = Limits(memory_bytes=2**29)
 MAX_ANSWER_BYTES = 10**7
 REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -49,7 +49,7 @@ class OwnFile:
         self.path = path
         self._child: Child | None = None
         self._changed_at = 0
-        # Why it failed in this tick; it is retried in the next one.
+        # Why the file failed in this tick. It is retried in the next one.
         self._failed: str | None = None
         self._bounds: dict[str, list[int]] | None = None
 
@@ -156,10 +156,10 @@ def _clean(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnStrategy(Strategy):
-    """A strategy whose decisions come from a file; the common settings are applied here."""
+    """A strategy whose decisions come from a file. The common settings are applied here."""
 
     name: str
-    # Settings of the file, in its order.
+    # The file's settings, in the file's order.
     given: tuple[tuple[str, int], ...] = ()
     file: OwnFile = field(compare=False)
     # The file's decision about each token in the round.

@@ -16,7 +16,7 @@ from paper.strategies import Refusal, Strategy
 REFUSAL_MS = rules.HOUR_MS
 # At most this many different refusals are noted per hour.
 MAX_REFUSALS = 10
-# Refusals that don't depend on the token.
+# Refusals that don't depend on a token.
 ACCOUNT_REFUSALS = {
     "position_limit",
     "no_cash",
@@ -24,7 +24,7 @@ ACCOUNT_REFUSALS = {
 }
 
 
-# The reason and the mint, None if the refusal doesn't depend on it.
+# The reason and the mint, which is None if the refusal doesn't depend on a token.
 RefusalKey = tuple[str, str | None]
 
 
@@ -34,7 +34,7 @@ class DiaryLine:
 
     kind: str
     at: int
-    # Display texts by name; `what` is the subkind.
+    # Display texts by name. `what` is the subkind.
     facts: Mapping[str, Any]
     mint: str | None = None
     order_number: int | None = None
@@ -42,7 +42,9 @@ class DiaryLine:
 
 @dataclass(frozen=True, slots=True)
 class ReviewReason:
-    """A reason for a review. One with the same key (code and subject) is given only once."""
+    """A reason for a review. Reasons with the same key (code and subject) are recorded
+    only once.
+    """
 
     key: str
     code: str
@@ -51,14 +53,14 @@ class ReviewReason:
     symbol: str | None = None
 
 
-# A fill or failed attempt, and its position's number, None before there is one.
+# A fill or failed attempt, with its position's number, or None before there is a position.
 JournalFill = tuple[Fill, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A sale by a trader: how long after its purchase (ms), which share of the position in basis
-    points, and why.
+    """A sale by a trader: the time since its purchase (ms), the share of the position in basis
+    points, and the reason.
     """
 
     after_ms: int
@@ -68,7 +70,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A purchase that a twin may make, as large as a position that its trader opened."""
+    """A purchase that a twin may make, with the size of a position that its trader opened."""
 
     # Number of that position.
     position: int
@@ -77,7 +79,7 @@ class Ticket:
     expires_at: int
     # The trader's sales that the twin hasn't made yet.
     legs: tuple[Leg, ...] = ()
-    # What the twin ordered, and when.
+    # The twin's order, and its time.
     mint: str | None = None
     ordered_at: int = 0
 
@@ -87,20 +89,20 @@ class Journal:
     """The results of rounds since the last write."""
 
     entries: list[DiaryLine] = field(default_factory=list)
-    # By number, in their latest state.
+    # Orders and positions by number, in their latest state.
     orders: dict[int, Order] = field(default_factory=dict)
     fills: list[JournalFill] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
     review_reasons: list[ReviewReason] = field(default_factory=list)
-    # How many of the fills the twins have followed.
+    # Number of fills that the twins have followed.
     followed: int = 0
 
 
 @dataclass
 class Player:
-    """A trader or a twin in memory: its account, its phase and what it remembers."""
+    """A trader or a twin in memory: its account, its phase and its history."""
 
-    # Decides the order of traders and their claims on a pool.
+    # Determines the order of traders and their claims on a pool.
     id: int
     handle: str
     strategy: Strategy
@@ -118,20 +120,20 @@ class Player:
     day_equity: int = STARTING_CASH
     # Pauses whose end hasn't been noted.
     pauses: list[rules.Pause] = field(default_factory=list)
-    # Of the last two weeks, oldest first.
+    # Closes of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
     # When each refusal was last noted, by refusal_key.
     refused: dict[RefusalKey, int] = field(default_factory=dict)
-    # Keys of all reasons for a review there ever were.
+    # Keys of all reasons for a review so far.
     review_keys: set[str] = field(default_factory=set)
-    # Topics of the open review's reasons, see topic_of.
+    # Topics of the open review's reasons (see topic_of).
     review_topics: set[str] = field(default_factory=set)
     # Mints suspended after an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
     # Random entries to compare with.
     twins: "list[Player]" = field(default_factory=list)
-    # Of a twin: purchases it may make or has open.
+    # Twins only: purchases it may make, and open ones.
     tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
     reviewable: bool = True
@@ -160,10 +162,11 @@ class Player:
         symbol: str | None = None,
         about: str | None = None,
     ) -> None:
-        """Open a review, or add a reason to the open one. The same reason is added only once.
+        """Open a review, or add a reason to the open one.
 
-        subject: what the reason is about (a snapshot, an order). about: the position or order, for
-        reasons that may recur; then an open review gets it only once.
+        The same reason is added only once. subject: the snapshot or order that the reason is about.
+        about: the position or order, for reasons that may recur; an open review gets each only
+        once.
         """
         key = ":".join(str(part) for part in (code, about, subject) if part is not None)
         if key in self.review_keys or (
@@ -207,18 +210,18 @@ class OwnFault(Exception):
 
 
 class FaultKey(NamedTuple):
-    """The subject of a fault: a trader, a token, or a token for one trader."""
+    """The subject of a fault: a trader, a token, or a token of one trader."""
 
     trader: int | None
     mint: str | None
 
 
 class Faults:
-    """The exceptions of one pass, by the trader and the token they happened with.
+    """The exceptions of one pass, by trader and token.
 
-    A trader with a fault is skipped for the rest of the pass. What the pass did to it is in doubt,
-    and so is what it took from pools: the caller discards the pass and plays it again without the
-    trader, or without the token for the trader. With `raising`, exceptions are raised instead.
+    A trader with a fault is skipped for the rest of the pass. Its results and its effect on pools
+    are in doubt, so the caller discards the pass and plays it again without the trader, or without
+    the token for the trader. With `raising`, exceptions are raised instead.
     """
 
     def __init__(self, raising: bool = False) -> None:
@@ -229,12 +232,13 @@ class Faults:
 
     @contextmanager
     def isolate(self, trader: int | None = None) -> Iterator[None]:
-        """Store an exception raised inside as a fault of the trader and of the token in `mint`."""
+        """Store an exception raised inside as a fault of the trader and of the token `mint`."""
         self.mint = None
         try:
             yield
         except Exception as error:
-            # The caller logs it with its stack and names it in the diary and in health.
+            # The caller logs the fault with its traceback and reports it in the diary and in
+            # health.
             if self._raising:
                 raise
             self.found[FaultKey(trader, self.mint)] = error

@@ -16,7 +16,7 @@ MINUTE_MS = 60_000
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
-# Ids rise with time.
+# IDs increase with time.
 ENDS = """
 SELECT (SELECT taken_at FROM snapshot ORDER BY id LIMIT 1),
        (SELECT taken_at FROM snapshot ORDER BY id DESC LIMIT 1)"""
@@ -25,9 +25,9 @@ WHERE s.id > ? AND s.taken_at >= ? ORDER BY s.id LIMIT {PAGE}"""
 
 
 def read_recording(span: range, interval_ms: int, now: int) -> Recording:
-    """Return the recording for a time (ms) at the distance at which all of it is kept.
+    """Return the recording for a time (ms) at the finest interval at which all of it is kept.
 
-    `interval_ms`: the scout's. Token data is current, not from the time of the recording.
+    `interval_ms`: the scout's interval. Token data is current, not from the time of the recording.
     """
     grain = find_grain(span.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)

@@ -24,12 +24,12 @@ from paper.rules import DAY_MS
 COMPARED_DAYS = 30
 MIN_DAYS, MIN_CLUSTERS = 5, 10
 LEVEL = 0.95
-# Names of sample sizes, each up to this many clusters of eligible closes.
+# Names of sample sizes, each with its maximum number of clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
 COST_FACTORS = (1, 2, 3)
 
 
-# What a cluster or day contributes to a ratio: (part, whole).
+# A cluster's or day's contribution to a ratio: (part, whole).
 Share = tuple[float, float]
 PSEUDO = ((0.0, 1.0), (1.0, 1.0))
 
@@ -101,9 +101,9 @@ def find_win(close: Close) -> float:
 def find_ratio(
     groups: Sequence[Sequence[Close]], measure: Callable[[Close], float], *, pseudo: bool = False
 ) -> Ratio | None:
-    """Return a measure's mean over clustered closes with its error over days; None for too few
-    days or clusters. pseudo: add one close at 0 and one at 1, each on its own day, since otherwise
-    closes that all won would have no error (Agresti and Coull 1998).
+    """Return a measure's mean over clustered closes with its error over days, or None for too few
+    days or clusters. pseudo: add one close at 0 and one at 1, each on its own day, because
+    otherwise closes that all won would have no error (Agresti and Coull 1998).
     """
     days = count_days(groups)
     if explain_missing(len(groups), days):
@@ -118,7 +118,8 @@ def find_ratio(
         sum_up([*shares, *(PSEUDO if pseudo else ())]) for shares in (clusters, by_day.values())
     ]
     (value, of_clusters), (_, of_days) = found
-    # With few days, their own variance is a rough estimate, so use at least half of both.
+    # With few days, their variance is a rough estimate, so at least half of the sum of both
+    # variances is used.
     variance = max(of_days, (of_clusters + of_days) / 2)
     return Ratio(value, sqrt(variance), days)
 
@@ -133,7 +134,7 @@ def sum_up(shares: Sequence[Share]) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def find_student(p: float, freedom: int) -> float:
-    """Return the quantile of Student's t for p over a half, by bisection of its distribution."""
+    """Return the quantile of Student's t for p > 0.5, by bisection of its distribution."""
     low, high = 0.0, 1.0
     while student_tail(high, freedom) > 1 - p:
         high *= 2
@@ -168,7 +169,7 @@ def find_chance(one: Ratio, other: Ratio) -> float:
     """Return the chance that two ratios differ at least this much by luck, in either direction.
 
     Welch's t with the error of both. The degrees of freedom are one less than the smaller number of
-    days, since both sides share each day's market.
+    days, because both sides share each day's market.
     """
     error = sqrt(one.error**2 + other.error**2)
     if not error:
@@ -178,7 +179,7 @@ def find_chance(one: Ratio, other: Ratio) -> float:
 
 
 def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
-    """Return the largest drawdown of the sum of closes, in percent of its peak."""
+    """Return the largest drawdown of the sum of closes, as a percentage of its peak."""
     if not eligible or start <= 0:
         return None
     ordered = sorted(eligible, key=lambda one: one.closed_at)
@@ -247,15 +248,15 @@ def _round(number: Decimal, digits: int) -> float:
 
 
 # ---- figures of an account -----------------------------------------------------------------------
-# Fewer days say nothing about how returns vary.
+# Fewer days don't show how returns vary.
 MIN_RATIO_DAYS = 20
-# Log of the yearly factor beyond which growth is meaningless.
+# Log of the yearly factor above which growth is meaningless.
 MAX_LOG_GROWTH = 50
 
 
 class Mark(NamedTuple):
     """The value of an account at one time. `at`: ms; `equity`, `held`: lamports in total and in
-    positions; `sol_cents`: price of a SOL in USD cents.
+    positions; `sol_cents`: price of SOL in USD cents.
     """
 
     at: int
@@ -301,7 +302,7 @@ def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 class Drawdown(NamedTuple):
-    """The largest drop of equity below its previous high, as a share of that; dates in ms."""
+    """The largest drop of equity below its previous high, as a share of that high; dates in ms."""
 
     share: float
     since: int
@@ -322,7 +323,7 @@ def find_drawdown(marks: Sequence[Mark], start: int) -> Drawdown | None:
 
 
 def find_growth(marks: Sequence[Mark], start: int, days: int) -> float | None:
-    """Return the yearly growth in percent; None under MIN_RATIO_DAYS."""
+    """Return the yearly growth as a percentage, or None under MIN_RATIO_DAYS."""
     if days < MIN_RATIO_DAYS or start <= 0 or marks[-1].equity <= 0:
         return None
     years = max(1, marks[-1].at - marks[0].at) / (365 * DAY_MS)
@@ -383,7 +384,7 @@ def find_sharpe(returns: Sequence[float]) -> float | None:
 
 
 def find_sortino(returns: Sequence[float]) -> float | None:
-    """Return the mean divided by the downside deviation of daily returns; None as for Sharpe."""
+    """Return the mean divided by the downside deviation of daily returns, or None as for Sharpe."""
     if len(returns) < MIN_RATIO_DAYS:
         return None
     downside = sqrt(fmean(min(one, 0.0) ** 2 for one in returns))
@@ -397,7 +398,7 @@ def find_exposure(marks: Sequence[Mark]) -> float | None:
 
 # ---- results by what closes share ----------------------------------------------------------------
 class Group(NamedTuple):
-    """Closes that share a token or a reason. `net`: lamports together."""
+    """Closes that share a token or a reason. `net`: lamports in total."""
 
     key: str
     name: str
@@ -407,7 +408,7 @@ class Group(NamedTuple):
 
 
 def group_closes(closes: Sequence[Close], by: str) -> list[Group]:
-    """Add up closes by their `mint` or `reason`, the largest loss or gain first."""
+    """Add up closes by their `mint` or `reason`, with the largest loss or gain first."""
     found: dict[str, Group] = {}
     for close in closes:
         key = getattr(close, by)

@@ -1,7 +1,7 @@
-"""Guarded Start and the adaptive pauses, which only reduce what a trader may do. Pure.
+"""Guarded Start and the adaptive pauses, which can only reduce a trader's activity.
 
-Guarded Start ends with evidence of volume, never of profit. A pause stops entries, never exits, and
-nothing here raises a limit above its base. Times are ms, money is lamports, shares are basis
+Pure. Guarded Start ends with evidence of volume, never of profit. A pause stops entries, never
+exits, and no limit is raised above its base. Times are ms, money is lamports, shares are basis
 points.
 """
 
@@ -15,15 +15,15 @@ from paper.fills import ONE
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 CLOSES_NEEDED, DAYS_NEEDED = 20, 14
-# As a share of the base size.
+# Size as a share of the base size.
 GUARDED_SIZE_BPS = 2_500
 GUARDED_POSITIONS = 2
-# Loss of the day's first equity that stops entries for the rest of the UTC day.
+# Loss relative to the day's first equity that stops entries for the rest of the UTC day.
 DAILY_LOSS_BPS = 500
-# Drawdown that triggers a return to Guarded Start.
+# Drawdown that restarts Guarded Start.
 DRAWDOWN_LOCK_BPS = 2_000
 
-# How far back rules look, and the longest pause.
+# How far back rules look, which is also the longest pause.
 LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
 MIN_CLOSES = 8
@@ -52,7 +52,7 @@ class Phase:
     # guarded | standard
     name: str = "guarded"
     since: int = 0
-    # Eligible closes since then.
+    # Number of eligible closes since then.
     closes: int = 0
     # UTC days since then on which the engine had a heartbeat.
     days: int = 0
@@ -71,9 +71,10 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The temporary effect of an adaptive rule; in `observe` mode it is only recorded (`applied`).
+    """The temporary effect of an adaptive rule.
 
-    `effect`: pause_family | pause_mint | half_size | long_cooldown.
+    In `observe` mode it is only recorded (`applied` is False). `effect`: pause_family | pause_mint
+    | half_size | long_cooldown.
     """
 
     id: str
@@ -94,13 +95,13 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An adaptive rule: what it counts, over what time, its effect, and how long that lasts."""
+    """An adaptive rule: its count, its time window, its effect, and the effect's duration."""
 
     name: str
     effect: str
     look_back: int
     duration: int
-    # Returns what was counted, in words, if it justifies a pause.
+    # Returns the count in words if it justifies a pause.
     count: Callable[[Sequence[Close]], str | None]
     by_mint: bool = False
 
@@ -115,7 +116,7 @@ def is_rare(hits: int, of: int) -> bool:
 
 def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None) -> str | None:
     """Count losing clusters, in words, if a fair coin would rarely lose as many. reasons: count
-    only clusters with such a close.
+    only clusters that have a close with one of these reasons.
     """
     groups = cluster(closes)
     lost = sum(
@@ -127,7 +128,7 @@ def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None
 
 
 def _stop_cluster(closes: Sequence[Close]) -> str | None:
-    """Count losing stops; a trailing stop that won did its job."""
+    """Count losing stops. A trailing stop that won worked as intended."""
     found = _count_losses(closes, STOPS)
     return found and f"{found} by a stop"
 
@@ -182,11 +183,10 @@ def find_pauses(
     applied: bool,
     ident: Callable[[str], str],
 ) -> list[Pause]:
-    """Return the new pauses that the newest of `closes` (oldest first) triggers. `ident(rule)`
-    makes the id.
+    """Return the new pauses that the newest of `closes` (oldest first) triggers.
 
-    Rules check once per LOOK_MS, at the first close in it: checking at every close would eventually
-    find a reason by chance.
+    `ident(rule)` makes the ID. Rules check once per LOOK_MS, at the first close in it, because
+    checking at every close would eventually find a reason by chance.
     """
     newest, found = closes[-1], list[Pause]()
     if not is_first_within(closes, LOOK_MS):

@@ -1,5 +1,5 @@
-"""Paper mode in the database: what a tick reads and writes, and the check that an account follows
-from the fill model and its stored decisions.
+"""Paper mode in the database: a tick's reads and writes, and the check that an account follows from
+the fill model and its stored decisions.
 
 A tick runs a few statements, regardless of the number of traders. Trades by observed wallets are
 stored once, with the first snapshot at which they were visible, so that a replay sees the same.
@@ -79,7 +79,7 @@ from storage.rows import select, select_value, write_marks
 # ---- statements and rows -------------------------------------------------------------------------
 # Whole numbers beyond 64 bits are decimal text in their columns.
 BIG = {"amount", "least", "done", "price", "high", "raw", "bought_raw"}
-# States of a review that keep a record from counting.
+# Review states in which a record doesn't count.
 SUSPECT = ("under_review", "upheld")
 # Columns with JSON.
 JSON = {"marks", "costs", "facts"}
@@ -120,7 +120,7 @@ def _find_column(name: str) -> str:
 
 
 class StoredFill(NamedTuple):
-    """A fill with its account and model. `position`: a number or None."""
+    """A fill with its account and model. `position`: its number, or None."""
 
     trader: int
     twin: int
@@ -147,7 +147,7 @@ WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
 
 class TraderRow(NamedTuple):
-    """A trader with an open account period: its own, or a twin's."""
+    """A trader with an open account period, which is its own or a twin's."""
 
     id: int
     handle: str
@@ -207,7 +207,7 @@ WHERE c.closed_at >= ? ORDER BY c.closed_at, c.id"""
 
 
 class RememberedRow(NamedTuple):
-    """A line of a diary that a trader still needs."""
+    """A diary line that a trader still needs."""
 
     trader: int
     twin: int
@@ -259,7 +259,7 @@ WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) AND p.twin = 0 ORDER 
 
 
 class StoredTrade(NamedTuple):
-    """A trade of an observed wallet with its stored entry; JSON as models.Trade has it.
+    """A trade of an observed wallet with its stored entry, and JSON as in models.Trade.
     `block_time` in seconds.
     """
 
@@ -286,7 +286,7 @@ STORED = ", ".join(f"{'s' if name == 'entry' else 't'}.{name}" for name in Store
 STORED_TRADES = f"""
 SELECT {STORED} FROM {LISTED_TRADE}
 WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
-# Newest first: those that can't be measured are read again until they are too old.
+# Newest first, because those that can't be measured are read again until they are too old.
 SWAPS = f"""
 SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND s.state = 'stored'
@@ -304,7 +304,7 @@ UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open'"""
 
 # ---- values in columns ---------------------------------------------------------------------------
 def show(value: Any, table: Any, **more: Any) -> Columns:
-    """Return the columns of a table that the fields of a value fill, and `more`."""
+    """Return the table columns that a value's fields fill, and `more`."""
     known = (name for name in table._meta.fields if hasattr(value, name) and name not in more)
     return {**{name: _encode(name, getattr(value, name)) for name in known}, **more}
 
@@ -347,12 +347,12 @@ def list_fills(sql: str, *values: int) -> list[StoredFill]:
 
 
 # ---- observed wallets ----------------------------------------------------------------------------
-# Reserves of an older trade give no price; a newer price counts as cached.
+# Reserves from an older trade don't give a price, and a newer price counts as cached.
 LATE_MS = 300_000
 
 
 class TradedRow(NamedTuple):
-    """A purchase or sale by an observed wallet, with the stored entry if there is one; `trade` and
+    """A purchase or sale by an observed wallet, with the stored entry if there is one. `trade` and
     `bot` are uids, `block_time` in seconds.
     """
 
@@ -366,7 +366,7 @@ class TradedRow(NamedTuple):
     entry: bytes | None
 
 
-# Also avoids reading the entries of flows that are already stored.
+# This also avoids reading the entries of flows that are already stored.
 UNSEEN = f"""
 SELECT t.uid AS trade, n.address AS mint, b.owner_id AS owner, w.address AS wallet, b.uid AS bot,
        m.side, t.block_time, s.entry
@@ -383,7 +383,7 @@ ORDER BY t.block_time, t.id"""
 SEEN = """
 SELECT mint, owner, wallet, side, at, first_snapshot, bot, share_bps FROM seen_flow
 WHERE at >= ? AND at < ? ORDER BY at, id"""
-# Later than any.
+# Later than any snapshot.
 END_OF_TIME = 2**62
 
 
@@ -398,7 +398,7 @@ SELECT t.mint FROM token t WHERE t.mint IN ({}) AND EXISTS (
 
 def see_flows(since: int, first_snapshot: int, now: int) -> None:
     """Store purchases and sales by observed wallets since a time (ms) as first seen with the
-    snapshot of this id. If a copied bot traded a token without a cached price, its transaction's
+    snapshot of this ID. If a copied bot traded a token without a cached price, its transaction's
     reserves become a snapshot.
     """
     rows = select(TradedRow, UNSEEN, (since // 1000,))
@@ -467,7 +467,7 @@ def _read_entry(row: TradedRow) -> Entry | None:
 
 
 def find_sold_bps(row: TradedRow) -> int:
-    """Return the sold share of a wallet's holdings, rounded up; all of it if unknown."""
+    """Return the sold share of a wallet's holdings, rounded up, or the whole if it is unknown."""
     entry = _read_entry(row) if row.side == "sell" else None
     if entry is None:
         return ONE
@@ -484,14 +484,14 @@ def list_flows(since: int, until: int = END_OF_TIME) -> dict[str, tuple[Flow, ..
 
 
 # ---- reading -------------------------------------------------------------------------------------
-# Plain SQL: it runs each tick, and building it would take longer than running it.
+# Plain SQL for speed: this runs each tick, and building it would take longer than running it.
 CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"
 NEWEST = "SELECT MAX(id) FROM snapshot"
 ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
 NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >= ?"
 
 
-# The trader's id, and 0 or the number of its twin from 1 on.
+# The trader's ID, and 0 or its twin's number (from 1).
 AccountKey = tuple[int, int]
 
 
@@ -515,7 +515,7 @@ def find_first_new(after_id: int, since: int) -> int | None:
 def list_snapshots(
     tokens: Mapping[int, Token], since: int, ids: range, faults: Faults
 ) -> list[Snapshot]:
-    """Read new snapshots of tokens in order of arrival. Unreadable ones are left out."""
+    """Read new token snapshots in order of arrival. Unreadable ones are left out."""
     found, mints = [], {one.mint for one in tokens.values()}
     for row in sorted(select(SnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
         if row.mint in mints:
@@ -585,8 +585,8 @@ def load_traders(
 ) -> list[Player]:
     """Read active traders and their twins, with their open accounts and memory.
 
-    Traders in `skipped` are left out. Traders whose rows or strategies can't be read are left out
-    and get a fault.
+    Traders in `skipped` are left out. So are traders whose rows or strategies can't be read, which
+    get a fault.
     """
     positions = _group(PaperPosition, PaperPosition.closed_at.is_null())
     orders = _group(PaperOrder, PaperOrder.state == "open")
@@ -671,7 +671,7 @@ def _remember(
 
 
 def remember_review(trader: Player, review: ReviewRow) -> None:
-    """Note the keys of a review; the open period's last one has the topics that are open."""
+    """Note the keys of a review. The last one of the open period has the open topics."""
     keys = {reason["key"] for reason in orjson.loads(review.reasons)}
     trader.review_keys |= keys
     if review.period == trader.row.period:
@@ -714,7 +714,7 @@ def list_columns(model: Any, condition: Any) -> list[Columns]:
 
 
 # ---- writing -------------------------------------------------------------------------------------
-# What a column holds at most.
+# The maximum of a column.
 MAX_INTEGER = 2**63 - 1
 
 
@@ -725,8 +725,8 @@ class Outdated(Exception):
 
 
 def list_changes(trader: Player) -> dict[Any, list[Columns]]:
-    """Return the rows that a trader's rounds made or changed, by table. Fills name their order's
-    number instead of its id.
+    """Return the rows that a trader's rounds created or changed, by table. Fills contain their
+    order's number instead of its ID.
     """
     journal, period = trader.journal, trader.row.period
     return {
@@ -843,12 +843,12 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
 
 
 def _pin_snapshots(traders: Sequence[Player]) -> None:
-    """Keep the snapshots that are named, and keep tracking tokens held or on order."""
+    """Keep the referenced snapshots, and keep tracking tokens held or on order."""
     named = {order.decided_on for one in traders for order in one.journal.orders.values()}
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
-    # Read from the tables, since traders that are left out hold tokens too.
+    # Read from the tables, because omitted traders hold tokens too.
     market_store.replace_held({mint for (mint,) in storage.read_rows(HELD)})
 
 
@@ -873,8 +873,8 @@ def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
 
 # ---- what accounts are worth ---------------------------------------------------------------------
 MARK_MS = 600_000
-# Marks between one day and this many days old are thinned out. After a longer outage of the job,
-# old marks stay.
+# Marks older than one day and younger than this many days are thinned out. After a longer outage of
+# the job, old marks stay.
 THINNED_DAYS = 3
 # Marks that have an earlier one in their hour; every engine truncates integer division. Most
 # remaining marks are the first of an hour, and are not examined further.
@@ -913,7 +913,7 @@ MONEY = (
 
 
 def find_differences(period: Any, handle: str) -> list[str]:
-    """Refill an account period's stored decisions and return the differences as sentences."""
+    """Refill an account period's stored decisions. Return the differences as sentences."""
     known = select(SnapshotRow, NAMED_SNAPSHOTS, (period.id,))
     snapshots = {row.id: parse_snapshot(row) for row in known}
     orders = {
@@ -941,7 +941,7 @@ def find_differences(period: Any, handle: str) -> list[str]:
 def fill_again(
     done: Fill, order: Order, snapshot: Snapshot | None, account: Account, mark: int
 ) -> Fill | None:
-    """Return the model's fill of an order, on the stored snapshot and flow of the pool; None
+    """Return the model's fill of an order, on the stored snapshot and flow of the pool, or None
     without the snapshot. mark: the last price of its position.
     """
     costs, held = done.costs or RECORDED_COSTS, account.positions.get(order.mint)
@@ -961,7 +961,7 @@ def fill_again(
 
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
-    """Name the sums that differ between two accounts' positions with the same number. A missing
+    """List the sums that differ between two accounts' positions with the same number. A missing
     position counts as different in every sum that isn't None.
     """
     return [

@@ -16,12 +16,12 @@ from paper.account import Position
 from paper.fills import ONE
 from paper.market import Check, Flow, Snapshot, Token, View
 
-# Exits that accept any price: a stop with a limit could fail in a crash.
+# Exits that accept any price, because a stop with a limit could fail in a crash.
 STOPS = ("stop", "trailing_stop")
 # The mint's authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
 BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
-# Apart from rounding, a smaller share of a position isn't sold.
+# Except for rounding, a smaller share of a position isn't sold.
 LEAST_SHARE_BPS = 100
 # A sale's proceeds can't be estimated.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
@@ -80,14 +80,14 @@ class Strategy:
     cooldown_seconds: int = setting(300, 0, 86_400)
     # Time from the deciding snapshot to the earliest fill.
     latency_ms: int = setting(6_000, 1_000, 60_000)
-    # A snapshot older than this is not traded on.
+    # Maximum age of a snapshot for trading.
     latency_budget_ms: int = setting(90_000, 10_000, 600_000)
     liquidity_floor_usd: int = setting(5_000, 0, 10_000_000)
     stop_bps: int = setting(1_000, 50, 9_000)
-    # How much worse than quoted at the decision an order may fill.
+    # The slippage limit relative to the quote at the decision.
     slippage_limit_bps: int = setting(500, 10, 5_000)
     time_stop: int = setting(45, 2, 2_000)
-    # 1: also enter tokens with an active freeze authority.
+    # With 1, tokens with an active freeze authority may be entered too.
     allow_freezable: int = setting(0, 0, 1)
 
     family: ClassVar[str] = ""
@@ -174,9 +174,9 @@ class MeanReversion(Strategy):
     the mean."""
 
     mean_over: int = setting(12, 4, 13)
-    # Tenths of a standard deviation.
+    # In tenths of a standard deviation.
     deviations_tenths: int = setting(20, 5, 60)
-    # Minimum distance to the mean: the noise of a calm token doesn't cover the costs.
+    # Minimum distance to the mean, because the noise of a calm token doesn't cover the costs.
     gap_bps: int = setting(300, 0, 9_000)
     # Minimum liquidity as a share of the window's mean.
     holds_bps: int = setting(9_500, 5_000, ONE)
@@ -339,13 +339,13 @@ class Copy(Strategy):
 
     # The public ID of the bot to copy.
     bot: str = field(default="", metadata={"form": BOT_ID})
-    # From the snapshot on which the bot's purchase is seen to the earliest fill.
+    # Time from the snapshot at which the bot's purchase is seen to the earliest fill.
     latency_ms: int = setting(6_000, 0, 60_000)
-    # A purchase older than this isn't copied; shorter than the cool-down, or a stop would be
+    # Maximum age of a copied purchase. It is shorter than the cool-down; otherwise a stop would be
     # followed by the same purchase again.
     fresh_seconds: int = setting(180, 10, 300)
     cooldown_seconds: int = setting(300, 300, 86_400)
-    # Trades of a day are known.
+    # A day of trades is available.
     time_stop: int = setting(60, 2, 1_000)
 
     family: ClassVar[str] = "copy"
@@ -390,7 +390,7 @@ ALL_FAMILIES: dict[str, type[Strategy]] = {**FAMILIES, COPY: Copy}
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
-    """Decide about one token using only what is known at `now`; None to do nothing."""
+    """Decide about one token using only what is known at `now`. Return None to do nothing."""
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)
@@ -447,7 +447,7 @@ def _moved(before: int, now: int) -> int:
 
 
 # ---- volume --------------------------------------------------------------------------------------
-# Daily volume says nothing about now: it changes with what happened a day ago.
+# Daily volume isn't used, because it changes with trades from a day ago.
 UNKNOWN_VOLUME = Refusal(
     "volume_unknown", "its volume over five minutes or an hour is unknown, now or before"
 )
@@ -461,7 +461,9 @@ class Volume(NamedTuple):
     windows: int
 
     def is_over(self, bps: int) -> bool:
-        """Return whether it is at least this share (basis points) of a positive preceding mean."""
+        """Return whether the volume is at least this share (basis points) of a positive preceding
+        mean.
+        """
         return self.now * self.windows * ONE >= self.total * bps > 0
 
     @property
@@ -471,8 +473,8 @@ class Volume(NamedTuple):
 
 
 def compare_volume(past: Sequence[Snapshot], last: Snapshot) -> Volume | None:
-    """Return the volume of five minutes, or else of an hour, with that of earlier snapshots; None
-    if neither is known for both. Windows of different lengths are never compared.
+    """Return the volume of five minutes, or else of an hour, with that of earlier snapshots, or
+    None if neither is known for both. Windows of different lengths are never compared.
     """
     for length in ("volume5m", "volume1h"):
         now, *before = (getattr(one, length) for one in (last, *past))

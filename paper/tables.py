@@ -1,4 +1,4 @@
-"""Tables of paper mode: traders, their accounts, and the fill model measured on real swaps."""
+"""Paper mode's tables: traders, their accounts, and the fill model measured on real swaps."""
 
 from peewee import (
     SQL,
@@ -19,23 +19,22 @@ class Trader(Base):
     `retired_at`.
     """
 
-    # The order in which traders play.
+    # The order in which traders are played.
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="traders")
     owner_id: int
-    # Lower case, derived from the name; seeds everything random.
+    # Lowercase, derived from the name. It seeds all random choices.
     handle = TextField(unique=True)
     name = TextField()
-    # Names that look alike share it; see accounts.fields.
+    # Shared by names that look alike (see accounts.fields).
     likeness = TextField(default="", index=True)
     bio = TextField(default="")
-    # JSON, as Bot's.
+    # JSON, same shape as Bot's.
     voice = TextField()
     # momentum | mean_reversion | breakout | flow | copy
     family = TextField()
-    # JSON {public name of a setting: whole number or id of a bot}, for settings that differ from
-    # the default.
+    # JSON {public setting name: whole number or bot ID}, for settings that differ from the default.
     settings = TextField(default="{}")
     # guarded | standard
     start_mode = TextField(default="guarded")
@@ -45,7 +44,7 @@ class Trader(Base):
     retired_at = BigIntegerField(null=True)
     # JSON {name, since, closes, days, last_day}
     phase = TextField()
-    # Counts writes by others, which a running tick must not overwrite.
+    # Counts writes by other processes, which a running tick must not overwrite.
     version = IntegerField(default=0)
 
 
@@ -57,12 +56,12 @@ class Period(Base):
     id = AutoField()
     trader = ForeignKeyField(Trader, backref="periods", index=False)
     number = IntegerField()
-    # 0: the trader's own. 1 to 3: a twin's, which is never shown.
+    # 0 for the trader's own account, 1 to 3 for a twin's, which is never shown.
     twin = IntegerField(default=0)
     # All money is in lamports.
     starting_cash = BigIntegerField()
     cash = BigIntegerField()
-    # Fees of orders that opened no position.
+    # Fees of orders that didn't open a position.
     lost_fees = BigIntegerField(default=0)
     # Highest equity since the phase began.
     peak = BigIntegerField()
@@ -72,7 +71,7 @@ class Period(Base):
     # Numbers continue across a trader's periods.
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    # For a twin: JSON list of paper.player.Ticket.
+    # A twin's tickets, as a JSON list of paper.player.Ticket.
     tickets = TextField(default="[]")
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
@@ -94,7 +93,9 @@ Period.add_index(
 
 
 class PaperOrder(Base):
-    """A paper.fills.Order. Only `done`, `attempts`, `lost` and `state` change, until it is over."""
+    """A paper.fills.Order. Only `done`, `attempts`, `lost` and `state` change, and only until the
+    order ends.
+    """
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="orders", index=False)
@@ -131,7 +132,7 @@ class PaperFill(Base):
 
     id = AutoField()
     order = ForeignKeyField(PaperOrder, backref="fills")
-    # The position's number; null for a failed attempt before there was a position.
+    # The position's number, or null for a failed attempt before there was a position.
     position = IntegerField(null=True)
     snapshot = BigIntegerField(index=True)
     at = BigIntegerField()
@@ -146,7 +147,7 @@ class PaperFill(Base):
     model = TextField()
     flow = BigIntegerField(default=0)
     turn = BigIntegerField(default=0)
-    # JSON list: what its network fee was drawn from.
+    # The quantiles that its network fee was drawn from, as a JSON list.
     costs = TextField(null=True)
 
 
@@ -203,7 +204,7 @@ class DiaryEntry(Base):
     kind = TextField()
     mint = TextField(null=True)
     order_number = IntegerField(null=True)
-    # JSON: display texts by name; see paper.brain.
+    # JSON {name: display text}; see paper.brain.
     facts = TextField()
 
     class Meta:
@@ -213,7 +214,7 @@ class DiaryEntry(Base):
 class PaperPost(Base):
     """A trader's post about a diary line, in its voice at that time.
 
-    Once it is hidden it has neither body nor symbol.
+    Hidden posts have neither body nor symbol.
     """
 
     id = AutoField()
@@ -234,8 +235,8 @@ class PaperPost(Base):
 
 
 class Review(Base):
-    """A doubt about the record of an account period, whose headline is withheld while the review is
-    open, and after it was upheld.
+    """A doubt about an account period's record. Its headline is withheld while the review is open,
+    and after it was upheld.
     """
 
     id = AutoField()
@@ -267,7 +268,7 @@ class Backtest(Base):
     progress = IntegerField(default=0)
     # JSON; see paper.backtests.
     result = TextField(null=True)
-    # A sentence, if it failed.
+    # The error as a sentence, if it failed.
     error = TextField(null=True)
     created_at = BigIntegerField()
 
@@ -279,7 +280,7 @@ class SeenFlow(Base):
     """A paper.market.Flow. Never changed, even if the trade is deleted."""
 
     id = AutoField()
-    # Uid of the trade.
+    # The trade's uid.
     trade = TextField()
     mint = TextField()
     side = TextField()
@@ -295,7 +296,7 @@ class SeenFlow(Base):
 
 
 class EngineState(Base):
-    """How far paper mode has read the snapshots and its diaries. There is one row."""
+    """Paper mode's position in the snapshots and in its diaries. There is one row."""
 
     id = IntegerField(primary_key=True)
     # Id of the last processed snapshot.
@@ -305,11 +306,11 @@ class EngineState(Base):
 
 
 class EquityMark(Base):
-    """The value of an account at the end of ten minutes, at what its pools would have paid."""
+    """The value of an account at the end of a ten-minute interval, based on its pools' payouts."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="equity_marks", index=False)
-    # When the ten minutes began, in ms.
+    # When the interval began, in ms.
     at = BigIntegerField(index=True)
     # Lamports: cash and positions together, and positions only.
     equity = BigIntegerField()
@@ -322,10 +323,10 @@ class EquityMark(Base):
 
 
 class RealFill(Base):
-    """A paper.measured.RealSwap and how far it was from the model. Rows are never changed."""
+    """A paper.measured.RealSwap and its difference from the model. Rows are never changed."""
 
     id = AutoField()
-    # Of the trade.
+    # The trade's uid.
     uid = TextField(unique=True)
     at = BigIntegerField()
     venue = TextField()
@@ -337,7 +338,7 @@ class RealFill(Base):
     # snapshot; null if unknown.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
-    # Id and age of the preceding snapshot; null without one.
+    # ID and age of the preceding snapshot, null if there is none.
     snapshot = BigIntegerField(null=True)
     age_ms = BigIntegerField(null=True)
     model = TextField()
@@ -364,8 +365,8 @@ class NetworkCost(Base):
 
 class CopyTotal(Base):
     """The result of a follower with `size` lamports per purchase right behind a bot
-    (paper.copying). `mark`: what it was computed from, at `at` (ms). `excluded`: JSON [[reason,
-    slices]...]. Returns in basis points, shares in percent.
+    (paper.copying). `mark`: the state it was computed from, at `at` (ms). `excluded`: JSON
+    [[reason, slices]...]. Returns are in basis points, shares are percentages.
     """
 
     bot = ForeignKeyField(Bot, index=False, on_delete="CASCADE")

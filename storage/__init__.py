@@ -21,7 +21,7 @@ from storage.sqlite import SQLite
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 ROWS_A_STATEMENT = 200
-# Cached SQL statements: one per number of rows in an insert.
+# Limit on cached SQL statements, one per number of rows in an insert.
 MAX_STATEMENTS = 100
 Names = tuple[str, ...]
 # Runs a read-only statement and returns its rows.
@@ -80,10 +80,11 @@ def list_applied(db: Any) -> list[str]:
 
 
 def migrate(db: Any = None) -> list[str]:
-    """Apply the missing migrations, in order, all or nothing. Return their names.
+    """Apply the missing migrations in order, all or none.
 
-    The first one creates the current schema in an empty database, where later ones are skipped. A
-    second process that migrates at the same time waits, then finds nothing to do.
+    Return their names. The first one creates the current schema in an empty database, where later
+    ones are skipped. A second process that migrates at the same time waits, then finds nothing to
+    do.
     """
     db = db or database.obj
     with db.connection_context(), db.atomic():
@@ -137,7 +138,7 @@ def snapshot() -> Iterator[None]:
     """A consistent snapshot for all queries inside. Others may write in the meantime; the caller
     may not.
     """
-    # A writer already sees a consistent state: it is the only writer.
+    # A writer already sees a consistent state, because it is the only writer.
     with contextlib.nullcontext() if database.in_transaction() else database.snapshot():
         yield
 
@@ -175,7 +176,7 @@ def mark(values: Sized) -> str:
 
 def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]) -> None:
     """Reduce `made` to the rows to write, by key: rows that differ from the stored ones, and None
-    for stored rows that weren't made. Reads `stored` one row at a time.
+    for stored rows that are no longer made. Reads `stored` one row at a time.
     """
     for key, row in stored:
         if made.get(key) == row:
@@ -193,7 +194,7 @@ class InOrder(Generic[Keyed]):
 
     def __init__(self, rows: Iterable[Keyed]) -> None:
         self._rows = iter(rows)
-        # read ahead, beyond the requested range
+        # a row read ahead, beyond the requested range
         self._next: Keyed | None = None
 
     def take(self, last: float = math.inf) -> Iterator[Keyed]:
@@ -244,7 +245,7 @@ def store_row(model: Any, columns: dict[str, Any]) -> int:
 def _write_insertion(
     model: Any, names: Names, count: int = 1, key: Names | None = None, returned: Names = ()
 ) -> str:
-    """Return the SQL that inserts `count` rows. `key`: see write_rows; None: plain insert."""
+    """Return the SQL that inserts `count` rows. `key`: see write_rows; None for a plain insert."""
     columns = {name: f'"{model._meta.fields[name].column_name}"' for name in names}
     marks = f"({mark(names)})"
     sql = f'INSERT INTO "{model._meta.table_name}" ({", ".join(columns.values())}) VALUES '

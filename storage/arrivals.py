@@ -1,4 +1,4 @@
-"""Side effects of a write, in its transaction: an arrival for followers and a log leaf."""
+"""Side effects of a write in its transaction: an arrival for followers and a log leaf."""
 
 import hashlib
 import secrets
@@ -33,7 +33,7 @@ TILE_NODES = (
 def store_arrival(kind: str, **what: Any) -> None:
     """Insert an arrival of kind `post`, `trade`, `verification` or `coverage`.
 
-    `what`: the row it refers to, `post=`, `trade=` or `wallet=`, as a model or an id.
+    `what`: the row it refers to, as `post=`, `trade=` or `wallet=` with a model or an ID.
     """
     columns = ["kind", *(f"{name}_id" for name in what)]
     values = [kind, *(getattr(row, "id", row) for row in what.values())]
@@ -105,8 +105,8 @@ def _store_node(db: Any, first: int, place: int) -> None:
 
 
 def mark_owner(bot: str, owner: str) -> str:
-    """Return the owner mark used in a bot's leaves: a hash of both ids. It changes with the owner,
-    but doesn't reveal which bots share one.
+    """Return the owner mark used in a bot's leaves, which is a hash of both IDs. It changes with
+    the owner, but doesn't reveal which bots share one.
     """
     return hashlib.sha256(orjson.dumps([bot, owner])).hexdigest()
 
@@ -116,8 +116,8 @@ def new_salt() -> str:
 
 
 def hash_words(salt: str, *texts: str | None) -> str:
-    """Return the salted SHA-256, in hex, that stands for free text in a leaf.
+    """Return the salted SHA-256, in hex, that represents free text in a leaf.
 
-    For a post: event id, body, symbol and reason; for a bot: name, handle, bio, voice and avatar.
+    For a post: event ID, body, symbol and reason; for a bot: name, handle, bio, voice and avatar.
     """
     return hashlib.sha256(orjson.dumps([salt, *texts])).hexdigest()

@@ -1,5 +1,5 @@
-"""Start Python in a child process with limits. It inherits only what it is given, and it ends when
-this process does.
+"""Start Python in a child process with limits. The child inherits only what it is given, and ends
+when this process does.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class Limits(NamedTuple):
 
 class Child(subprocess.Popen[bytes]):
     def kill(self) -> None:
-        """Kill the whole session: its descendants would keep the pipes open."""
+        """Kill the whole session, because its descendants would keep the pipes open."""
         # The child's PID can't be reused until we wait for it.
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -60,7 +60,7 @@ class Child(subprocess.Popen[bytes]):
 
 
 _lock = threading.Lock()
-# By process id: a fork doesn't have its parent's threads.
+# By process ID, because a fork doesn't have its parent's threads.
 _starters: dict[int, ThreadPoolExecutor] = {}
 
 

@@ -1,12 +1,12 @@
-"""Rate-limit counters, in a local file or, for several machines, in Redis. Both implement one
-operation: increment all of these counters, or none.
+"""Rate-limit counters, in a local file or, for several machines, in Redis.
 
-A counter is (subject, name, ends, most): how often `subject` was counted under `name` in the window
-that ends at the Unix second `ends`, and its limit. Checking and counting are a single SQL statement
-or Redis script, so there are no races. Callers define windows by their own clock; a counter
-outlives its window by a grace period, because requests can arrive out of order. Key use times are
-stored here too, to spare the database a write per request. All of this is disposable: if it is
-damaged or lost, counting starts over.
+Both implement one operation: increment all of these counters, or none. A counter is (subject, name,
+ends, most): how often `subject` was counted under `name` in the window that ends at the Unix second
+`ends`, and its limit. Checking and counting are a single SQL statement or Redis script, so there
+are no races. Callers define windows by their own clock; a counter outlives its window by a grace
+period, because requests can arrive out of order. Last uses of keys are stored here too, to spare
+the database a write per request. All of this is disposable: if it is damaged or lost, counting
+starts over.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from config import BadSetting, Config
 from storage.trouble import BusyHandler, Identity, identify, name_trouble
 
 SWEEP_SECONDS, GRACE_SECONDS = 600, 60
-# How long to skip a store after a failure.
+# Seconds to skip a store after a failure.
 REST_SECONDS = 2
 PROBES = 2**53
 log = logging.getLogger("candor")
@@ -41,7 +41,7 @@ class Counter(NamedTuple):
 
 
 class Count(NamedTuple):
-    """The result: whether it was counted, and the current value of each counter."""
+    """The result: whether the request was counted, and the current value of each counter."""
 
     counted: bool
     used: list[int]
@@ -62,7 +62,7 @@ def open_store(config: Config) -> Store:
 
 
 def find_problem(store: Store, now: float) -> str | None:
-    """Return why counting fails, without secrets, or None. Writes a counter, since a full disk is
+    """Return why counting fails, without secrets, or None. Writes a counter, because a full disk is
     still readable.
     """
     try:
@@ -73,17 +73,17 @@ def find_problem(store: Store, now: float) -> str | None:
 
 
 class Rest:
-    """A circuit breaker: after a failure requests fail immediately, and one of them retries every
+    """A circuit breaker: after a failure, requests fail immediately, and one of them retries every
     REST_SECONDS.
 
-    Otherwise every request, and so every page, would wait for the store.
+    Without it, every request, and so every page, would wait for the store.
     """
 
     def __init__(self, failure: type[Exception]) -> None:
         self._failure = failure
         # Type of the last failure; None after a success.
         self._failed: type[Exception] | None = None
-        # On the time.monotonic() clock.
+        # Times on the time.monotonic() clock.
         self.until = 0.0
 
     def check(self) -> None:
@@ -276,7 +276,9 @@ class Redis:
     name = "redis"
 
     def __init__(self, url: str) -> None:
-        """Doesn't connect yet. `url`: redis[s]://[[user]:password@]host[:port][/database]."""
+        """Prepare without connecting. `url`:
+        redis[s]://[[user]:password@]host[:port][/database].
+        """
         try:
             import redis
             from redis.backoff import NoBackoff

@@ -9,7 +9,7 @@ from filelock import lock_descriptor
 
 from config import BadSetting, Config
 
-# Minimum length of the file secret_key. We write 64.
+# Minimum length of the secret_key file. We write 64 characters.
 MIN_SECRET = 32
 log = logging.getLogger("candor")
 
@@ -70,7 +70,7 @@ def _make_secret(path: Path) -> str:
             os.fsync(folder)
         return read_secret(path)
     finally:
-        # This also releases the lock.
+        # Closing the file also releases the lock.
         os.close(folder)
 
 

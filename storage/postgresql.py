@@ -1,8 +1,8 @@
-"""PostgreSQL, with the same interface as `storage.sqlite`. Needs the extra `postgres`.
+"""PostgreSQL, with the same interface as `storage.sqlite`.
 
-Here too, only one transaction writes at a time: each first waits for the writers' advisory lock.
-Everything a transaction reads therefore stays true until it ends, and `arrival` ids become visible
-in order. Readers don't wait.
+Needs the `postgres` extra. Here too, only one transaction writes at a time: each first waits for
+the writers' advisory lock. Everything a transaction reads therefore stays true until it ends, and
+`arrival` IDs become visible in order. Readers don't wait.
 """
 
 import contextlib
@@ -47,9 +47,10 @@ LOCKS = {
     "jobs": 2,
     "work": 3,
 }
-# The server ends transactions idle this long (ms): the client hangs, and other writers wait.
+# The server ends transactions that are idle this long (ms), because the client hangs while other
+# writers wait.
 HUNG_MS = 10_000
-# Only a write reveals whether the server accepts writes, so report a failure for this long.
+# Only a write reveals whether the server accepts writes, so a failure is reported for this long.
 TROUBLE_SECONDS = 15
 # Queries list joins in the intended order; considering alternatives took three quarters of a short
 # read.
@@ -67,7 +68,7 @@ ALIVE = {
     "tcp_user_timeout": "10000",
     "application_name": "candor",
 }
-# For a lock's connection: notice a dead server within three seconds.
+# Settings for a lock's connection, to notice a dead server within three seconds.
 WAKEFUL = {
     "connect_timeout": "3",
     "keepalives_idle": "1",
@@ -75,7 +76,7 @@ WAKEFUL = {
     "keepalives_count": "2",
     "tcp_user_timeout": "3000",
 }
-# And make the server notice a dead client.
+# Settings that make the server notice a dead client.
 WATCHED = (
     "SET tcp_keepalives_idle = 1; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2;"
     " SET tcp_user_timeout = 3000"
@@ -198,7 +199,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             )
 
     def _is_closed(self, conn: Any) -> bool:
-        """Whether the server closed the connection. No round trip: a closed socket is readable."""
+        """Whether the server closed the connection. Needs no round trip, because a closed socket is
+        readable.
+        """
         if not conn.closed:
             poll = select.poll()
             poll.register(conn.fileno(), select.POLLIN)
@@ -224,7 +227,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         with __exception_wrapper__:
             cursor = self.cursor()
             try:
-                # 0 would mean no limit.
+                # A timeout of 0 would mean no limit.
                 ms = max(1, int(1000 * find_left(self.busy_ms / 1000)))
                 cursor.execute(BEGIN.format(ms=ms), prepare=False)
                 for check in self._checks:
@@ -242,20 +245,20 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         self.writes.succeed()
 
     def find_trouble(self) -> str | None:
-        """Return why the last write failed (a key of TROUBLES); None after TROUBLE_SECONDS."""
+        """Return why the last write failed (a key of TROUBLES), or None after TROUBLE_SECONDS."""
         recent = time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS
         return self.writes.trouble if recent else None
 
     def fetch_at_once(
         self, sql: str, columns: Sequence[str], values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
-        """Return a query's rows; psycopg always fetches them in one step."""
+        """Return a query's rows. psycopg always fetches them in one step."""
         rows: list[tuple[Any, ...]] = self.execute_sql(sql, values).fetchall()
         return rows
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         """Run a statement. A write outside a transaction gets its own."""
-        # peewee adds STRICT for both engines; PostgreSQL is always strict.
+        # peewee adds STRICT for both engines, but PostgreSQL is always strict.
         sql = sql.removesuffix(" STRICT")
         if (
             WRITES.match(sql)
@@ -271,8 +274,8 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @contextlib.contextmanager
     def guarding(self, check: Any) -> Iterator[None]:
-        """Inside, each transaction of this thread first calls `check()`, which can raise to stop
-        it.
+        """Before each transaction of this thread inside, call `check()`, which can raise to stop
+        the transaction.
 
         It runs while no one else writes. None adds no check.
         """
@@ -287,7 +290,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return hold_snapshot(self.execute_sql, BEGIN_POSTGRESQL)
 
     def erasing(self) -> contextlib.AbstractContextManager[None]:
-        """Do nothing: PostgreSQL keeps overwritten rows in its files until vacuum."""
+        """Do nothing, because PostgreSQL keeps overwritten rows in its files until vacuum."""
         return contextlib.nullcontext()
 
     def lock(self, name: str) -> "SessionLock":
@@ -295,10 +298,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @staticmethod
     def is_busy(error: object) -> bool:
-        """Whether the database is temporarily unavailable.
-
-        It is unreachable, shutting down, full, locked for too long, it ended our idle transaction,
-        or it is read-only because another server is now the primary.
+        """Whether the database is temporarily unavailable: unreachable, shutting down, full, locked
+        for too long, or read-only because another server is now the primary; or it ended our idle
+        transaction.
         """
         return isinstance(error, OperationalError) or isinstance(
             getattr(error, "orig", None), (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
@@ -327,7 +329,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return int(self.execute_sql(sql).fetchone()[0])
 
     def version(self) -> str | None:
-        """Return the server's version, such as `15.18`; None before the first connection."""
+        """Return the server's version, such as `15.18`, or None before the first connection."""
         number = self.server_version
         return number and f"{number // 10_000}.{number % 10_000}"
 
@@ -350,9 +352,10 @@ class SessionLock:
         self._session: psycopg.Connection[Any] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock; return whether this process has it now.
+        """Acquire the lock.
 
-        By then the previous holder's transaction has ended. Raises OperationalError.
+        Return whether this process has it now. By then the previous holder's transaction has ended.
+        Raises OperationalError.
         """
         ask = f"pg_{'' if wait else 'try_'}advisory_lock"
         with __exception_wrapper__:

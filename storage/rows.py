@@ -1,5 +1,5 @@
-"""Rows as named tuples, without model instances, and JSON in text columns: its schema, and how to
-read text that a disk fault damaged.
+"""Rows as named tuples without model instances, and JSON in text columns: its schema, and reading
+text that a disk error damaged.
 """
 
 import functools
@@ -59,7 +59,7 @@ def make_shape(kind: Any) -> Shape:
 
 
 def decode(text: str | bytes | None, shape: Shape) -> Any:
-    """Parse stored JSON; None for NULL. Raises Damaged."""
+    """Parse stored JSON, or return None for NULL. Raises Damaged."""
     if text is None:
         return None
     try:
@@ -70,7 +70,7 @@ def decode(text: str | bytes | None, shape: Shape) -> Any:
 
 
 def read_stored(text: str | bytes | None, shape: Shape) -> Any:
-    """Return the value of stored JSON that will be rewritten later; None if it is damaged."""
+    """Return the value of stored JSON that will be rewritten later, or None if it is damaged."""
     try:
         return decode(text, shape)
     except Damaged:
@@ -85,7 +85,7 @@ WORDS = re.compile(r"\w+|\S")
 
 
 class Place(NamedTuple):
-    """A JSON field of a row type. `key`: index of the id or name to show in logs."""
+    """A JSON field of a row type. `key`: index of the ID or name shown in logs."""
 
     at: int
     key: int
@@ -101,21 +101,21 @@ def select(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> lis
 
 
 def select_many(row: Any, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Like `select`, for hundreds of rows of integers, text and NULLs: fetched in one step, so a
-    CPU-bound job in another thread doesn't slow it down. `row`: a NamedTuple.
+    """Like `select`, for hundreds of rows of integers, text and NULLs. The rows are fetched in one
+    step, so a CPU-bound job in another thread doesn't slow it down. `row`: a NamedTuple.
     """
     return make_rows(row, database.fetch_at_once(sql, row._fields, values))
 
 
 def read(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
     """Return a statement's rows as named tuples of its columns, for rows that are only written as
-    JSON. `columns`: those with stored JSON.
+    JSON. `columns`: columns with stored JSON.
     """
     return select(make_row_type(sql, **columns), sql, values)
 
 
 def read_many(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
-    """Like `read`, for hundreds of rows, as `select_many`."""
+    """Like `read`, for hundreds of rows, with the single fetch of `select_many`."""
     return select_many(make_row_type(sql, **columns), sql, values)
 
 
@@ -125,7 +125,7 @@ def read_one(sql: str, values: Sequence[Any] = (), **columns: Column) -> Any:
 
 def make_row_type(sql: str, **columns: Column) -> Any:
     """Return a NamedTuple type with the columns of a statement, named after its table. `columns`:
-    those with stored JSON.
+    columns with stored JSON.
     """
     return _make_type(*find_columns(sql), **columns)
 
@@ -138,7 +138,7 @@ def _make_type(table: str, *names: str, **columns: Column) -> Any:
 
 @functools.lru_cache(512)
 def find_columns(sql: str) -> tuple[str, ...]:
-    """Return a statement's (first) table, and the column names it selects."""
+    """Return a statement's first table, and the column names that it selects."""
     depth, listed, names, words = 0, False, [""], iter(WORDS.findall(sql))
     for word in words:
         depth += (word == "(") - (word == ")")
@@ -166,7 +166,7 @@ def select_value(sql: str, values: Sequence[Any] = ()) -> Any:
 
 
 def write_marks(values: Sequence[Any]) -> str:
-    """Return placeholders for `IN (...)`: a `?` per value, or NULL if there are none."""
+    """Return placeholders for `IN (...)`: one `?` per value, or NULL if there are no values."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
@@ -207,7 +207,7 @@ def _decode(
         try:
             values[at] = decode(values[at], column.shape)
         except Damaged as damaged:
-            # Logged on every read until repaired; web.server.logs drops repeated lines.
+            # Logged on every read until the row is repaired; web.server.logs drops repeated lines.
             log.warning("%s of %s %s can't be read", name, row.__name__, values[key])
             if not isinstance(column, Part):
                 return None

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from storage import database
 
-# Words used of a query. Eight words shared by a million posts take 0.1 s.
+# Maximum words used from a query. Eight words shared by a million posts take 0.1 s.
 MAX_WORDS = 8
-# PostgreSQL may choose a bad plan; SQLite doesn't need a limit.
+# PostgreSQL may choose a bad plan, so it needs a time limit; SQLite doesn't.
 MAX_MS = 1_500
 SQLITE = """
 SELECT rowid FROM post_words WHERE post_words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?"""

@@ -41,18 +41,18 @@ from storage.trouble import (
 
 log = logging.getLogger("candor")
 # SQLite keeps old pages to undo a single statement: in memory up to this size (default 64 KB), then
-# in a file in /var/tmp. Storing a post changes about twenty pages. Keep it below glibc's mmap
-# threshold (128 KB), or each use maps the memory again.
+# in a file in /var/tmp. Storing a post changes about twenty pages. The size must stay below glibc's
+# mmap threshold (128 KB), because each use would otherwise map the memory again.
 STATEMENT_JOURNAL_BYTES = 120_000
 # Prepared statements per connection, about 8 KB each; a route uses at most fifty.
 MAX_PREPARED = 64
-# If the WAL was in use when erasing, retry this often; each try syncs the database.
+# Number of retries, and seconds, if the WAL was in use when erasing; each try syncs the database.
 EMPTY_AGAIN_SECONDS = 5
 UNEMPTIED = (
     "erased text may remain in app.db-wal for a while because another program is reading an"
     " older state of the database; a later write by this process will clear it"
 )
-# app.db and its WAL, by `identify`.
+# app.db and its WAL, as returned by `identify`.
 Files = tuple[Identity | None, Identity | None]
 IN_MEMORY: Files = (None, None)
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
@@ -73,9 +73,8 @@ _configure_library()
 
 
 def _distrust_schema(connection: apsw.Connection) -> None:
-    """Ignore functions with side effects in a file's views, triggers and checks.
-
-    The file's author may be malicious.
+    """Ignore functions with side effects in a file's views, triggers and checks, because the file's
+    author may be malicious.
     """
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
 
@@ -90,7 +89,7 @@ def _keep_plans(connection: apsw.Connection) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
-# For every connection of this process, including those of libraries.
+# Applies to every connection of this process, including those of libraries.
 apsw.connection_hooks += [_distrust_schema, _keep_plans]
 
 
@@ -121,16 +120,16 @@ class SQLite(PooledDatabase, APSWDatabase):
         self._watch: apsw.Connection | None = None
         self._turn, self._mine = threading.Lock(), threading.local()
         self.writes = Writes()
-        # The files that connections have open; None before the first connection.
+        # The files that connections have open, or None before the first connection.
         self._opened: Files | None = None
         self._locked_since: float | None = None
-        # When to retry clearing the WAL (time.monotonic()); None: it has no erased content.
+        # When to retry clearing the WAL (time.monotonic()); None if it contains no erased content.
         self._empty_at: float | None = None
         pragmas = {
             "journal_mode": "wal",
             "synchronous": "full",
             "foreign_keys": 1,
-            # 400 KB per connection; a dozen threads have one each.
+            # 400 KB per connection. A dozen threads have one each.
             "cache_size": -400,
             # Pages freed by a search index merge may contain text that is hidden later.
             "secure_delete": 1,
@@ -170,7 +169,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         return identify(self.database), identify(f"{self.database}-wal")
 
     def _find_file_trouble(self) -> str | None:
-        """Return why a commit would be lost: `gone`, `read_only`, or None.
+        """Return why a commit would be lost (`gone` or `read_only`), or None.
 
         SQLite itself keeps writing to deleted files.
         """
@@ -215,7 +214,7 @@ class SQLite(PooledDatabase, APSWDatabase):
                 with self._noting():
                     super().begin(lock_type)
             except BaseException:
-                # Release the turn, or the next writer would wait forever.
+                # The turn is released, because the next writer would wait forever.
                 self._pass_on()
                 raise
 
@@ -229,7 +228,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             raise
 
     def commit(self) -> None:
-        """Commit. Raises Unusable if the database file has been deleted, since the data would be
+        """Commit. Raises Unusable if the database file has been deleted, because the data would be
         lost.
         """
         with self._noting():
@@ -281,9 +280,9 @@ class SQLite(PooledDatabase, APSWDatabase):
         return rows
 
     def find_trouble(self) -> str | None:
-        """Return why the database isn't writable now, a key of TROUBLES, or None.
+        """Return why the database isn't writable now (a key of TROUBLES), or None.
 
-        Writes nothing: it acquires and releases the write lock.
+        It writes nothing: it acquires and releases the write lock.
         """
         if trouble := self._find_file_trouble():
             return trouble
@@ -336,13 +335,14 @@ class SQLite(PooledDatabase, APSWDatabase):
     def data_version(self) -> Hashable:
         """Return a value that changes with every commit by anyone.
 
-        `PRAGMA data_version` ignores a connection's own commits, so use one that never writes.
+        `PRAGMA data_version` ignores a connection's own commits, so this uses a connection that
+        never writes.
         """
         with self._watch_lock, __exception_wrapper__:
             if self._watch is None:
                 self._watch = apsw.Connection(self.database, apsw.SQLITE_OPEN_READWRITE)
                 self._watch.set_busy_handler(self._make_busy_handler())
-            # Include the connection, because a new one starts its own count.
+            # The connection is included, because a new one starts its own count.
             return self._watch, self._watch.execute("PRAGMA data_version").get
 
     def close_idle(self) -> None:
@@ -369,7 +369,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
         Clearing waits for readers of an older state, such as a backup. If they outlast the busy
         timeout, it logs a warning and a later commit clears the WAL. SQLite doesn't sync a cleared
-        WAL, so sync it here: a power cut would restore its old content.
+        WAL, so it is synced here, because a power cut would restore its old content.
         """
         yield
         if not self._empty_wal():
@@ -393,7 +393,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @contextlib.contextmanager
     def guarding(self, check: Any) -> Iterator[None]:
-        """Do nothing: a FileLock can't be lost while its process lives."""
+        """Do nothing, because a FileLock can't be lost while its process lives."""
         yield
 
     def lock(self, name: str) -> FileLock:

@@ -160,7 +160,7 @@ def write_index(number: int) -> str:
 
 
 def read_index(text: str) -> int | None:
-    """Parse the index in a path; None if it isn't in the format of `write_index`."""
+    """Parse the index in a path. Return None if it isn't in the format of `write_index`."""
     if not re.fullmatch(r"(x\d{3}/){0,4}\d{3}", text, re.ASCII):
         return None
     number = int(text.replace("x", "").replace("/", ""))
@@ -168,7 +168,7 @@ def read_index(text: str) -> int | None:
 
 
 def find_width(size: int, level: int, number: int) -> int:
-    """Return how many hashes, 0 to 256, the tile has in a tree of `size` leaves."""
+    """Return the tile's number of hashes (0 to 256) in a tree of `size` leaves."""
     return max(0, min(TILE_WIDTH, (size >> (8 * level)) - number * TILE_WIDTH))
 
 
@@ -205,7 +205,7 @@ def write_bundle(leaves: Iterable[bytes]) -> bytes:
 
 
 def cut_bundle(bundle: bytes, width: int) -> list[bytes]:
-    """Split a bundle into leaves. Raises BadProof if there aren't `width`."""
+    """Split a bundle into leaves. Raises BadProof if there aren't `width` leaves."""
     leaves: list[bytes] = []
     at = 0
     while at < len(bundle) and len(leaves) < width:

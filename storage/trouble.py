@@ -1,5 +1,5 @@
-"""Shared by both engines: snapshots, how long a thread waits for the database, and why it isn't
-readable or writable.
+"""Snapshots, how long a thread waits for the database, and why the database isn't readable or
+writable. Shared by both engines.
 """
 
 import contextlib
@@ -31,14 +31,14 @@ def hold_snapshot(execute: Callable[[str], Any], begin: str) -> Iterator[None]:
 
 
 # ---- deadlines -----------------------------------------------------------------------------------
-# All waits of a request share one deadline. Threads without a request, such as jobs, only have each
+# All waits of a request share one deadline. Threads without a request, such as jobs, have only each
 # wait's own timeout.
 
 # docs/operate.md promises this for requests that can't be stored.
 REQUEST_SECONDS = 5
 AT_ONCE = -math.inf
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.001, 0.05
-# On the time.monotonic() clock.
+# Times on the time.monotonic() clock.
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
@@ -52,7 +52,9 @@ def end_deadline() -> None:
 
 
 def find_left(most: float) -> float:
-    """Return the seconds this thread may wait: `most`, or less if the deadline is closer."""
+    """Return the seconds this thread may wait, which is `most`, or less if the deadline is
+    closer.
+    """
     return max(0.0, min(most, _deadline.get() - time.monotonic()))
 
 
@@ -62,7 +64,7 @@ def is_patient() -> bool:
 
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Limit all waits inside to `seconds` or an earlier deadline."""
+    """Limit all waits inside to `seconds`, or to an earlier deadline."""
     token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
     try:
         yield
@@ -91,7 +93,7 @@ class BusyHandler:
         )
         if pause <= 0:
             return False
-        # Count sleep times, as SQLite does, so that a frozen clock in tests doesn't matter.
+        # Sleep times are counted, as SQLite does, so that a frozen clock in tests doesn't matter.
         self._left -= pause
         time.sleep(pause)
         return True
@@ -107,7 +109,8 @@ TROUBLES = {
     "locked": "another program keeps the database locked",
     "unreachable": "the database can't be reached",
 }
-# Bytes: with less free space, assume writes fail; with this much, retry after a full disk.
+# Bytes. With less free space, writes are assumed to fail; with this much, they are retried after a
+# full disk.
 DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024
 # A lock seen repeatedly for up to this long may be an ordinary write.
 LOCKED_SECONDS = 2
@@ -155,7 +158,7 @@ def _look_at_disk(folder: Path) -> str:
 
 
 def find_free(folder: Path) -> int | None:
-    """Return the free bytes on `folder`'s disk; None if the folder is gone."""
+    """Return the free bytes on `folder`'s disk, or None if the folder is gone."""
     try:
         return shutil.disk_usage(folder).free
     except FileNotFoundError:
@@ -167,7 +170,7 @@ Identity = tuple[int, int]
 
 
 def identify(path: Path | str) -> Identity | None:
-    """Return what distinguishes a file from its replacement; None if it is missing."""
+    """Return what distinguishes a file from its replacement, or None if it is missing."""
     try:
         found = os.stat(path)
     except OSError:
@@ -176,7 +179,7 @@ def identify(path: Path | str) -> Identity | None:
 
 
 class Writes:
-    """The outcome of this process's last write: a key of TROUBLES or None, and when.
+    """The result of this process's last write (a key of TROUBLES or None), and its time.
 
     Times are monotonic seconds.
     """
@@ -186,7 +189,7 @@ class Writes:
         self.failed_at = self.done_at = float("-inf")
 
     def fail(self, trouble: str) -> None:
-        # For a caller that doesn't wait, a lock isn't a failure.
+        # If a caller doesn't wait, a lock isn't a failure.
         if trouble != "locked" or is_patient():
             self.trouble, self.failed_at = trouble, time.monotonic()
 

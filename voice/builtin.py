@@ -13,7 +13,7 @@ Facts are display texts by name, with a `kind`; a fact that is missing or None i
     lesson              paper: text
     phase               paper: what (guarded | standard) why
     review              paper: detail
-Posts of paper mode say in their fact that it is on paper. A post only contains numbers from its
+Paper posts say in their fact that they are on paper. A post only contains numbers from its
 facts, in four significant digits; see find_foreign_numbers. A persona's adjectives and topics are
 for the language model only.
 """
@@ -40,7 +40,7 @@ from voice.facts import (
 RECENT_POSTS = 20
 # A catchphrase appears in at most one of this many posts.
 CATCHPHRASE_POSTS = 10
-# An event's clauses. For results, the sign selects them.
+# The clauses of an event. For results, the sign selects them.
 EVENTS = {
     "buy": "buy",
     "sell": "sell",
@@ -123,7 +123,7 @@ def _show(name: str, value: Any) -> str:
     if name in NAMES:
         return quote_name(value)
     text = round_numbers(str(value))
-    # For a sentence after a colon.
+    # Used in a sentence after a colon.
     return text[:1].lower() + text[1:] if name == "text" else text
 
 
@@ -146,7 +146,7 @@ def _end(sentence: str) -> str:
 
 
 def _tell_result(picker: Picker, facts: Facts) -> list[str]:
-    """State a result, with its share if both have the same sign."""
+    """State a result, with its percentage if both have the same sign."""
     sign = _find_sign(facts)
     if sign is None:
         return []
@@ -180,7 +180,9 @@ def _name_sign(number: str) -> str:
 def _pick_clause(
     picker: Picker, persona: Persona, facts: Facts, recent: Sequence[str]
 ) -> list[str]:
-    """Pick a suitable clause; none if all were used recently, and sometimes none at random."""
+    """Pick a suitable clause, or none if all were used recently. Sometimes none is picked at
+    random.
+    """
     phrases = _list_catchphrases(persona)
     lately = recent[1 - CATCHPHRASE_POSTS :]
     said_lately = any(phrase in post for post in lately for phrase in phrases)

@@ -12,7 +12,7 @@ Facts = Mapping[str, Any]
 # Untrusted text: repeated unchanged, but its numbers don't count as facts.
 NAMES = ("symbol", "fromSymbol")
 MAX_NAME = 24
-# Names that are safe to repeat in a sentence without quotes.
+# Names that can be repeated in a sentence without quotes.
 TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
 FOUR_DIGITS = Context(prec=4, rounding=ROUND_HALF_UP)
 MIN_GROUPED = 1000
@@ -40,7 +40,7 @@ VAGUE_WORDS = (
     " thousands million millions billion billions trillion trillions tenfold hundredfold"
 )
 VAGUE_COUNTS = frozenset(VAGUE_WORDS.split())
-# Next to an amount, these would be read as part of it.
+# Characters that would be read as part of an adjacent amount.
 MISREAD_WORDS = {*COUNTS, *VAGUE_COUNTS, "sol", "lamports"}
 
 
@@ -54,8 +54,8 @@ def shorten_name(text: str) -> str:
 
 
 def quote_name(text: str) -> str:
-    """Return a token's name for a sentence: in quotation marks if it isn't a plain word, so that
-    nothing in it reads as a fact.
+    """Return a token's name for a sentence. It is in quotation marks if it isn't a plain word, so
+    that nothing in it reads as a fact.
     """
     name = shorten_name(text)
     is_plain = TICKER.fullmatch(name) and name.lower() not in MISREAD_WORDS
@@ -143,13 +143,13 @@ PURCHASES, SALES = ("buy", "fill bought"), ("sell", "fill reduced", "close")
 
 
 def find_promise(text: str) -> str | None:
-    """Return why a lowercase text is advice or a promise, or None."""
+    """Return why a lowercase text is advice or a promise, or None if it is neither."""
     found = PROMISES.search(text)
     return f"advice or a promise: {found[0]}" if found else None
 
 
 def find_false_direction(text: str, facts: Facts) -> str | None:
-    """Return what a lowercase text gets backwards, or None: a purchase as a sale, a loss as a gain,
+    """Return a lowercase text's false direction, or None: a purchase as a sale, a loss as a gain,
     or an unrelated number next to the word for a gain or a loss.
     """
     kind = facts["kind"]
@@ -178,7 +178,7 @@ def find_false_direction(text: str, facts: Facts) -> str | None:
         if any(means != sign for means in (*words.values(), *marked)):
             return "a wrong sign"
         if words and numbers - results:
-            return "a gain or loss with a number that isn't the result"
+            return "a number that isn't the result next to a gain or a loss"
         if numbers & results and not words and not marked:
             return "a result without its sign"
     return None

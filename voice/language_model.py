@@ -16,14 +16,14 @@ from voice.builtin import Persona
 from voice.facts import Facts, find_false_direction, find_foreign_numbers, find_promise
 
 LIMITS = Limits(connect_seconds=3, read_seconds=5, answer_seconds=8, max_bytes=64_000)
-# Maximum characters in a post.
+# Maximum number of characters in a post.
 MAX_LENGTH = 600
 # Unicode categories of control, invisible and private characters.
 UNWANTED_CATEGORIES = ("Cc", "Cf", "Co", "Cs")
 LINK_MARKS = ("http", "www.", "://", "@", "t.me", "discord")
-# A dot within a word, as in evil.example: messengers turn it into a link.
+# A dot within a word, as in evil.example, which messengers turn into a link.
 DOMAIN = re.compile(r"[^\W_][.\u3002][^\W\d_]{2}")
-# A label's word that paper mode posts must not use.
+# The label's word, which paper mode posts must not use.
 VERIFIED = re.compile(r"\bverified\b")
 SIMULATION_WORDS = ("simulat", "paper", "virtual")
 RULES = (
@@ -50,11 +50,11 @@ class Writer:
 
     def __init__(self, config: Config, deadline: float) -> None:
         self.config, self.deadline = config, deadline
-        # Why the endpoint is no longer used, as text.
+        # Why the endpoint is no longer used.
         self.problem: str | None = None
 
     def write(self, persona: Persona, facts: Facts, built_in: str) -> Text:
-        """Return the model's text if it can be posted, else `built_in`."""
+        """Return the model's text if it can be posted, or else `built_in`."""
         if not self.config.llm_base_url or self.problem or time.monotonic() > self.deadline:
             return Text(built_in, "built-in")
         try:

@@ -40,8 +40,8 @@ class Seen(NamedTuple):
         return bool(self.amount or self.lamports)
 
     def joins(self, mint: str | None, amount: int, lamports: int) -> bool:
-        """Whether this matches the account's last balance. A closed account may be reopened for any
-        mint.
+        """Whether this balance matches the account's last one. A closed account may be reopened for
+        any mint.
         """
         is_same = self.mint == mint or not self.is_open
         return is_same and (self.amount, self.lamports) == (amount, lamports)
@@ -49,18 +49,18 @@ class Seen(NamedTuple):
 
 @dataclass
 class BalanceChain:
-    """The own accounts of a wallet.
+    """A wallet's own accounts.
 
-    `expected`, `gap_starts`: found too late by an earlier pass: opening inventory by address; by
-    mint (None: the whole wallet) the slot after which there is a gap. If `stale`, apply the entries
-    again to `restart()`. `untouched`: Opening by address, void once a transaction touches the
-    account.
+    An earlier pass found `expected` and `gap_starts` too late. `expected`: opening inventory by
+    address. `gap_starts`: the slot after which there is a gap, by mint (None: the whole wallet). If
+    `stale`, apply the entries again to `restart()`. `untouched`: Opening by address, void once a
+    transaction touches the account.
     """
 
     untouched: dict[str, Opening] = field(default_factory=dict)
     expected: dict[str, Opening] = field(default_factory=dict)
     gap_starts: dict[str | None, int] = field(default_factory=dict)
-    # the same two, derived from these entries
+    # `expected` and `gap_starts`, as derived from these entries
     found: dict[str, Opening] = field(default_factory=dict)
     found_gap_starts: dict[str | None, int] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
@@ -74,14 +74,14 @@ class BalanceChain:
     last_slot: int | None = None
     # mints whose history has an open gap; None: the whole wallet
     broken: set[str | None] = field(default_factory=set)
-    # mints booked so far, and mints that lots left, with the last slot
+    # mints applied so far, and mints that lots left, with the last slot
     moved: set[str] = field(default_factory=set)
     taken: dict[str, int] = field(default_factory=dict)
-    # before the first transaction every own balance was 0
+    # every own balance was 0 before the first transaction
     _born: bool = False
-    # a discovery that changes what is already booked
+    # a discovery that changes earlier results
     _late: bool = False
-    # of the last transaction in its slot
+    # state after the last transaction in its slot
     _place: int = 0
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class BalanceChain:
 
     @property
     def stale(self) -> bool:
-        """Whether anything was booked with a different start or different gaps than the entries
+        """Whether anything was applied with a different start or different gaps than the entries
         show.
         """
         laid = self.untouched | self.expected
@@ -133,9 +133,9 @@ class BalanceChain:
         return last
 
     def open_account(self, entry: Entry, balance: Balance) -> Opening | None:
-        """Record an account's first appearance. Return its opening inventory.
+        """Record an account's first appearance.
 
-        Earlier bookings stay correct only if nothing of its mint was booked yet.
+        Return its opening inventory. Earlier results stay correct only if the mint has none yet.
         """
         self.found.pop(balance.address, None)
         if not balance.before and not balance.lamports_before:
@@ -245,7 +245,9 @@ def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[st
 
 
 def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Entry]:
-    """After a gap no order matches earlier balances; then only balances within the slot count."""
+    """Order by balances. After a gap, no order matches earlier balances, so only balances within
+    the slot count.
+    """
     if len(group) <= MAX_TO_ORDER:
         orders = _search(group, held) or _search(group, {})
         if len(orders) == 1:
@@ -273,7 +275,7 @@ def is_explained(seen: Seen | None, held: Holding) -> bool | None:
         return (held.amount, held.lamports) == (0, 0)
     if held.slot < seen.slot:
         return None
-    # A node's response names the mint only if the balance isn't zero.
+    # A node's response includes the mint only if the balance isn't zero.
     return seen.joins(held.mint or seen.mint, held.amount, held.lamports)
 
 
@@ -281,8 +283,8 @@ def is_explained(seen: Seen | None, held: Holding) -> bool | None:
 class Progress:
     """Progress of observing a wallet.
 
-    `listed`: every address was scanned to its end once. `confirmed`: a second scan found nothing
-    new. `closed`: the node's balances matched the ledger at the last poll. `unexplained`:
+    `listed`: all signatures of every address were listed once. `confirmed`: a second scan found
+    nothing new. `closed`: the node's balances matched the ledger at the last poll. `unexplained`:
     [(address, last slot known, slot of the poll), ...] balances that scanning did not explain.
     """
 
@@ -291,7 +293,7 @@ class Progress:
     confirmed: bool = False
     closed: bool = False
     pending: int = 0
-    # of these, how many failed repeatedly or were refused
+    # the number of those that failed repeatedly or were refused
     stuck: int = 0
     # ((slot, why), ...)
     refused: tuple[tuple[int, str], ...] = ()
@@ -302,9 +304,9 @@ class Progress:
     # NEAR_LIMIT_PERCENT
     filled: int = 0
     program: bool = False
-    # Disconnected before all its activity was observed.
+    # Whether the wallet was disconnected before all its activity was observed.
     given_up: bool = False
-    # Why observing currently fails, as a sentence; it will be retried.
+    # Why observing currently fails, as a sentence. The observer keeps retrying.
     trouble: str | None = None
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 # ---- lots ----------------------------------------------------------------------------------------
 # The `since` of an undated cost: earlier than every attachment.
 UNDATED = -1
-# Above every slot: the rank of accounts that never appeared in a transaction.
+# Above every slot. The rank of accounts that never appeared in a transaction.
 UNSEEN_SLOT = 2**63
 
 
@@ -40,9 +40,10 @@ class Lot:
         return self.number < other.number
 
     def cut(self, quantity: int) -> "Slice":
-        """Cut a slice. Its cost is `cost * slice
+        """Cut a slice.
 
-        amount` of the original lot; the last slice gets the rest.
+        Its cost is the original lot's `cost * slice amount / lot amount`; the last slice gets the
+        rest.
         """
         self.left -= quantity
         if self.cost is None or self.left_cost is None:
@@ -52,14 +53,16 @@ class Lot:
         return Slice(self, quantity, cost, self.since)
 
     def see_cost(self, begins: int) -> int | None:
-        """Return the remaining cost, or None if it is unknown or older than `begins` (UTC
+        """Return the remaining cost, or None if the cost is unknown or older than `begins` (UTC
         ms).
         """
         return self.left_cost if self.since >= begins else None
 
 
 class Slice(NamedTuple):
-    """Raw units taken from a lot, their cost (None: unknown), and since when it is known."""
+    """Raw units taken from a lot, their cost (None if unknown), and the time from which the cost is
+    known.
+    """
 
     lot: Lot
     amount: int
@@ -117,7 +120,7 @@ def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
 
 
 def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
-    """Return the median of sorted (value, count) pairs; of an even number the lower one."""
+    """Return the median of sorted (value, count) pairs, and the lower one if the count is even."""
     half, passed = (sum(count for _, count in counted) + 1) // 2, 0
     for value, count in counted:
         passed += count
@@ -170,7 +173,7 @@ class AverageCost:
     pools: defaultdict[str, Pool] = field(default_factory=lambda: defaultdict(Pool))
 
     def add(self, mint: str, amount: int, cost: int | None) -> None:
-        """Add raw units at a cost, or at an unknown one (None)."""
+        """Add raw units at a cost, or at an unknown cost (None)."""
         pool = self.pools[mint]
         if cost is None:
             pool.unknown += amount
@@ -213,7 +216,7 @@ SOL = ""
 
 
 class Position(NamedTuple):
-    """Raw units held of a mint; `cost`: cost of the units for which it is known, or None."""
+    """Raw units held of a mint. `cost`: total cost of the units with a known cost, or None."""
 
     mint: str
     amount: int
@@ -223,7 +226,7 @@ class Position(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Units that were taken out: slices of the oldest lots, and the same by average cost."""
+    """Units that were taken out, as slices of the oldest lots and by average cost."""
 
     slices: list[Slice]
     portion: Portion
@@ -262,7 +265,7 @@ NOTHING = Cut([], Portion(0, 0, 0))
 
 @dataclass(slots=True)
 class Held:
-    """Units of a mint with a known cost, including escrows, and that cost."""
+    """A mint's units with a known cost, including escrows, and that cost."""
 
     units: int = 0
     cost: int = 0
@@ -316,17 +319,19 @@ class Inventory:
     """
 
     money: str = SOL
-    # mint -> lots that aren't empty, oldest first
+    # lots that aren't empty, by mint, oldest first
     lots: dict[str, list[Lot]] = field(default_factory=dict)
     # by token account
     escrows: dict[str, Escrow] = field(default_factory=dict)
     average: AverageCost = field(default_factory=AverageCost)
-    # for all history, and for the current attachment
+    # one for all history, and one for the current attachment
     known_costs: list[KnownCost] = field(default_factory=lambda: [KnownCost()])
     _count: int = 0
 
     def convert(self, money: str) -> "Inventory":
-        """Return the same lots at unknown cost: nothing was paid in this currency so far."""
+        """Return the same lots at unknown cost, because nothing was paid in this currency
+        so far.
+        """
         other = Inventory(money, _count=self._count)
         other.known_costs = [KnownCost(one.begins) for one in self.known_costs]
         for mint, pool in self.average.pools.items():
@@ -343,7 +348,7 @@ class Inventory:
         return other
 
     def lay(self, opening: Opening) -> None:
-        """Insert opening inventory before everything booked."""
+        """Insert opening inventory before everything applied so far."""
         if opening.mint == self.money:
             return
         lot = Lot(opening.rank, None, opening.amount, None, opening.amount, None)
@@ -394,8 +399,8 @@ class Inventory:
             known.take(mint, slices, sign)
 
     def cut(self, mint: str, amount: int) -> Cut:
-        """Take the oldest lots. If a broken chain needs more than there is, the rest is of unknown
-        origin.
+        """Take the oldest lots. If a broken chain needs more units than there are, the rest has an
+        unknown origin.
         """
         if mint == self.money:
             return NOTHING
@@ -448,8 +453,8 @@ class Inventory:
     def release(self, address: str, mint: str, quantity: int) -> Released:
         """Take slices out of an escrow, oldest first.
 
-        Units missing from the books are last, at an unknown cost: anyone can send tokens to an
-        escrow.
+        Units missing from the ledger come last, at an unknown cost, because anyone can send tokens
+        to an escrow.
         """
         escrow, missing = self.escrows[address], max(0, quantity)
         out: list[Slice] = []

@@ -50,12 +50,12 @@ class Deposits:
     """
 
     held: dict[tuple[str, str], int] = field(default_factory=dict)
-    # By mint, the sum of positive amounts.
+    # The sum of positive amounts by mint.
     parked: Counter[str] = field(default_factory=Counter)
 
     def follow(self, entry: Entry) -> Entry:
-        """Book an entry. Return it without a price if it is a trade at an order book that still has
-        some of the wallet's deposits: the venue may have paid those out.
+        """Apply an entry. Return it without a price if it is a trade at an order book that still
+        has some of the wallet's deposits, because the venue may have paid those out.
         """
         is_priced = entry.kind in TRADES and UNEXPLAINED not in entry.flags
         if is_priced and any([self.held.get(row[:2], 0) > 0 for row in entry.others]):
@@ -84,8 +84,8 @@ class Deposits:
             self.held.pop(key, None)
 
     def read_fill(self, entry: Entry, escrows: Mapping[str, Escrow]) -> Fill | None:
-        """Return a fill's price; None if a third party may have paid, or the order's opening wasn't
-        observed.
+        """Return a fill's price, or None if a third party may have paid or the order's opening
+        wasn't observed.
         """
         if entry.kind != "order_fill" or UNEXPLAINED in entry.flags:
             return None
@@ -124,7 +124,7 @@ def _price_fill(
 # ---- ledger --------------------------------------------------------------------------------------
 WHOLE: Key = (SOL, ALL_HISTORY)
 
-# Raw changes by mint, all positive.
+# Raw changes by mint, all of them positive.
 Amounts = dict[str, int]
 
 
@@ -148,7 +148,9 @@ def find_traded(entry: Entry, amounts: Amounts) -> str:
 
 
 def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
-    """Return (raw units, address) of the account that received most of a mint, or (0, "")."""
+    """Return (raw units, address) of the account that received most of a mint, or (0, "") if none
+    did.
+    """
     gains = [
         (after - before, address)
         for address, of, before, after in entry.others
@@ -159,14 +161,14 @@ def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
 
 @dataclass
 class Ledger:
-    """`backfilled`: has the whole history been listed? Until then, treat every sale as following a
-    gap. If `stale`, apply the entries again to `restart()`.
+    """`backfilled`: whether the whole history has been listed. Until then, treat every sale as
+    following a gap. If `stale`, apply the entries again to `restart()`.
     """
 
     backfilled: bool = True
     spans: Spans = field(default_factory=Spans)
     chain: BalanceChain = field(default_factory=BalanceChain)
-    # by currency, in the order in which they were first held
+    # by currency, in the order in which the wallet first had them
     inventories: dict[str, Inventory] = field(default_factory=lambda: {SOL: Inventory()})
     accounts: dict[Key, Account] = field(
         default_factory=lambda: defaultdict(Account, {WHOLE: Account()})
@@ -175,9 +177,9 @@ class Ledger:
     deposits: Deposits = field(default_factory=Deposits)
     # hour of the latest block time so far, counted from 1970
     hour: int = 0
-    # by currency, deposits when the open attachment began
+    # deposits by currency when the open attachment began
     _parked_before: dict[str, int] = field(default_factory=dict)
-    # by currency, mints whose cost a swap carried over from a mint with a gap
+    # mints by currency whose cost a swap carried over from a mint with a gap
     _doubted: dict[str, set[str]] = field(default_factory=lambda: {SOL: set()})
 
     def __post_init__(self) -> None:
@@ -204,7 +206,7 @@ class Ledger:
         return totals.reconcile(self.inventories[money].known_costs[0].cost)
 
     def find_imbalances(self) -> dict[str, int]:
-        """Return raw units by mint that don't add up in the stablecoin books, which is a bug."""
+        """Return raw units by mint that don't add up in a stablecoin, which is a bug."""
         found = {money: self.reconcile(money).imbalance for money in self.inventories if money}
         return {money: raw for money, raw in sorted(found.items()) if raw}
 
@@ -252,10 +254,10 @@ class Ledger:
         return made
 
     def _sum_unsold(self, key: Key, known: KnownCost) -> int:
-        """Return what the worst case counts as lost, in raw units of a currency.
+        """Return what the worst case counts as lost, in raw units of a currency: all known cost of
+        holdings, and deposits at venues and in orders.
 
-        All known cost of holdings, and deposits at venues and in orders; for an attachment, only
-        deposits since it began.
+        For an attachment, only deposits since it began count.
         """
         money, view = key
         parked = self.deposits.parked[money or WRAPPED_SOL]
@@ -340,7 +342,7 @@ class Ledger:
                 totals.opening = totals.closing = held
 
     def _move(self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None) -> None:
-        """Move the trade, and everything outside its venue: arrivals first, departures last."""
+        """Apply the trade, and everything outside its venue: arrivals first, departures last."""
         arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, inventory, arrived)
         if entry.kind.startswith("order_"):
@@ -436,7 +438,7 @@ class Ledger:
                 self._put(entry, inventory, got, amount, paid if is_known else None)
 
     def _fill_escrows(self, entry: Entry, inventory: Inventory, fell: Amounts) -> Amounts:
-        """Move what reached an escrow into it, by mint. Return the remaining decreases."""
+        """Move increases of an escrow into it, by mint. Return the remaining decreases."""
         rest = dict(fell)
         for mint, amount in fell.items():
             reached, address = find_escrow(entry, mint)
@@ -496,7 +498,7 @@ class Ledger:
                     self._drop(inventory, moved[money], {mint: -more})
 
     def _count_money(self, money: str, last: Seen | None, balance: Balance, joins: bool) -> None:
-        """Track SOL and stablecoins in own accounts, and what no transaction explains."""
+        """Track SOL and stablecoins in own accounts, and changes that no transaction explains."""
         totals = self.accounts[money, ALL_HISTORY].totals
         known = count_money(money, last.mint, last.amount, last.lamports) if last else 0
         after = count_money(money, balance.mint, balance.after, balance.lamports_after)
@@ -510,9 +512,9 @@ class Ledger:
 
 
 def _release(entry: Entry, inventory: Inventory) -> list[Released]:
-    """Return what left the wallet's escrows.
+    """Return units that left the wallet's escrows.
 
-    Units missing from the books leave only in a fill: anything else that is returned is an arrival.
+    Units missing from the ledger leave only in a fill; any other return of them is an arrival.
     """
     out = []
     for address, mint, before, after in entry.others:

@@ -1,7 +1,7 @@
-"""Combine the actions of several wallets of one bot in the same transaction. Pure.
+"""Combine the actions of several wallets of one bot in the same transaction.
 
-Exchanges between them are never priced: a bot could sell to itself at any price. Wallets that only
-buy, or only sell, in parallel keep their prices.
+Pure. Exchanges between them are never priced, because a bot could sell to itself at any price.
+Wallets that only buy, or only sell, in parallel keep their prices.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,9 @@ Direction = tuple[str, bool]
 
 
 def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
-    """`others`: entries of the bot's other wallets for the same transaction; None: unreadable."""
+    """Mark an entry's exchanges with the bot's other wallets. `others`: their entries for the same
+    transaction, None if unreadable.
+    """
     mine = _list_directions(entry)
     if not any(one is None or _exchange(mine, _list_directions(one)) for one in others):
         return entry
@@ -30,7 +32,7 @@ def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
 
 
 def _is_trade(entry: Entry) -> bool:
-    """Whether it could have a price or verify a post."""
+    """Whether the entry could have a price or verify a post."""
     return entry.kind in TRADES or entry.kind == "order_fill" or "ambiguous" in entry.flags
 
 
@@ -39,7 +41,7 @@ def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
 
 
 def _list_directions(entry: Entry) -> set[Direction]:
-    """Return what increased and what decreased in a trade at its venue. Fees and tips aren't
+    """Return the mints that increased and decreased in a trade at its venue. Fees and tips aren't
     exchanges.
     """
     if entry.kind == "failed":
@@ -51,6 +53,6 @@ def _list_directions(entry: Entry) -> set[Direction]:
     if abs(sol) >= DUST:
         found.add(("", sol > 0))
     if entry.kind == "round_trip" and entry.mint:
-        # Bought and sold back: it increased and decreased.
+        # A round trip increased and decreased it.
         found |= {(entry.mint, True), (entry.mint, False)}
     return found

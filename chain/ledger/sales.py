@@ -17,9 +17,9 @@ from chain.reading.kinds import TRADES
 
 # Flag of a trade whose value may not come from the venue, so it has no price.
 UNEXPLAINED = "value_unexplained"
-# Flag of a sale for a stablecoin of units paid for in another currency.
+# Flag of a sale for a stablecoin that includes units paid for in another currency.
 PAID_ELSEWHERE = "paid_elsewhere"
-# Flag of a sale after a gap in the history: it has no result.
+# Flag of a sale after a gap in the history, which therefore has no result.
 INCOMPLETE = "incomplete_history"
 AGAINST = frozenset(("buy", "sell"))
 
@@ -34,9 +34,9 @@ class Fill(NamedTuple):
 
 
 class Side(NamedTuple):
-    """An entry from the point of view of one currency, in its signed raw units: the part `through`
-    the venue, the part outside it (`beside`), and the fees, tips and sponsored rent in it (SOL
-    only). `returned`: amounts that left the order, for a priced fill.
+    """An entry in one currency, in signed raw units: the part `through` the venue, the part outside
+    it (`beside`), and the fees, tips and sponsored rent included in it (SOL only). `returned`:
+    amounts that left the order, for a priced fill.
     """
 
     kind: str
@@ -60,7 +60,7 @@ def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
     whole = sum([change for mint, change, _ in entry.tokens if mint == money])
     beside = sum([change for mint, change, _ in entry.beside_tokens if mint == money])
     if money in entry.residues:
-        # A remainder of what passed through; not part of a price.
+        # A residue isn't part of a price.
         beside = whole
     through = whole - beside - returned
     if kind == "swap" or (fill and kind == "order_fill"):
@@ -72,7 +72,7 @@ def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
 
 
 def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
-    """Whether it exchanges one stablecoin for another, which has a result in neither."""
+    """Whether the entry exchanges one stablecoin for another, which has a result in neither."""
     moved = [mint for mint, _, _ in entry.venue_tokens if mint not in entry.residues]
     moved += [mint for mint in fill.returned if mint != WRAPPED_SOL] if fill else []
     return all([mint in MINTS for mint in moved])
@@ -82,9 +82,9 @@ def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
 class Moved:
     """The movements of an entry in one inventory, before costs are applied.
 
-    `left`: what left without a sale, by mint; `given`: the mint exchanged for the currency, or for
-    another mint, `got`, followed by the lots that inherited its cost; `sources`: all mints that
-    were exchanged for it.
+    `left`: units that left without a sale, by mint. `given`: the mint that was exchanged, either
+    for the currency or for another mint, `got`, followed by the lots that inherited its cost.
+    `sources`: all mints that were exchanged for `got`.
     """
 
     left: list[tuple[str, list[Slice]]] = field(default_factory=list)
@@ -97,14 +97,13 @@ class Moved:
 
 
 class Booked(NamedTuple):
-    """The ledger's result for one entry in a currency: raw units of it or of a token, None if
-    unknown.
+    """An entry's result in a currency, in raw units of it or of a token; None if unknown.
 
     `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
     raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: proceeds of lots of unknown
     cost. `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`:
-    currency in no cost, proceeds or result. `carried`: lots that inherited a cost. `sold`: mint of
-    a sale or round trip.
+    amounts that are neither cost, proceeds nor result. `carried`: lots that inherited a cost.
+    `sold`: mint of a sale or round trip.
     """
 
     entry: Entry
@@ -126,7 +125,7 @@ class Booked(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether it counts in totals. A trade with an unexplained value doesn't."""
+        """Whether the entry counts in totals. A trade with an unexplained value doesn't."""
         return UNEXPLAINED not in self.flags
 
 
@@ -152,7 +151,7 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
     elif moved.given is not None:
         left.append((moved.given, _sum_cost(moved.cut.slices, begins)))
     if money != SOL and side.kind == "swap":
-        # One stablecoin for another, or none of this one.
+        # An exchange of stablecoins, or a trade without this one.
         booked = booked._replace(other=side.through)
     if side.returned:
         # The returned amount was counted as `other` when the order was opened.
@@ -209,7 +208,7 @@ def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked
 
 
 class Price(NamedTuple):
-    """A sale's result, as in Booked."""
+    """A sale's result; the fields are as in Booked."""
 
     status: str
     result: int | None
@@ -253,7 +252,7 @@ def mark_paid_elsewhere(
 
 
 def _list_units(moved: Moved, begins: int, known: bool) -> list[tuple[int, int]]:
-    """Return (first, end) of the units sold with, or without, a known cost, counted from 0."""
+    """Return (first, end) of the units sold with, or without, a known cost, counting from 0."""
     found, at = [], 0
     for one in moved.cut.slices:
         if (one.see_cost(begins) is not None) == known:

@@ -12,7 +12,7 @@ from chain.ledger.sales import AGAINST, INCOMPLETE, PAID_ELSEWHERE, Booked
 from chain.reading.kinds import TRADES
 
 # ---- running sums, reconciled to the lamport -----------------------------------------------------
-# Kinds that receive or send SOL. Any other kind that isn't a trade counts as `other`.
+# Kinds that receive or send SOL. Other kinds that aren't trades count as `other`.
 TRANSFERS = frozenset(
     (
         *("native_transfer", "transfer_in", "transfer_out", "transfer_self"),
@@ -22,12 +22,11 @@ TRANSFERS = frozenset(
 
 
 class Reconciliation(NamedTuple):
-    """Where a wallet's SOL went, in lamports, except `cost_left_receipts`, a count.
+    """Where a wallet's SOL went, in lamports; `cost_left_receipts` is a count.
 
-    `opening`, `closing`: own accounts before their first and after the last transaction;
-    `open_cost`, `cost_left`: known cost of lots held, and of lots that left without a sale;
-    `other`: not moved by a trade or transfer, or at unknown cost; `gaps`: moved by missing
-    transactions.
+    `opening`, `closing`: own accounts before the first and after the last transaction. `open_cost`,
+    `cost_left`: known cost of lots held, and of lots that left without a sale. `other`: amounts not
+    moved by a trade or transfer, or at unknown cost. `gaps`: amounts moved by missing transactions.
     """
 
     opening: int
@@ -92,7 +91,7 @@ class Totals:
     gaps: int = 0
 
     def add(self, booked: Booked, money: str = SOL) -> None:
-        """Add what was booked in this currency."""
+        """Add an entry's result in this currency."""
         side = booked.side
         self.received += side.sponsored
         self._transfer(side.beside)
@@ -134,7 +133,9 @@ class Totals:
         self.unmatched_proceeds += booked.unmatched_proceeds
 
     def _add_other(self, booked: Booked, money: str) -> None:
-        """Add a non-trade entry: its fees and tips are overhead; the rest goes by kind."""
+        """Add an entry that isn't a trade. Its fees and tips are overhead; the rest goes
+        by kind.
+        """
         side = booked.side
         costs = side.fee + side.tip
         self.overhead += costs
@@ -152,7 +153,7 @@ class Totals:
             self.sent -= lamports
 
     def reconcile(self, open_cost: int) -> Reconciliation:
-        """Reconcile. `open_cost`: known cost of the remaining lots."""
+        """Return the reconciliation. `open_cost`: known cost of the remaining lots."""
         kept = {name: getattr(self, name) for name in Reconciliation._fields if name != "open_cost"}
         return Reconciliation(open_cost=open_cost, **kept)
 
@@ -162,7 +163,7 @@ HOURS_A_DAY = 24
 
 
 def find_drawdown(changes: Iterable[int]) -> int:
-    """Return the deepest fall from a peak of a sum that begins at 0."""
+    """Return the deepest fall from a peak of a sum that starts at 0."""
     realized = high = drawdown = 0
     for change in changes:
         realized += change
@@ -175,7 +176,7 @@ def find_drawdown(changes: Iterable[int]) -> int:
 
 @dataclass(slots=True)
 class Fall:
-    """The deepest fall of a sum by the hour. `high`, `drawdown`: before the latest hour."""
+    """The deepest fall of a sum, measured hourly. `high`, `drawdown`: before the latest hour."""
 
     hour: int = 0
     realized: int = 0
@@ -203,19 +204,19 @@ def round_down(seconds: int) -> int:
 
 
 # ---- sums of a window ----------------------------------------------------------------------------
-# A result comes mostly from one token if this exceeds four fifths of it.
+# A result comes mostly from one token if the token's result exceeds four fifths of it.
 ONE_TOKEN, FLAT_ROUND_TRIPS = "one_token", "flat_round_trips"
 MIN_FLAT_PAIRS = 10
 
 
 class Sums(NamedTuple):
-    """Columns of `running_total`: counts, and raw units of the money. Only SOL has `failed` to
-    `overhead` and `carried`, only stablecoins `fee_lamports` and `cross_sells` (paid elsewhere).
+    """Columns of `running_total`: counts, and raw units of the currency.
 
-    `cost`, `proceeds`: totals for sold units of known cost; `open_cost`: known cost of current
-    holdings; `days`: UTC days with a trade; `flat_pairs`: ledger.views.Churn. `ended` and
-    `ended_won` count positions that are over; `held`, `held_sold` and `held_won` those that are
-    open now (ledger.views).
+    Only SOL has `failed` to `overhead` and `carried`; only stablecoins have `fee_lamports` and
+    `cross_sells` (paid elsewhere). `cost`, `proceeds`: totals for sold units of known cost.
+    `open_cost`: known cost of current holdings. `days`: UTC days with a trade. `flat_pairs`: see
+    ledger.views.Churn. `ended` and `ended_won` count closed positions; `held`, `held_sold` and
+    `held_won` count open ones (ledger.views).
     """
 
     realized: int = 0
@@ -245,12 +246,14 @@ class Sums(NamedTuple):
     held_won: int = 0
 
     def minus(self, before: "Sums") -> "Sums":
-        """Return the change since `before`; currently open positions count in every window."""
+        """Return the change since `before`. Currently open positions count in every window."""
         changed = Sums._make(map(sub, self, before))
         return changed._replace(held=self.held, held_sold=self.held_sold, held_won=self.held_won)
 
     def give_up(self) -> "Sums":
-        """Return the sums after a disconnect: everything still held counts as moved out unsold."""
+        """Return the sums after a disconnect, when everything still held counts as moved out
+        unsold.
+        """
         return self._replace(
             cost_left=self.cost_left + self.open_cost,
             open_cost=0,
@@ -263,7 +266,7 @@ class Sums(NamedTuple):
 
     @property
     def positions(self) -> int:
-        """Positions with a sale."""
+        """Return the number of positions with a sale."""
         return self.ended + self.held_sold
 
     @property
@@ -279,12 +282,14 @@ class Sums(NamedTuple):
 
     @property
     def return_points(self) -> int | None:
-        """Return on cost of sold units, in hundredths of a percent; None without a cost."""
+        """Return the return on cost of sold units in hundredths of a percent, or None if there is
+        no cost.
+        """
         return divide(10_000 * (self.proceeds - self.cost), self.cost) if self.cost > 0 else None
 
     @property
     def win_points(self) -> int | None:
-        """Win rate in hundredths of a percent; None without a position that had a sale."""
+        """Return the win rate in hundredths of a percent, or None if no position had a sale."""
         return divide(10_000 * self.positions_won, self.positions) if self.positions else None
 
 

@@ -23,11 +23,11 @@ MIN_LEFT_PERCENT = 1
 
 @dataclass(slots=True)
 class OpenPosition:
-    """Amounts in raw units of a money.
+    """An open position, in raw units of a currency.
 
-    `began`: Unix seconds; `cost`: all of its known cost; `proceeds`: proceeds of its sales so far,
-    without units of unknown cost; `result`: result of its sales, minus the known cost that left
-    without one; `peak`: the largest number of units of known cost it ever had.
+    `began`: Unix seconds. `cost`: all of its known cost. `proceeds`: proceeds of its sales so far,
+    without units of unknown cost. `result`: result of its sales, minus the known cost that left
+    without one. `peak`: the largest number of units of known cost it ever had.
     """
 
     began: int | None
@@ -44,8 +44,8 @@ class OpenPosition:
 
 @dataclass(slots=True)
 class Positions:
-    """Counts of positions in a view of a money. `ended`: closed ones that had a sale; `held`: open
-    ones; `..._sold`, `..._won`: those of them with a sale, and with a gain. `holdings`: ended
+    """Counts of positions in a view of a currency. `ended`: closed ones that had a sale. `held`:
+    open ones. `..._sold`, `..._won`: those of them with a sale, and with a gain. `holdings`: ended
     positions by seconds held (round_down).
     """
 
@@ -59,15 +59,16 @@ class Positions:
     open: dict[str, OpenPosition] = field(default_factory=dict)
     # best and worst results of closed positions
     _ends: tuple[int, ...] = ()
-    # Whether there are unwritten changes.
+    # Whether it has unwritten changes.
     is_changed: bool = False
 
     def follow(self, booked: Booked | None, known: KnownCost, time: int | None) -> None:
-        """Apply an entry after its lots moved. `booked`: None if it doesn't count in this view;
-        `time`: Unix seconds.
+        """Apply an entry after its lots moved. `booked`: None if the entry doesn't count in this
+        view; `time`: Unix seconds.
         """
         if booked and booked.side.kind == "round_trip" and booked.result is not None:
-            # Bought and sold in one transaction; other units of the token don't matter.
+            # The tokens were bought and sold in one transaction; other units of the token don't
+            # matter.
             self._end(OpenPosition(time, 0, booked.result, booked.result, is_sold=True), time)
         sold = booked.sold if booked and INCOMPLETE not in booked.flags else None
         for mint in known.touched if sold is None else {*known.touched, sold}:
@@ -88,7 +89,7 @@ class Positions:
         if position is None:
             if arrived is None:
                 return
-            # The previous position's remainder belongs to this one.
+            # The remainder of the previous position belongs to this one.
             held = known.held.get(mint)
             position = OpenPosition(time, max(arrived, held.cost if held else 0))
             self.open[mint] = position
@@ -132,7 +133,9 @@ class Positions:
             self.holdings[seconds] = self.holdings.get(seconds, 0) + 1
 
     def find_ends(self) -> tuple[int, int] | None:
-        """Return the best and worst result so far of positions with a sale, or None."""
+        """Return the best and worst result so far of positions with a sale, or None if there are
+        none.
+        """
         results = [*self._ends, *(one.result for one in self.open.values() if one.is_sold)]
         return (max(results), min(results)) if results else None
 
@@ -171,7 +174,7 @@ class TokenResult:
 
 
 class Flow(NamedTuple):
-    """Purchases and sales of a mint since `began` (Unix seconds): their net amount, and fees."""
+    """Purchases and sales of a mint since `began` (Unix seconds), as their net amount and fees."""
 
     began: int
     net: int
@@ -180,7 +183,7 @@ class Flow(NamedTuple):
 
 @dataclass(slots=True)
 class Churn:
-    """Purchases and sales of one mint within a minute that net no more than their fees.
+    """Purchases and sales of one mint within a minute whose net result is at most their fees.
 
     Purchases and sales in several parts count as one pair.
     """
@@ -206,8 +209,8 @@ class Churn:
 
 @dataclass
 class Account:
-    """Totals in one currency and view. `token_rows`: unwritten results; `open_cost`: what the worst
-    case counts as lost of current holdings.
+    """Totals in one currency and view. `token_rows`: unwritten results; `open_cost`: the current
+    holdings' loss in the worst case.
     """
 
     totals: Totals = field(default_factory=Totals)
@@ -252,18 +255,18 @@ _POSITIONS = Sums._fields[Sums._fields.index("ended") :]
 _read_totals, _read_positions = attrgetter(*_TOTALS), attrgetter(*_POSITIONS)
 
 
-# Counts the tokens held at a known cost; older costs than the given time (UTC ms) count as unknown.
+# Counts the tokens held at a known cost. Costs older than the given time (UTC ms) count as unknown.
 Count = Callable[[int], int]
 
 
 @dataclass
 class Spans:
-    """Attachments in order. They follow the latest time; older entries count in none."""
+    """Attachments in order. They follow the latest time, so older entries count in none."""
 
     spans: tuple[Span, ...] = ()
     now_ms: int = 0
     open: Span | None = None
-    # by id, tokens held at the end of closed spans
+    # tokens held when a span was closed, by its ID
     _held: dict[int, int] = field(default_factory=dict)
     _begun: int = 0
 

@@ -1,7 +1,6 @@
-"""Validate a node's responses: from JSON to plain values, or ValueError. Pure; a node may return
-anything.
+"""Validate a node's responses: turn JSON into plain values, or raise ValueError.
 
-Numbers are limited to signed 64-bit columns.
+Pure; a node may return anything. Numbers are limited to signed 64-bit columns.
 """
 
 import base64
@@ -20,7 +19,7 @@ MAX_BIGINT = 2**63
 
 
 class ListedSignature(NamedTuple):
-    """A finalized transaction that names an address. `tx_index`: its position in the slot, if
+    """A finalized transaction that involves an address. `tx_index`: its position in the slot, if
     given.
     """
 
@@ -39,14 +38,14 @@ class Holding:
     amount: int
     lamports: int
     mint: str | None = None
-    # Only for a wallet's own address: whether it is a program.
+    # Set only for a wallet's own address: whether it is a program.
     executable: bool = False
 
 
 def check_page(result: Any) -> list[ListedSignature]:
     """Check getSignaturesForAddress. Return unique signatures, sorted newest first."""
     if not isinstance(result, list):
-        raise ValueError("not a list of signatures")
+        raise ValueError("the response is not a list of signatures")
     rows = {row.signature: row for row in map(_check_listed, result)}
     return sorted(rows.values(), key=lambda row: (-row.slot, -(row.tx_index or 0)))
 
@@ -80,10 +79,11 @@ def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
 def check_transactions(
     result: Any, wanted: Mapping[str, ListedSignature]
 ) -> dict[str, tuple[Any, Receipt]]:
-    """Check getTransactionsForAddress with full details. Return {signature: (raw JSON, Receipt)}.
+    """Check getTransactionsForAddress with full details.
 
-    Keeps only wanted and valid transactions that are where the lists say, in any order; the caller
-    fetches the others one by one. Raises ValueError if that is more than half.
+    Return {signature: (raw JSON, Receipt)}. Keeps only wanted, valid transactions whose positions
+    match the lists, in any order; the caller fetches the others one by one. Raises ValueError if
+    more than half are missing.
     """
     found = {}
     for raw in result["data"]:
@@ -108,14 +108,16 @@ def check_accounts(result: Any) -> list[str]:
     try:
         addresses = [row["pubkey"] for row in result["value"]]
     except (TypeError, KeyError) as error:
-        raise ValueError("not a list of token accounts") from error
+        raise ValueError("the response is not a list of token accounts") from error
     if not all(map(is_address, addresses)):
         raise ValueError("a malformed address")
     return addresses
 
 
 def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:
-    """Check getMultipleAccounts in base64, 72 bytes each. `owned`: (wallet, address) in order."""
+    """Check getMultipleAccounts in base64, with 72 bytes per account. `owned`: (wallet, address) in
+    order.
+    """
     try:
         slot, accounts = result["context"]["slot"], result["value"]
         if not is_number(slot) or len(accounts) != len(owned):
@@ -125,11 +127,11 @@ def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, 
             for pair, account in zip(owned, accounts, strict=False)
         ]
     except (TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ValueError("not a list of accounts") from error
+        raise ValueError("the response is not a list of accounts") from error
 
 
 def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding:
-    """Read a token account, which starts with mint, owner and amount (72 bytes)."""
+    """Read a token account. Its first 72 bytes are mint, owner and amount."""
     if account is None:
         return Holding(slot, 0, 0)
     if not is_number(account["lamports"], 2**64):
@@ -153,7 +155,7 @@ def check_decimals(result: Any, mints: list[str]) -> dict[str, int]:
             raise ValueError("the number of results doesn't match the number of accounts")
         read = [_read_decimals(account) for account in result["value"]]
     except (TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ValueError("not a list of accounts") from error
+        raise ValueError("the response is not a list of accounts") from error
     return {
         mint: decimals for mint, decimals in zip(mints, read, strict=False) if decimals is not None
     }
@@ -171,7 +173,7 @@ def check_block(result: Any) -> dict[str, int]:
     try:
         return {signature: place for place, signature in enumerate(result["signatures"])}
     except (TypeError, KeyError) as error:
-        raise ValueError("not a list of signatures") from error
+        raise ValueError("the response is not a list of signatures") from error
 
 
 def check_time(result: Any) -> int | None:

@@ -8,7 +8,9 @@ from chain.reading.instructions import WRAPPED_SOL
 
 
 class Currency(NamedTuple):
-    """A currency. `source`: where its issuer names the mint, "" for the operator's."""
+    """A currency. `source`: URL where the issuer publishes the mint, "" for the operator's
+    currencies.
+    """
 
     mint: str
     symbol: str
@@ -43,8 +45,8 @@ STABLECOINS = (
         "https://docs.worldlibertyfinancial.com/usd1/smart-contracts",
     ),
 )
-# This process's currencies. `use_currencies` replaces the operator's. CURRENCIES is by the ledger's
-# key for a currency; SOL's is empty.
+# This process's currencies by the ledger's key, which is empty for SOL. `use_currencies` replaces
+# the operator's.
 MINTS = {one.mint for one in STABLECOINS}
 MONEY = MINTS | {WRAPPED_SOL}
 CURRENCIES = {

@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 class Balance(NamedTuple):
     """An own account in a receipt: raw token amounts (including wrapped SOL) and lamports, before
-    and after; 0 for a side on which it isn't the wallet's.
+    and after; 0 on a side on which it doesn't belong to the wallet.
 
-    For the wallet itself `mint` is None and the amounts are 0. An account closed and reopened for
-    another mint has two consecutive ones: down to 0, and up from 0.
+    For the wallet itself, `mint` is None and the amounts are 0. An account that is closed and
+    reopened for another mint has two consecutive ones: down to 0, and up from 0.
     """
 
     address: str
@@ -36,12 +36,13 @@ class Balance(NamedTuple):
 class Effect:
     """A receipt's effect on one wallet, in lamports and raw units (docs/results.md).
 
-    `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes;
-    `sol` is L + S + R less `sponsored`, the rent that others put into own accounts. `fee` is 0
-    unless the wallet paid it. `tokens`: ((mint, raw change, decimals), ...), non-zero, sorted by
-    mint, without wrapped SOL. `own`: the wallet and its token accounts. `sponsors`: ((who, or None
-    if the lamports were there before, lamports), ...) of `sponsored`. `unowned`: token accounts
-    whose owner is neither in the receipt nor inferable. `inferred`: some owner is missing (2021).
+    `lamports` (L), `wrapped` (S, wrapped SOL) and `rent` (R, in own token accounts) are changes;
+    `sol` is L + S + R minus `sponsored`, the rent that others put into own accounts. `fee` is 0
+    unless the wallet paid it. `tokens`: ((mint, raw change, decimals), ...), nonzero, sorted by
+    mint, without wrapped SOL. `own`: the wallet and its token accounts. `sponsors`: ((address, or
+    None if the lamports were there before, lamports), ...) of `sponsored`. `unowned`: token
+    accounts whose owner is neither in the receipt nor inferable. `inferred`: whether an owner is
+    missing (2021).
     """
 
     wallet: str
@@ -83,7 +84,7 @@ def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
 def own_accounts(
     receipt: Receipt, wallet: str, known: Set[str] = frozenset()
 ) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
-    """Return ({address: (whether it is the wallet's before, after)}, unowned). Missing owners are
+    """Return ({address: (owned by the wallet before, after)}, unowned). Missing owners are
     inferred.
     """
     own: dict[str, tuple[bool, bool]] = {}
@@ -180,7 +181,7 @@ def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, boo
 
 
 def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
-    """Return raw changes by mint over own accounts; wrapped SOL counts as SOL, not as a token."""
+    """Return raw changes by mint over own accounts. Wrapped SOL counts as SOL, not as a token."""
     changes: dict[str, int] = defaultdict(int)
     decimals = {}
     for one in balances:
@@ -195,10 +196,10 @@ def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
 def _sponsors(
     receipt: Receipt, wallet: str, own: Container[str | None], balances: list[Balance]
 ) -> dict[str | None, int]:
-    """Return {who: lamports} of rent that others paid for own accounts opened here, minus what the
-    wallet repaid them in the same receipt.
+    """Return {address: lamports} of rent that others paid for own accounts opened here, minus the
+    wallet's repayments in the same receipt.
 
-    Lamports already at the address are under None.
+    Lamports that were already at the address are under None.
     """
     paid_back: dict[str | None, int] = defaultdict(int)
     for one in receipt.operations:
@@ -221,8 +222,8 @@ def _sponsors(
 def _funders(
     receipt: Receipt, wallet: str, own: Container[str | None], address: str
 ) -> dict[str | None, int]:
-    """Return {who: lamports} that others sent to an account; None, listed first: what was already
-    there.
+    """Return {address: lamports} that others sent to an account. Lamports that were already there
+    come first, under None.
     """
     funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
     for one in receipt.operations:

@@ -1,4 +1,4 @@
-"""A receipt from the point of view of one wallet: a ledger line, stored as packed JSON. Pure."""
+"""A receipt from one wallet's point of view: a ledger line, stored as packed JSON. Pure."""
 
 import json
 from collections.abc import Set
@@ -13,7 +13,7 @@ from chain.reading.programs import TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Receipt, pack_text, unpack_text
 from chain.reading.value import Split, list_venue_changes
 
-# Increment whenever receipts are read differently; stored entries are then reread.
+# Increment this whenever receipts are read differently; stored entries are then reread.
 READING = 7
 
 
@@ -66,8 +66,8 @@ class Entry(NamedTuple):
 
     @property
     def happened_at(self) -> int | None:
-        """Return the block time in UTC ms, but no later than when it was seen here: the chain's
-        clock may be ahead.
+        """Return the block time in UTC ms, but no later than the time it was seen here, because the
+        chain's clock may be ahead.
         """
         if self.block_time is None:
             return None
@@ -76,26 +76,26 @@ class Entry(NamedTuple):
 
     @property
     def venue_sol(self) -> int:
-        """Return the signed lamports that passed through the venue."""
+        """Return the signed lamports that went through the venue."""
         return self.sol - self.beside_sol
 
     @property
     def venue_tokens(self) -> tuple[tuple[str, int, int], ...]:
-        """Return ((mint, raw change, decimals), ...) through the venue, without zeros."""
+        """Return ((mint, raw change, decimals), ...) that went through the venue, without zeros."""
         if not self.beside_tokens:
             return self.tokens
         return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))
 
     @property
     def is_idle(self) -> bool:
-        """Whether it didn't change the wallet at all."""
+        """Whether the entry didn't change the wallet at all."""
         return not self.sol and all(
             one.before == one.after and one.lamports_before == one.lamports_after
             for one in self.balances
         )
 
     def show(self) -> str:
-        """Return its JSON, without data in other columns of the row."""
+        """Return the entry's JSON, without data in other columns of the row."""
         return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
 
     def dump(self) -> bytes:
@@ -105,10 +105,10 @@ class Entry(NamedTuple):
     def load(
         signature: str, slot: int, tx_index: int | None, body: bytes, seen_at: int | None = None
     ) -> "Entry":
-        """Parse a stored entry. `tx_index`: the row's, since a block may provide it later than the
-        receipt.
+        """Parse a stored entry.
 
-        Raises ValueError, TypeError or LookupError if `body` is damaged.
+        `tx_index`: the row's index, because a block may provide it later than the receipt. Raises
+        ValueError, TypeError or LookupError if `body` is damaged.
         """
         values: list[Any] = _read_json(unpack_text(body))[0]
         # Positional arguments: keywords take eight times as long.

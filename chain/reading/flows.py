@@ -41,15 +41,16 @@ TOKEN_MOVES = frozenset(("send", "mint", "burn"))
 
 
 class Placed(NamedTuple):
-    """`call`: its index in the list of calls, None outside all calls."""
+    """An instruction with its `call`: the index in the list of calls, or None outside all calls."""
 
     instruction: Instruction
     call: int | None
 
 
 class Move(NamedTuple):
-    """`mint`: wrapped SOL for lamports. `amount`: lamports or raw units. `source` None: minted;
-    `target` None: burned. `call` as in Placed. `opens`: it pays for opening `target`.
+    """One movement. `mint`: wrapped SOL for lamports. `amount`: lamports or raw units. `source` is
+    None if minted, `target` None if burned. `call` as in Placed. `opens`: whether it pays for
+    opening `target`.
     """
 
     mint: str
@@ -62,8 +63,8 @@ class Move(NamedTuple):
 
 
 def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
-    """Return instructions in order. Transfer hooks are outside every call: the token's issuer chose
-    them.
+    """Return instructions in order. Transfer hooks are outside every call, because the token's
+    issuer chose them.
     """
     places = {id(one): place for place, one in enumerate(calls)}
 
@@ -79,7 +80,7 @@ def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
 
 
 def is_read(instruction: Instruction) -> bool:
-    """Whether the decoded native operations show everything this instruction can have moved."""
+    """Whether the decoded native operations show everything this instruction could have moved."""
     operation = instruction.operation
     return instruction.program in READ_PROGRAMS and not (operation and operation.name == "unread")
 
@@ -122,19 +123,19 @@ def _move(
 
 
 def _mints(receipt: Receipt) -> dict[str, str]:
-    """Return mints by token account, including accounts in no token balance."""
+    """Return mints by token account, including accounts without a token balance."""
     mints = {
         one.target: one.mint
         for one in receipt.operations
         if one.name in ("initialize", "associate") and one.target and one.mint
     }
-    # An account that had another mint before counts as one of that mint.
+    # An account that had another mint before counts under that mint.
     told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
     return mints | {address: side.mint for address, side in told if side}
 
 
 # ---- flows ---------------------------------------------------------------------------------------
-# One instruction places an order there, another settles it.
+# Programs where one instruction places an order and another settles it.
 ORDER_BOOKS = frozenset(
     one.id
     for one in BUILT_IN
@@ -177,9 +178,9 @@ class Call:
 class Flows:
     """A receipt's movements for one wallet, grouped by acting call.
 
-    `whole`: one call, the whole transaction. `trading`: indexes in `calls` that make up the trade.
-    `own`: the wallet, its token accounts and those opened and closed here. `unshown`: lamports by
-    account that no instruction shows; `unshown_in`: their sum over own accounts.
+    `whole`: whether one call covers the whole transaction. `trading`: indexes in `calls` that make
+    up the trade. `own`: the wallet, its token accounts and those opened and closed here. `unshown`:
+    lamports by account that no instruction shows; `unshown_in`: their sum over own accounts.
     """
 
     def __init__(
@@ -198,7 +199,7 @@ class Flows:
         self.own = effect.own | _opened_inside(receipt, effect.wallet)
         self.unshown = _unshown(receipt, self.moves)
         self.unshown_in = sum(self.unshown.get(account, 0) for account in self.own)
-        # lamports and tokens that arrived or left outside all calls: (mint, who) -> amount
+        # lamports and tokens that arrived or left outside all calls: (mint, address) -> amount
         self.came: dict[tuple[str, str | None], int] = defaultdict(int)
         self.went: dict[tuple[str, str | None], int] = defaultdict(int)
         self.trading: frozenset[int] = frozenset()
@@ -236,7 +237,9 @@ class Flows:
                 self.came[move.mint, move.source] += move.amount - rent
 
     def _opens(self, move: Move) -> bool:
-        """Whether these lamports may be someone else's rent for an own account opened here."""
+        """Whether these lamports may be someone else's rent for an own account that is
+        opened here.
+        """
         sides = self.receipt.tokens.get(move.target or "")
         return move.mint == WRAPPED_SOL and sides is not None and sides[0] is None
 
@@ -257,7 +260,7 @@ class Flows:
         begun: set[str] = set()
         for balance in self.effect.balances:
             sides = self.receipt.tokens.get(balance.address)
-            # If it was reopened, the first balance shows what the wallet had before.
+            # If it was reopened, the first balance is the wallet's earlier holding.
             if balance.mint is None or sides is None or balance.address in begun:
                 continue
             begun.add(balance.address)
@@ -269,8 +272,8 @@ class Flows:
                 self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
 
     def choose_trading(self) -> bool:
-        """Keep the calls that the wallet paid into and received from. Return False if there are
-        none.
+        """Keep the calls that the wallet both paid into and received from. Return False if there
+        are none.
         """
         trading = set()
         for place, call in enumerate(self.calls):
@@ -298,8 +301,9 @@ class Flows:
         return self.unshown_in > 0 and call.body.program not in ORDER_BOOKS
 
     def _passed(self, call: Call) -> bool:
-        """Whether a token arrived and left again. The wallet may then end up with less of
-        everything."""
+        """Whether a token arrived and left again, so that the wallet may end up with less of
+        everything.
+        """
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:
@@ -318,8 +322,8 @@ class Flows:
     def crossed_calls(
         self,
     ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
-        """Return what own accounts got inside the calls, and what they paid there without rent, as
-        {(mint, who): amount} each.
+        """Return receipts of own accounts inside the calls, and their payments there without rent,
+        as {(mint, address): amount} each.
         """
         got: Counter[tuple[str, str | None]] = Counter()
         paid: Counter[tuple[str, str | None]] = Counter()
@@ -355,8 +359,8 @@ class Flows:
 
     @cached_property
     def beside(self) -> Amounts:
-        """Return what bypassed the trade: arrivals beyond what was paid back to the same account,
-        and (negative) payments into calls that delivered to someone else.
+        """Return the amounts that bypassed the trade: arrivals beyond repayments to the same
+        account, and (negative) payments into calls that delivered to someone else.
         """
         total: Amounts = Counter()
         for place, call in enumerate(self.calls):
@@ -364,7 +368,7 @@ class Flows:
                 continue
             for mint, change in call.net.items():
                 total[mint] += change
-            # Rent for what it opened, not a price.
+            # The amount is rent for opened accounts, not a price.
             total[WRAPPED_SOL] += call.topped_up
         for (mint, who), amount in self.came.items():
             arrived = self._after_fee(mint, amount) if mint != WRAPPED_SOL else amount
@@ -384,8 +388,8 @@ class Flows:
     def unshown_explained(self) -> int:
         """Return how many of the lamports without a visible source came from the venue.
 
-        All of them, if nothing else could have moved them. Otherwise at most what the calls'
-        parties lost, minus third parties' gains. Order books pay in tokens only, so lamports from
+        If nothing else could have moved them, all did. Otherwise the limit is the loss of the
+        calls' parties minus third parties' gains. Order books pay in tokens only, so lamports from
         them are account rent.
         """
         if self.unshown_in <= 0 or self.whole:
@@ -402,8 +406,8 @@ class Flows:
         return min(self.unshown_in, max(0, pool - strangers) + self.unshown_returned())
 
     def unshown_returned(self) -> int:
-        """Return how many of the lamports without a visible source were paid back to accounts
-        outside the trade.
+        """Return how many of the lamports without a visible source were repaid to accounts outside
+        the trade.
         """
         foreign = self.unshown.keys() - self.partners - self.own
         return sum(
@@ -413,12 +417,12 @@ class Flows:
         )
 
     def _paid_back(self, account: str) -> int:
-        """Return lamports paid to an account beyond what it paid."""
+        """Return lamports paid to an account beyond its own payments."""
         went, came = (of.get((WRAPPED_SOL, account), 0) for of in (self.went, self.came))
         return max(0, went - came)
 
     def _bought_elsewhere(self) -> set[str | None]:
-        """Return accounts that third parties gave tokens to outside the trade, maybe for SOL."""
+        """Return accounts that third parties gave tokens to outside the trade, possibly for SOL."""
         targets = {
             move.target
             for move in self.moves
@@ -463,8 +467,8 @@ class Flows:
         return (move for move in self.moves if move.call in self.trading)
 
     def paid_by_others(self, mint: str) -> int:
-        """Return how much other signers or approving owners paid into the trade of what the wallet
-        gave.
+        """Return the amount of the wallet's payment that other signers or approving owners
+        contributed to the trade.
         """
         if self.whole:
             return 0
@@ -485,7 +489,9 @@ class Flows:
         return sum(move.amount for move in paid if move.target not in opened)
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
-        """Return accounts that lost, in the trade, what the wallet gained; largest loss first."""
+        """Return accounts whose losses in the trade match the wallet's gains, largest
+        loss first.
+        """
         lost: dict[str, int] = defaultdict(int)
         wanted = frozenset(mints)
         for move in self._inside():
@@ -533,12 +539,12 @@ def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
 
 
 # ---- deposits at venues --------------------------------------------------------------------------
-# (address, mint, raw units before, after)
+# (address, mint, raw units before and after)
 Row = tuple[str, str, int, int]
 
 
 class Deposited(NamedTuple):
-    """As in an Entry."""
+    """Deposits in the format of an Entry."""
 
     others: tuple[Row, ...] = ()
     parked: tuple[tuple[str, str, int], ...] = ()
@@ -586,8 +592,8 @@ def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Itera
 
 
 def _is_given(flows: Flows, move: Move) -> bool:
-    """Whether a move counts as the wallet's; it also does if another owner's account lets the
-    wallet spend from it.
+    """Whether a move counts as the wallet's. It does if another owner's account lets the wallet
+    spend from it.
     """
     is_own = move.source in flows.own or move.authority == flows.effect.wallet
     return is_own and move.target is not None and move.target not in flows.own
@@ -651,8 +657,8 @@ def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
 
 
 def _list_tokens(flows: Flows) -> Iterator[Row]:
-    """Return foreign token accounts that lost something, or that the wallet sent tokens to in calls
-    of order programs.
+    """Return foreign token accounts that lost something or received tokens from the wallet in order
+    programs' calls.
     """
     receipt = flows.receipt
     ordered = {m.target for m in flows.moves if m.call is not None and m.source in flows.own}

@@ -24,9 +24,9 @@ class Operation:
 
     `name`: transfer, create (lamports that a System account sends, or pays to open another) ·
     allocate (an account that was paid for is opened) · withdraw (lamports out of a nonce, stake or
-    vote account) · send, mint, burn, close, initialize, approve, assign (token; assign hands an
-    account over to `authority`) · associate · unread (moves lamports, and the receipt does not say
-    how many).
+    vote account) · send, mint, burn, close, initialize, approve, assign (token; assign transfers an
+    account to `authority`) · associate · unread (moves lamports, but the receipt doesn't show how
+    many).
     """
 
     name: str
@@ -63,8 +63,8 @@ PARSED_LAMPORTS = {
     (STAKE, "withdraw"): ("withdraw", "stakeAccount", "destination"),
     (VOTE, "withdraw"): ("withdraw", "voteAccount", "destination"),
 }
-# Instructions without an amount in the node's parsed form, or with amounts inside a batch that it
-# doesn't parse.
+# Instructions without an amount in the node's parsed form, or with amounts inside a batch that the
+# node doesn't parse.
 UNREAD = ("withdrawExcessLamports", "unwrapLamports", "batch")
 UNREAD_KINDS = (38, 45)
 AUTHORITIES = (
@@ -137,7 +137,7 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
             payer, account, wallet, mint, *_ = a
             return Operation("associate", payer, account, wallet, mint=mint)
     except (IndexError, ValueError):
-        # Shorter than its layout: nothing can be read.
+        # The data is shorter than its layout, so nothing can be read.
         pass
     return None
 
@@ -163,14 +163,15 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
     kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
     if kind == 2:
         return Operation("transfer", a[0], a[1], amount=_u64(data, 4))
-    # With a seed, the base account comes in between.
+    # Instructions with a seed have the base account in between.
     if kind == 11:
         return Operation("transfer", a[0], a[2], amount=_u64(data, 4))
     if kind == 0:
         return Operation("create", a[0], a[1], amount=_u64(data, 4))
     if kind == 3:
         return Operation("create", a[0], a[1], amount=_u64(data, 44 + _u64(data, 36)))
-    # For an account that may already have lamports: the new account first; nothing without a payer.
+    # Instructions for an account that may already have lamports: the new account comes first, and
+    # without a payer there is no amount.
     if kind == 13:
         return Operation("create", a[1], a[0], amount=_u64(data, 4))
     if kind == 5:
@@ -224,7 +225,7 @@ def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None
         return Operation("approve", source, None, authority, _u64(data, 1), mint)
     if kind in UNREAD_KINDS:
         return Operation("unread", a[0], a[1])
-    # authority type 2 is the account's owner
+    # authority type 2 is the account owner
     if kind == 6 and data[1] == 2:
         return Operation("assign", a[0], authority=b58encode(data[3:35]) if data[2] else None)
     return None

@@ -123,7 +123,7 @@ RAYDIUM_CLMM = discriminators(
     "open_position_with_token22_nft",
     "settle_limit_order",
 )
-# By program: instructions that change a position or an order in it. Most mint nothing.
+# Instructions that change a position or an order in it, by program. Most don't mint anything.
 POSITION_CALLS = {
     "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo": DLMM,
     "cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG": DAMM_V2,
@@ -158,8 +158,8 @@ ORDER_CALLS = {
         "transfer",
     ),
 }
-# Kamino's limit-order program lends these to any swap: they enclose it and record what the wallet
-# holds.
+# Kamino's limit-order program lends these to any swap. They enclose it and record the wallet's
+# holdings.
 RECORD_CALLS = discriminators(
     "log_user_swap_balances",
     "log_user_swap_balances_start",
@@ -170,9 +170,9 @@ RECORD_CALLS = discriminators(
 
 
 # ---- kinds ---------------------------------------------------------------------------------------
-# Lamports: an SOL leg below 0.0001 SOL doesn't count.
+# In lamports. A SOL leg below 0.0001 SOL doesn't count.
 DUST = 100_000
-# A mint with less than one part in this of the amount that passed through left is a residue.
+# A remainder smaller than one part in this of the amount that passed through is a residue.
 RESIDUE_SHARE = 100
 # Operations that move value.
 MOVES = ("transfer", "create", "send", "mint", "burn")
@@ -184,7 +184,7 @@ TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 @dataclass(frozen=True)
 class Kind:
     """A receipt's classification. `mint`: the main one, if there is only one. `residues`: mints
-    with a remainder of what passed through. `split`: the part of a priced kind, a fill or an
+    with a remainder after passing through. `split`: the part of a priced kind, a fill or an
     `ambiguous` swap that was outside the venue. `flows`: a trade's flows, with its calls chosen.
     """
 
@@ -246,8 +246,8 @@ def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruc
 
 
 def _concerns(instruction: Instruction, own: Set[str]) -> bool:
-    """Calls without accounts (markers) concern the whole transaction; balance recorders concern no
-    one.
+    """Whether a call concerns the wallet. Calls without accounts (markers) concern the whole
+    transaction; balance recorders concern no one.
     """
     if instruction.data[:8] in RECORD_CALLS:
         return False
@@ -258,7 +258,7 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
 def _deciding_families(
     receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
 ) -> set[str]:
-    """Of several families, keep those that move value; an order program may move anyone's."""
+    """Of several families, keep those that move value. An order program may move anyone's value."""
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
         one.program
@@ -278,10 +278,10 @@ def _deciding_families(
     ):
         moving.remove("lending")
     orders = by_family.get("order", [])
-    # A fill may only take from the order's escrow; a call that does nothing hides nothing else.
+    # A fill may only take from the order's escrow, and an empty call doesn't hide anything.
     if orders and (not moving or any(_moves_anything(receipt, one) for one in orders)):
         moving.add("order")
-    # A swap call that moved nothing doesn't count if anything else does.
+    # A swap call that moved nothing doesn't count if anything else moved something.
     return {family or "" for family in moving or by_family.keys() - {"swap"} or by_family}
 
 
@@ -289,7 +289,7 @@ def _is_repaid(
     receipt: Receipt, effect: Effect, lending: list[Instruction], programs: Programs
 ) -> bool:
     """Whether these calls only lent, and every lending account was repaid, possibly with a fee.
-    Moved shares or collateral aren't a loan.
+    Moving shares or collateral isn't a loan.
     """
     flows = Flows(receipt, effect, lending, programs)
     taken, paid = flows.crossed_calls()
@@ -321,7 +321,9 @@ def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
 
 
 def _moves_position(instruction: Instruction) -> bool:
-    """Whether it changes a position. An existing position needs no mint or burn."""
+    """Whether the call changes a position. A change to an existing position doesn't need a mint or
+    burn.
+    """
     return any(one.data[:8] in POSITION_CALLS.get(one.program, ()) for one in instruction.tree())
 
 
@@ -338,8 +340,8 @@ def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
 
 
 def _venue(acting: list[Instruction], programs: Programs) -> str | None:
-    """Return the venue. `A > B, C; D`: A calls the known B and C; D runs next to it. None if there
-    is no known program.
+    """Return the venue. `A > B, C; D` means that A calls the known B and C, and D runs next to it.
+    Return None if there is no known program.
     """
     parts = []
     for one in acting:
@@ -377,8 +379,8 @@ def _order_kind(
 
 
 def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozenset[str]:
-    """Return the wallet's accounts, those named by order programs' calls, and those of signers:
-    keepers pass on what a pool paid.
+    """Return the wallet's accounts, those in order programs' calls, and those of signers, because
+    keepers pass on a pool's payment.
     """
     calls = find_calls(receipt, lambda one: programs.family(one.program) == "order")
     named = {account for call in calls for account in call.named}
@@ -394,7 +396,7 @@ def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozense
 def _order_step(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> str:
-    """Decide by the instruction's name or, without its data, by who signed and what moved."""
+    """Decide by the instruction's name or, if its data is missing, by the signers and moves."""
     for one in acting:
         if programs.family(one.program) == "order":
             for kind, calls in ORDER_CALLS.items():
@@ -430,7 +432,7 @@ def _swap_kind(
     programs: Programs,
     venue: str | None,
 ) -> Kind | None:
-    """Return a trade if the wallet paid into a swap call and received from it, else None."""
+    """Return a trade if the wallet paid into a swap call and received from it; otherwise None."""
     flows = _read_flows(receipt, effect, acting, programs)
     if flows.whole or not receipt.inner_told:
         flows.choose_all()
@@ -477,7 +479,9 @@ def _known_rest(flows: Flows) -> int:
 
 
 def _trade(flows: Flows, changes: tuple[tuple[str, int, int], ...], x: int) -> Kind | None:
-    """Return the priced kind of these changes, ignoring residues if that makes one."""
+    """Classify the changes as a priced kind. Residues are ignored if the changes make a trade
+    without them. None if no priced kind fits.
+    """
     up = [mint for mint, change, _ in changes if change > 0]
     down = [mint for mint, change, _ in changes if change < 0]
     residues = _residues(flows, changes)
@@ -512,7 +516,9 @@ def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[s
 
 
 def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
-    """Return `other` if it only paid lamports for what it opened; None if the movements decide."""
+    """Return `other` if it only paid lamports for opened accounts, or None if the movements
+    decide.
+    """
     effect = flows.effect
     kept = effect.tokens or effect.rent or any(call.gave for call in flows.calls)
     if not kept and effect.sol + effect.fee + effect.tip < 0:
@@ -524,8 +530,8 @@ def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
 
 
 def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
-    """Return lamports the wallet put into accounts created here that aren't its own: rent, not
-    price.
+    """Return lamports that the wallet put into accounts created here that aren't its own. They are
+    rent, not price.
     """
     created = {o.target for o in receipt.operations if o.name in ("create", "allocate")}
     created |= {address for address, sides in receipt.tokens.items() if sides[0] is None}
@@ -546,7 +552,7 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
 
 
 def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
-    """Return the SOL change that decides the kind: without fee, tip, collected rent and rent for
+    """Return the SOL change that decides the kind, without fee, tip, collected rent and rent for
     others.
     """
     collected = _collected(receipt, effect.own)

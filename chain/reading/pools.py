@@ -1,9 +1,9 @@
 """The pool a wallet bought from or sold to: both of its sides before and after a transaction, from
-the transaction itself. Pure; lamports and raw units.
+the transaction itself.
 
-A pool is read only if its formula reproduces the wallet's own fill from the state before, within
-MAX_ERROR_BPS. That check catches wrong accounts, hidden reserves, concentrated liquidity and venues
-that changed their rules.
+Pure; lamports and raw units. A pool is used only if its formula reproduces the wallet's own fill
+from the state before, within MAX_ERROR_BPS. That check catches wrong accounts, hidden reserves,
+concentrated liquidity and venues that changed their rules.
 """
 
 from collections import defaultdict
@@ -23,8 +23,8 @@ MAX_ERROR_BPS = 20
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 PUMPSWAP = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
 LAUNCHLAB = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
-# Fees in basis points of the input to a pool that is priced by its two vaults. CPMM's tier is in an
-# account that no transaction shows: the one that reproduces the fill best is used.
+# Fees of pools that are priced by their two vaults, in basis points of the input. CPMM's tier is in
+# an account that no transaction shows, so the tier that best reproduces the fill is used.
 PRODUCT_FEES = {
     "Raydium v4": (25,),
     "Raydium CPMM": (25, 100, 200, 400),
@@ -33,9 +33,10 @@ PRODUCT_FEES = {
     "SPL Token Swap": (30,),
     "Saros": (30,),
 }
-# For pump.fun events without fee fields.
+# Fee used for pump.fun events without fee fields.
 OLD_CURVE_FEE_BPS = 100
-# The first 8 bytes of a self-call that records an event; 8 bytes of the event's name follow.
+# A self-call that records an event starts with these 8 bytes, followed by 8 bytes for the event's
+# name.
 EVENT = bytes.fromhex("e445a52e51cb9a1d")
 
 
@@ -47,7 +48,7 @@ TRADE_EVENT, BUY_EVENT, SELL_EVENT = map(name_event, ("TradeEvent", "BuyEvent", 
 
 
 class State(NamedTuple):
-    """Both sides as they price the next trade, and the most that the pool can pay and give."""
+    """Both sides as the pool prices the next trade, and the maximum that it can pay and give."""
 
     sol: int
     raw: int
@@ -74,8 +75,8 @@ class PoolReading(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Return whether a pool can have such sides and such a fee. A lying node can put anything
-        in an event.
+        """Return whether a pool can have such sides and such a fee. A dishonest node can put
+        anything in an event.
         """
         return 0 <= self.fee_bps <= ONE and all(
             min(one) >= 0 and max(one.sol, one.payable) < MAX_LAMPORTS and max(one) < U64
@@ -83,12 +84,12 @@ class PoolReading(NamedTuple):
         )
 
     def pack(self) -> tuple[str | int, ...]:
-        """As an Entry stores it."""
+        """Return the reading in the format that an Entry stores."""
         return (*self[:4], int(self.is_curve), *self.before, *self.after)
 
 
 def unpack_pool(stored: Sequence[str | int]) -> PoolReading | str:
-    """Return the reading of an Entry's `pool`, or the reason why there is none."""
+    """Return the reading in an Entry's `pool`, or the reason why it has none."""
     if len(stored) < 2:
         return str(stored[0]) if stored else "no_pool"
     venue, pool, fee_bps, fee_kind, is_curve, *sides = stored
@@ -111,7 +112,7 @@ class _Hop(NamedTuple):
     events: tuple[bytes, ...]
 
     def find_event(self, *names: bytes) -> bytes:
-        """The last event of these names, empty if there is none."""
+        """Return the last event with one of these names, or empty bytes if there is none."""
         return next((one for one in self.events[::-1] if one[:16] in names), b"")
 
 
@@ -126,8 +127,8 @@ class _Fill(NamedTuple):
 
     @property
     def error_bps(self) -> int:
-        """Return by how much the formula misses the fill, in either direction. One unit is
-        rounding.
+        """Return the difference between the formula and the fill, in either direction. A difference
+        of one unit is rounding.
         """
         sol, raw = self.reading.before[:2]
         if self.is_buy:
@@ -139,7 +140,7 @@ class _Fill(NamedTuple):
 
 
 def read_pool(flows: Flows, mint: str) -> PoolReading | str:
-    """Read the one pool the wallet traded `mint` with, or return the reason why it can't be read.
+    """Read the one pool where the wallet traded `mint`, or return the reason why it can't be read.
     `flows`: with the calls of the trade chosen.
     """
     receipt, programs = flows.receipt, flows.programs
@@ -174,12 +175,13 @@ def _join(fills: Sequence[_Fill], wallet: bytes) -> PoolReading | str:
         return "own_token"
     if any(one.error_bps > MAX_ERROR_BPS or not one.reading.is_possible for one in fills):
         return "not_reproduced"
-    # A transaction succeeds or fails as a whole: a follower trades with what its last call left.
+    # A transaction succeeds or fails as a whole, so a follower trades with the state after its last
+    # call.
     return fills[-1].reading._replace(before=fills[0].reading.before)
 
 
 def _withholds(receipt: Receipt, mint: str) -> bool:
-    """Return whether transfers withheld a part of this token."""
+    """Return whether transfers withheld part of this token."""
     change = sum(
         sign * side.amount
         for sides in receipt.tokens.values()
@@ -239,12 +241,12 @@ def _find_key(hop: _Hop) -> str | bytes | None:
         return hop.find_event(BUY_EVENT, SELL_EVENT)[128:160]
     if len(hop.sends) < 2:
         return None
-    # Both directions give the same key.
+    # Both directions of the pool give the same key.
     return "/".join(sorted((hop.sends[0][1], _find_answer(hop)[0])))
 
 
 def _find_answer(hop: _Hop) -> tuple[str, str, int]:
-    """The first send after the one that paid in and from neither of its accounts."""
+    """Return the first send after the payment that comes from neither of the payment's accounts."""
     first = hop.sends[0]
     return next((one for one in hop.sends[1:] if one[0] not in first[:2]), hop.sends[-1])
 
@@ -277,12 +279,12 @@ def _u64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
 
-# The wallets and mints of recent trades.
+# Caches the wallets and mints of recent trades.
 _read_address = lru_cache(4096)(b58decode)
 
 
 def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
-    """pump.fun records virtual and real reserves after each trade."""
+    """Read a curve. pump.fun records virtual and real reserves after each trade."""
     data = hop.find_event(TRADE_EVENT)[16:]
     if len(data) < 121 or data[:32] != _read_address(mint):
         return "no_event"
@@ -298,8 +300,8 @@ def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
 
 
 def _find_curve_fee(data: bytes) -> int:
-    """The protocol's, creator's, cashback's and holders' basis points of a TradeEvent. Fields were
-    appended over the years.
+    """Return the total basis points for the protocol, creator, cashback and holders in a
+    TradeEvent. The program appended these fields over the years.
     """
     if len(data) < 217:
         return OLD_CURVE_FEE_BPS
@@ -336,9 +338,9 @@ def _read_ends(data: bytes, is_buy: bool) -> _Ends:
 
 
 def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
-    """PumpSwap records both vaults before the trade and what is priced in addition to them
-    (signed). The vaults don't determine the price: fees may wait in them, and boosted pools price
-    more.
+    """Read a PumpSwap event, which records both vaults before the trade and the (signed) amount
+    priced in addition to them. The vaults don't determine the price: fees may wait in them, and
+    boosted pools price more.
     """
     event = hop.find_event(BUY_EVENT, SELL_EVENT)
     is_buy, data = event[:16] == BUY_EVENT, event[16:]
@@ -368,7 +370,7 @@ def _is_priced_in_sol(receipt: Receipt, pool: str, mint: str, vault: int) -> boo
 
 
 def _read_launchlab(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
-    """LaunchLab records virtual reserves, and real ones before and after."""
+    """Read a LaunchLab event, which records virtual reserves, and real ones before and after."""
     data = hop.find_event(TRADE_EVENT)[16:]
     if len(data) < 137:
         return "no_event"
@@ -401,7 +403,9 @@ class _Vault(NamedTuple):
 def _read_product(
     receipt: Receipt, hop: _Hop, mint: str, venue: str, moved: defaultdict[str, int]
 ) -> _Fill | str:
-    """`moved`: earlier calls' effects on vaults in this transaction."""
+    """Read a constant-product pool. `moved`: earlier calls' effects on vaults in this
+    transaction.
+    """
     vaults = _read_vaults(receipt, hop, moved)
     if vaults is None:
         return "vault_not_told"
@@ -424,7 +428,7 @@ def _read_product(
 def _read_vaults(
     receipt: Receipt, hop: _Hop, moved: defaultdict[str, int]
 ) -> Mapping[str, _Vault] | None:
-    """{mint: _Vault}: the target of the first send and the source of the answer."""
+    """Return {mint: _Vault} for the target of the first send and the source of the answer."""
     vaults = {}
     (_, into, paid), (out_of, _, given) = hop.sends[0], _find_answer(hop)
     for account, change in ((into, paid), (out_of, -given)):

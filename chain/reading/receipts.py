@@ -24,16 +24,16 @@ from chain.reading.instructions import WRAPPED_SOL, Operation, read_batch, read_
 
 U64 = 2**64
 
-# Limits that no real receipt exceeds, as protection from lying nodes.
+# Limits that no real receipt exceeds, as protection from dishonest nodes.
 SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 # about four times the total supply; sums still fit a signed 64-bit column
 MAX_LAMPORTS = 2**61
 # one byte on the chain
 MAX_DECIMALS = 255
-# the year 10000, in seconds
+# year 10000, in seconds
 LATEST_TIME = 253_402_300_800
-# base58 of 10 KiB, the most that a program may pass to another
+# base58 of 10 KiB, the maximum that a program may pass to another
 MAX_DATA = 14_100
 DEEPEST_CALL = 64
 LAMPORT_MOVES = ("transfer", "create", "withdraw")
@@ -45,8 +45,8 @@ class BadReceipt(ValueError):
 
 @dataclass(frozen=True)
 class Instruction:
-    """A program call and the calls it made. `nested`: False if the node didn't record which call
-    made which; then all inner ones are direct calls.
+    """A program call and the calls it made. `nested`: False if the node didn't record the callers,
+    so that all inner calls count as direct ones.
     """
 
     program: str
@@ -64,7 +64,7 @@ class Instruction:
 
     @property
     def named(self) -> set[str]:
-        """Return all accounts named by it or an inner call."""
+        """Return all accounts that the instruction or an inner call uses."""
         return {account for one in self.tree() for account in one.accounts}
 
     @property
@@ -81,7 +81,7 @@ class TokenBalance:
     decimals: int
 
 
-# A token account before and after; None if it wasn't one.
+# A token account before and after. A side is None if it wasn't a token account then.
 Sides = tuple[TokenBalance | None, TokenBalance | None]
 
 
@@ -116,7 +116,7 @@ class Receipt:
 
     @cached_property
     def balances(self) -> dict[str, tuple[int, int]]:
-        """Return {address: lamports (before, after)}."""
+        """Return {address: (lamports before, after)}."""
         rows = zip(self.keys, self.before, self.after, strict=True)
         return {address: (before, after) for address, before, after in rows}
 
@@ -181,13 +181,15 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 def _check_conservation(lost: int, rent: int, failed: bool) -> None:
     """Check that lamports are conserved. `lost`: lamports missing beyond the fee."""
-    # The runtime lists a failed transaction's rent, but stores only some of its accounts.
+    # The runtime lists a failed transaction's rent, but stores only some of the accounts.
     if lost != rent and not (failed and 0 <= lost < rent):
         raise BadReceipt("lamports are not conserved")
 
 
 def _rents(meta: Any, keys: tuple[str, ...]) -> dict[str, int]:
-    """Return rent that older runtimes collected from low balances: negative rewards."""
+    """Return rent that older runtimes collected from low balances, which is listed as negative
+    rewards.
+    """
     rents: dict[str, int] = defaultdict(int)
     for row in meta.get("rewards") or ():
         if row.get("rewardType") == "Rent":
@@ -234,7 +236,7 @@ def _address(value: Any) -> str:
 
 
 def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return (addresses in the order of the balances, loaded ones last; signers)."""
+    """Return (addresses in the order of the balances, with loaded ones last; signers)."""
     keys = message["accountKeys"]
     if not keys:
         raise BadReceipt("a receipt of nobody")
@@ -370,9 +372,9 @@ DICTIONARY = Path(__file__).resolve().parent / "zstd.dictionary"
 # 10% smaller than at level 3, for 30 us per transaction. Higher levels need many times that for
 # another 2%.
 LEVEL = 9
-# Characters kept of a signature, enough to match it with its row: saves 60 bytes.
+# Number of characters kept of a signature: enough to match it with its row, and 60 bytes smaller.
 KEPT = 8
-# No transaction is larger; anything beyond is damaged.
+# No transaction is larger, so longer data is damaged.
 MAX_BYTES = 64 * 2**20
 
 
@@ -416,7 +418,7 @@ def unpack_text(body: bytes) -> str:
 
 
 def unpack(body: bytes, signature: str) -> Any:
-    """Parse a row. Raises ValueError if `body` is damaged or has another signature."""
+    """Parse a row. Raises ValueError if `body` is damaged or belongs to another signature."""
     try:
         raw = orjson.loads(_decompress(body))
         signatures = raw["transaction"]["signatures"]
@@ -435,7 +437,7 @@ def parse_stored(body: bytes, signature: str) -> Receipt:
 
 
 def read_stored(body: bytes, signature: str) -> Receipt | None:
-    """Parse a stored receipt; None if `body` is damaged."""
+    """Parse a stored receipt. Return None if `body` is damaged."""
     try:
         return parse_stored(body, signature)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which part of a trade's value passed through its venue. Pure; docs/verified.md."""
+"""Find the part of a trade's value that went through its venue. Pure; see docs/verified.md."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ def list_venue_changes(
     """Return a transaction's changes minus those outside its venue, without zeros.
 
     Rows: (mint, raw change as a number or text, decimals). A token that was bought and sent on is
-    only in `beside`, but it did pass through the venue.
+    only in `beside`, but it did go through the venue.
     """
     raws: dict[str, int] = {}
     places: dict[str, int] = {}
@@ -39,8 +39,7 @@ def list_venue_changes(
 
 
 # ---- what others paid into the pools -------------------------------------------------------------
-# An account that receives less than this share of the amounts inside collects a fee; it isn't a
-# pool.
+# An account that receives less than this share of the amounts inside is a fee account, not a pool.
 MIN_POOL_PERCENT = 5
 
 Key = tuple[str, str]
@@ -83,7 +82,7 @@ class Feeding:
         own = self.flows.own
         if move.target and move.target not in own:
             if move.source in own or (move.source is None and self._opens(move.target)):
-                # a token launch mints its supply
+                # a token launch mints the supply
                 self.from_wallet[move.mint, move.target] += move.amount
             else:
                 self.outside.append(move)
@@ -91,7 +90,7 @@ class Feeding:
             self.from_wallet[move.mint, move.source] -= move.amount
 
     def shares_fed(self) -> Iterator[tuple[int, int]]:
-        """Yield (the givers' loss, what they gave) for each mint that others may have fed."""
+        """Yield (the givers' loss, the amount they gave) for each mint that others may have fed."""
         fed: Counter[str] = Counter()
         for (mint, account), gave in self.gave.items():
             # Makers and takers sign: they pay with their own funds.
@@ -114,7 +113,7 @@ class Feeding:
         return filled | {account for account, amount in self.flows.unshown.items() if amount > 0}
 
     def _paid(self, mint: str) -> int:
-        """Return the wallet's gain, else what it received, else the flows from pool to pool."""
+        """Return the wallet's gain, or else its receipts, or else the flows from pool to pool."""
         got, given = self.flows.got(mint), self.flows.given(mint)
         if mint == WRAPPED_SOL:
             got += max(0, self.flows.unshown_in)
@@ -128,12 +127,14 @@ class Feeding:
 
     @cached_property
     def opened_for(self) -> dict[str | None, str | None]:
-        """Return owners of token accounts opened here; some are in no token balance."""
+        """Return owners of token accounts opened here. Some of these accounts have no token
+        balance.
+        """
         names = ("initialize", "associate")
         return {o.target: o.authority for o in self.flows.receipt.operations if o.name in names}
 
     def _lost(self, mint: str, account: str) -> int:
-        """Return what an account lost, not counting what the wallet paid in."""
+        """Return an account's loss, not counting the wallet's payments to it."""
         receipt = self.flows.receipt
         if mint == WRAPPED_SOL:
             before, after = receipt.lamports(account)
@@ -180,7 +181,7 @@ class Feeding:
         }
 
     def _share_taken(self, account: str) -> float:
-        """Return the largest share of anything inside that went to this account, its token
+        """Return the largest share of any amount inside that went to this account, its token
         accounts, or other accounts of its owner.
         """
         people = {account, *self.flows.owners(account)}
@@ -200,7 +201,7 @@ class Feeding:
         return totals
 
     def paid_along(self, mint: str) -> int:
-        """Return how much others paid of what the wallet gave, into its calls or its pools."""
+        """Return the amount that others paid of the wallet's side, into its calls or its pools."""
         given, got = self.flows.given(mint), self.flows.got(mint)
         if given <= got:
             return 0
@@ -208,8 +209,8 @@ class Feeding:
         return (self._given_along(mint) if lost else 0) + self._poured(mint)
 
     def _given_along(self, mint: str) -> int:
-        """Return what was given inside by signers, by accounts that let the wallet spend, and by
-        accounts that got nothing in return. Rent isn't part of a price.
+        """Return amounts given inside by signers, by accounts that let the wallet spend, and by
+        accounts that received nothing in return. Rent isn't part of a price.
         """
         paid: Counter[str] = Counter()
         for move in self.flows.moves:
@@ -231,7 +232,7 @@ class Feeding:
         )
 
     def _rent(self, move: Move) -> int:
-        """Return how many of the lamports paid into an account opened here are its rent."""
+        """Return the part of the lamports paid into an account opened here that is its rent."""
         if move.mint != WRAPPED_SOL or not (move.opens or self._opens(move.target)):
             return 0
         side = self.flows.receipt.tokens.get(move.target or "", (None, None))[1]
@@ -244,7 +245,7 @@ class Feeding:
         return sides is not None and sides[0] is None
 
     def _poured(self, mint: str) -> int:
-        """Return plain transfers to accounts that received what the wallet gave, and lamports put
+        """Return plain transfers to accounts that received the wallet's payment, and lamports put
         there by an unknown program.
         """
         poured = [
@@ -286,15 +287,15 @@ def _count_traded(flows: Flows) -> Counter[tuple[str | None, str | None, int]]:
 
 
 # ---- what explains a trade's value ---------------------------------------------------------------
-# Minimum explained share of what was received and of what was given.
+# Minimum explained share of the amounts received and given.
 MIN_EXPLAINED_PERCENT = 95
 
 
 @dataclass(frozen=True)
 class Split:
-    """The part of a trade outside its venue: `beside_sol`, `beside_tokens`, signed. `signed`: an
-    account in `counterparties` is a signer's. `fed`: others paid into the trade or its pools. The
-    rest as in an Entry.
+    """The part of a trade outside its venue: `beside_sol` and `beside_tokens`, with signs.
+    `signed`: an account in `counterparties` belongs to a signer. `fed`: others paid into the trade
+    or its pools. Other fields are as in an Entry.
     """
 
     beside_sol: int = 0
@@ -343,7 +344,7 @@ def split_trade(
 
 
 def split_fill(flows: Flows) -> Split:
-    """Split an order's fill: everything received must come from known calls."""
+    """Split an order's fill. Everything received must come from known calls."""
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "", explain_feeding=False)
@@ -357,7 +358,9 @@ def split_fill(flows: Flows) -> Split:
 
 
 def add_market(split: Split, flows: Flows) -> Split:
-    """Add to a fill's split what swap calls paid and took. `flows` covers everyone on its side."""
+    """Add swap calls' payments and receipts to a fill's split. `flows` covers everyone on
+    its side.
+    """
     if not flows.choose_trading():
         return split
     net: Amounts = Counter()
@@ -373,7 +376,7 @@ def add_market(split: Split, flows: Flows) -> Split:
 
 
 def split_unpriced(flows: Flows) -> Split:
-    """Split a trade with several readings: none of it is explained."""
+    """Split a trade that has several interpretations. None of it is explained."""
     beside = flows.beside
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 
@@ -410,7 +413,9 @@ def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
 
 
 def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
-    """Return (what the wallet gave, what everyone gave): others' purchases have no price."""
+    """Return (the wallet's payment, everyone's payment), because others' purchases have
+    no price.
+    """
     given = flows.given(mint)
     return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
 
@@ -418,7 +423,7 @@ def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
 def _explain_feeding(flows: Flows, legs: Iterable[str]) -> tuple[int, bool]:
     """Return (percent not paid by third parties, whether a third party paid).
 
-    Any gift of a token that the wallet gives counts; pools may gain a little from others.
+    Any gift of a token on the wallet's side counts; pools may gain a little from others.
     """
     if flows.whole:
         return 100, False
@@ -440,7 +445,9 @@ def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
 
 
 def is_fee_income(flows: Flows) -> bool:
-    """Whether the trade paid a fee to a wallet that neither signed nor gave, and more to others."""
+    """Whether the trade paid a fee to a wallet that neither signed nor gave anything, and more to
+    others.
+    """
     effect = flows.effect
     gains = {mint: change for mint, change, _ in effect.tokens}
     gains[WRAPPED_SOL] = effect.sol + effect.fee

@@ -1,4 +1,4 @@
-"""Attachments: which wallets bots have now, past attachments, and their holdings and totals.
+"""Attachments: bots' current and past wallets, with their holdings and totals.
 
 Entries are marked if wallets of one bot exchanged anything (ledger.own).
 """
@@ -23,14 +23,16 @@ from storage import Rows
 
 # ---- transactions that wallets of one bot share --------------------------------------------------
 class Sibling(NamedTuple):
-    """Another wallet of the bot, and when the bot had both (ms; None: until now)."""
+    """Another wallet of the bot, and the time during which the bot had both (ms; None:
+    until now).
+    """
 
     wallet: int
     begins_ms: int
     ends_ms: int | None
 
     def is_held_at(self, seconds: int | None) -> bool:
-        """Whether the bot had both at this block time. Assume so if the time isn't known yet."""
+        """Whether the bot had both at this block time, or the time isn't known yet."""
         end_ms = math.inf if self.ends_ms is None else self.ends_ms
         return seconds is None or self.begins_ms <= seconds * 1000 < end_ms
 
@@ -113,7 +115,7 @@ def _by_signature(rows: Iterable[tuple[Any, ...]]) -> Shared:
         try:
             found[stored[0]].append((number, Entry.load(*stored)))
         except UNREADABLE:
-            # Only the sibling stops, but we can't tell what it exchanged.
+            # Only the sibling's ledger stops, but its exchanges can't be read.
             found[stored[0]].append((number, None))
     return found
 
@@ -123,23 +125,23 @@ def _list(siblings: Collection[Sibling]) -> str:
 
 
 # ---- attachments ---------------------------------------------------------------------------------
-# Ids of the wallets attached now, each once.
+# IDs of the wallets attached now, each once.
 HELD = "(SELECT wallet_id FROM attachment WHERE detached_at IS NULL)"
-# The number of attached wallets; reads only the index of open rows.
+# Counts attached wallets. It reads only the index of open rows.
 COUNT_HELD = "(SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL)"
-# Whether wallet `w` is attached, for a query over few wallets.
+# Whether wallet `w` is attached. For queries over few wallets.
 IS_HELD = """EXISTS (
 SELECT 1 FROM attachment a WHERE a.wallet_id = w.id AND a.detached_at IS NULL)"""
 # The primary attachment of bot `b`: the first open one.
 LEAD = """(
 SELECT l.id FROM attachment l WHERE l.bot_id = b.id AND l.detached_at IS NULL
 ORDER BY l.attached_at, l.id LIMIT 1)"""
-# The same, but for a retired bot, use the attachments that ended with it.
+# The primary attachment as above; for a retired bot, the first one that ended when it retired.
 LAST_LEAD = """(
 SELECT l.id FROM attachment l
 WHERE l.bot_id = b.id AND (l.detached_at IS NULL OR l.detached_at = b.retired_at)
 ORDER BY l.attached_at, l.id LIMIT 1)"""
-# Plain SQL: it runs before each step of a poll, faster than peewee could build it.
+# Plain SQL for speed: this runs before each step of a poll.
 SPANS = "SELECT id, attached_at, detached_at FROM attachment WHERE wallet_id = {wallet}"
 HOLDINGS = f"SELECT id, {', '.join(Holdings._fields)} FROM attachment WHERE wallet_id = {{wallet}}"
 REPLACE_HOLDINGS = f"""
@@ -181,7 +183,7 @@ HOLDERS = "SELECT bot_id, ownership, attached_at FROM attachment WHERE wallet_id
 
 
 class Past(NamedTuple):
-    """The bot that owns a wallet's trades before `until` (ms)."""
+    """The bot that owns a wallet's trades from before `until` (ms)."""
 
     bot: int | str
     until: int
@@ -216,20 +218,20 @@ def is_own_trade(
 
 
 class Source(NamedTuple):
-    """How to read an attachment's sums. `view`, `which`: SQL over `attachment a`."""
+    """How to read an attachment's sums. `view`, `which`: SQL about `attachment a`."""
 
     view: str
     which: str
 
 
-# All history of currently attached wallets, or only what happened while they were attached.
+# All history of currently attached wallets, or only the time during which they were attached.
 OF_RESULTS = Source(str(ALL_HISTORY), "a.detached_at IS NULL")
 OF_RECORD = Source("a.id", "a.forward_realized IS NOT NULL")
 
 
 def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None = None) -> str:
-    """Return the SQL condition that joins attachment `a` with its last row in `running_total`, as
-    `name`.
+    """Return the SQL condition that joins attachment `a` with its last row in `running_total`,
+    named `name`.
 
     `view`, `money`: SQL; `until`: exclusive hour.
     """
@@ -250,7 +252,7 @@ WHERE {{which}} AND a.bot_id IN ({{bots}})"""
 
 
 class Total(NamedTuple):
-    """An attachment's sums in a currency. `drawdown`: None if it has none in it."""
+    """An attachment's sums in a currency. `drawdown`: None if it has no results in the currency."""
 
     bot: int
     money: str

@@ -36,7 +36,7 @@ def dump_positions(positions: Positions) -> dict[str, Any]:
 
 
 def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
-    """Combine the stored columns of several wallets; None if they are damaged."""
+    """Combine the stored columns of several wallets. Return None if they are damaged."""
     if not parts:
         return StoredRisk()
     if len(parts) == 1:
@@ -58,12 +58,12 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
 # ---- derived tables ------------------------------------------------------------------------------
 RowKey = tuple[Any, ...]
 Values = tuple[Any, ...]
-# Values by key; None for a stored row to delete.
+# Values by key. None marks a stored row for deletion.
 Changes = dict[RowKey, Values | None]
 
 
 class Derived(NamedTuple):
-    """A table with rows per wallet. `key`: its primary key without the wallet."""
+    """A table with rows per wallet. `key`: the primary key without the wallet."""
 
     table: Any
     key: tuple[str, ...]

@@ -22,12 +22,12 @@ from models import Bot
 from storage import Rows
 
 # ---- warning signs -------------------------------------------------------------------------------
-# The best result of a token in each wallet, found by an index.
+# The best token result in each wallet, found by an index.
 BEST = """
 SELECT a.bot_id, (SELECT MAX(t.realized) FROM token_total t WHERE t.wallet_id = a.wallet_id
                   AND t.money = '{money}' AND t.view = {view})
 FROM attachment a WHERE {which} AND a.bot_id IN ({bots})"""
-# The same, over several wallets.
+# The best token result over several wallets.
 TOGETHER = """
 SELECT bot_id, CAST(MAX(realized) AS BIGINT) FROM (
     SELECT a.bot_id, SUM(t.realized) AS realized FROM attachment a JOIN token_total t
@@ -66,26 +66,26 @@ def _write(sql: str, source: Source, bots: Collection[int], money: str) -> str:
 # ---- standings -----------------------------------------------------------------------------------
 # The records: since wallets were connected, or everything known of currently connected wallets.
 FORWARD, ALL = "forward", "all"
-# Seconds; 0 is all time. Windows start on the hour.
+# Window lengths in seconds; 0 is all time. Windows start on the hour.
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
 # A realized result below this is luck.
 MIN_SELLS = 3
 # The minimum cost basis for ranking a return: 1 SOL, or 100 of a stablecoin.
 MIN_SOL, MIN_STABLECOIN = 1, 100
-# Below every return and win rate: unknown.
+# Sorts an unknown return or win rate below all others.
 UNKNOWN = -(2**31)
-# Ranking criteria: results and win rates; returns; volume and trades.
+# Ranking criteria, grouped: results and win rates; returns; volume and trades.
 RESULT, RETURN, COUNT = "result", "return", "count"
-# Parts of a list, in order. Unseen: nothing was observed.
+# Parts of a list, in order. The last is for bots that were never observed.
 PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = range(6)
 UNATTACHED, UNATTACHED_UNSEEN = 6, 7
 ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
 ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
-# The tier of bots in no list: a retired bot without activity in the window.
+# Tier of unlisted bots: retired without activity in the window.
 HIDDEN = 8
 # The `ends` of a standing that doesn't expire: a Unix second.
 NEVER = 2**40
-# Bots recomputed per transaction, because other writers wait for it.
+# Bots recomputed per transaction. The number is small because other writers wait.
 MAX_AT_ONCE = 200
 
 
@@ -192,7 +192,7 @@ def find_reason(
 ) -> str | None:
     """Return why a bot has no rank, or None.
 
-    `by`: the ranking criterion; only counts allow gaps and an incomplete history.
+    `by`: the ranking criterion. Counts can be ranked despite gaps and an incomplete history.
     """
     if not has_wallet:
         return "no_wallet"
@@ -210,7 +210,7 @@ def find_reason(
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
-    """Return the part of the list. `is_seen`: whether anything was observed."""
+    """Return the bot's part of the list. `is_seen`: whether anything was observed."""
     if reason == "no_wallet":
         return UNATTACHED if is_seen else UNATTACHED_UNSEEN
     if reason is None:
@@ -221,12 +221,12 @@ def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
 
 
 class Holding(NamedTuple):
-    """An attachment of a bot: numbers, and times in ms. A bot that never had a wallet has one
-    without `id`. `is_known`: whether its record has been computed.
+    """An attachment of a bot, with times in ms.
 
-    `is_present`: connected now, or until the bot retired; else `coverage` is None. `holder`:
-    own, earlier (another bot only claims the wallet now), or None if the wallet's past belongs to
-    another bot.
+    A bot that never had a wallet has one without `id`. `is_known`: whether its record has been
+    computed. `is_present`: whether it is connected now, or was until the bot retired; otherwise
+    `coverage` is None. `holder`: own, earlier (another bot only claims the wallet now), or None if
+    the wallet's past belongs to another bot.
     """
 
     bot: int
@@ -260,7 +260,7 @@ SOURCES = {
     FORWARD: Source("a.id", "1 = 1"),
     ALL: Source(str(ALL_HISTORY), PRESENT),
 }
-# {last}: the condition from write_last; {which}: the one of a Source.
+# {last}: the condition from write_last; {which}: the condition of a Source.
 SUMS = f"""
 SELECT a.id, {", ".join(f"t.{name}" for name in Sums._fields)}
 FROM attachment a JOIN bot b ON b.id = a.bot_id JOIN running_total t ON {{last}}
@@ -272,12 +272,12 @@ FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE a.bot_id IN ({bots}) AND {
 
 
 class _Reader:
-    """Reads attachments' running totals, by id, for a board."""
+    """Reads attachments' running totals, by ID, for a board."""
 
     def __init__(self, rows: Rows, board: Board, now: int, bots: Iterable[int]) -> None:
         self.board, self._rows, self._source = board, rows, SOURCES[board.record]
         self._bots = ", ".join(map(str, bots))
-        # The window's first hour; 0 is all time.
+        # The window's first hour, 0 for all time.
         self.since = (now - board.seconds) // HOUR_SECONDS if board.seconds else 0
         self.last = self.read()
         is_cut = self.since and self.last
@@ -301,8 +301,9 @@ class _Reader:
     def find_sums(self, one: Holding) -> Sums:
         """Return an attachment's totals in the window.
 
-        For a retired bot whose proven wallet another bot now claims: before the hour it retired in.
-        Holdings of a disconnected wallet count as moved out in that hour.
+        If a bot is retired and another bot now claims its proven wallet, only the time before the
+        hour of its retirement counts. Holdings of a disconnected wallet count as moved out in that
+        hour.
         """
         assert one.id is not None
         last, before = (sums.get(one.id, NOTHING) for sums in (self.last, self.before))
@@ -316,7 +317,9 @@ class _Reader:
 
 
 def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[StandingRow]:
-    """Compute standings. `now`: Unix seconds. In a stablecoin, only for bots that traded in it."""
+    """Compute standings. `now`: Unix seconds. A stablecoin board includes only bots that traded in
+    that stablecoin.
+    """
     standings = []
     for part in storage.in_parts(sorted(bots)):
         reader = _Reader(rows, board, now, part)
@@ -393,7 +396,7 @@ def forget_standings_of(wallet_id: int) -> None:
 FORGOTTEN = "SELECT id FROM bot WHERE standing_at IS NULL"
 ENDED = """SELECT bot_id FROM standing_total
 WHERE record = '{record}' AND money = '{money}' AND seconds = {seconds} AND ends <= {now}"""
-# Plain SQL: it runs for each board in each stablecoin.
+# Plain SQL for speed: this runs for each board in each stablecoin.
 DROP = """DELETE FROM standing_total
 WHERE record = ? AND money = ? AND seconds = ? AND bot_id IN ({marks})"""
 
@@ -411,7 +414,7 @@ ENDED_ANYWHERE = """SELECT bot_id, record, money, seconds FROM standing_total WH
 
 
 def refresh_standings(now_ms: int) -> int:
-    """Recompute and store invalidated standings. Return for how many bots."""
+    """Recompute and store invalidated standings. Return the number of bots."""
     count = 0
     while done := _refresh_some(now_ms):
         count += done

@@ -1,6 +1,7 @@
-"""Derive trades, results, positions and coverage from stored entries. No network.
+"""Derive trades, results, positions and coverage from stored entries.
 
-A rebuild only writes rows that differ, in one transaction: the order of arrival has no effect.
+No network. A rebuild writes only rows that differ, in one transaction, so the order of arrival has
+no effect.
 """
 
 import functools
@@ -69,17 +70,17 @@ class PendingLedger:
 
     ledger: Ledger
     siblings: tuple[Sibling, ...] = ()
-    # signature -> trade row, or None for a stored one that no longer exists
+    # trade row by signature, or None for a stored one that no longer exists
     rows: dict[str, Row | None] = field(default_factory=dict)
     derived: Pending = field(default_factory=Pending)
-    # Shared with siblings, whose marks may predate current entries.
+    # Entries shared with siblings, whose marks may predate current entries.
     unchecked: set[str] = field(default_factory=set)
     first_time: int | None = None
     last_time: int | None = None
     place: tuple[int | None, int] = (None, 0)
 
     def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
-        """Book an entry. Return (place in its slot, the ledger's result)."""
+        """Apply an entry. Return (place in its slot, the ledger's result)."""
         slot, count = self.place
         self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
         if entry.block_time is not None:
@@ -90,7 +91,7 @@ class PendingLedger:
         return self.place[1] if entry.tx_index is None else entry.tx_index, made
 
     def book_all(self, entries: Iterable[Entry]) -> Iterator["BookedEntry"]:
-        """Book entries sorted by slot; within a slot, in the order that the balances show."""
+        """Apply entries sorted by slot; within a slot, in the order that the balances show."""
         for _, slot in groupby(entries, key=attrgetter("slot")):
             for entry in order_entries(slot, self.ledger.chain.seen):
                 yield BookedEntry(entry, *self.book(entry))
@@ -144,7 +145,7 @@ class LedgerStore:
         return pending.ledger
 
     def find(self, wallet_id: int) -> Ledger:
-        """Return a wallet's Ledger as last applied."""
+        """Return a wallet's Ledger after the latest entries applied."""
         return self._pending[wallet_id].ledger
 
     def last_time(self, wallet_id: int) -> int | None:
@@ -153,7 +154,9 @@ class LedgerStore:
         return None if pending is None else pending.last_time
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
-        """Write all derived data in one transaction. `progress`: None keeps the coverage."""
+        """Write all derived data in one transaction. `progress`: None leaves the coverage
+        unchanged.
+        """
         pending = self._pending[wallet.id]
         try:
             with storage.writing():
@@ -169,7 +172,7 @@ class LedgerStore:
                 pending.rows, pending.unchecked = {}, set()
                 self._rebuild_marked(wallet, pending, booked, now)
         except BaseException:
-            # The write failed: only a rebuild finds what is missing, including siblings' rows.
+            # The write failed. Only a rebuild finds the missing rows, including siblings' rows.
             for number in (wallet.id, *(one.wallet for one in pending.siblings)):
                 self.forget(number)
             raise
@@ -227,8 +230,8 @@ def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
         pending.rows.setdefault(signature, None)
 
 
-# Plain SQL: it runs with each rebuild of a ledger, and in each poll to compare balances.
-# `{wallet}`: its id, or a placeholder.
+# Plain SQL for speed: this runs on every ledger rebuild and every poll. `{wallet}`: its ID, or a
+# placeholder.
 UNTOUCHED = """
 SELECT address, held_mint, held_amount, held_decimals FROM address
 WHERE wallet_id = {wallet} AND held_amount IS NOT NULL"""
@@ -266,7 +269,7 @@ def name_rules(programs: object, currencies: Iterable[Currency]) -> str:
     return hashlib.sha256(f"{READING} {programs!r} {money!r}".encode()).hexdigest()[:16]
 
 
-# Plain SQL: it runs with each publication.
+# Plain SQL for speed: this runs on every publication.
 KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
 LAST_TRADE = f"""
 SELECT block_time FROM trade WHERE wallet_id = ? AND kind IN ({KINDS}) ORDER BY slot DESC LIMIT 1"""
@@ -274,8 +277,8 @@ TOLD = "SELECT results, coverage FROM wallet WHERE id = ?"
 
 
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
-    """Write the summary. Return whether there were no results before, or the state of the history
-    or the existence of gaps changed: standings depend on both.
+    """Write the summary. Return True if there were no results before, or if the history's state or
+    the existence of gaps changed, because standings depend on both.
     """
     execute = storage.database.execute_sql
     last = execute(LAST_TRADE, (wallet.id,)).fetchone()

@@ -68,7 +68,8 @@ def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
 
 
 def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | None:
-    """Return lamports as text, and the count of receipts; None until the whole history was listed.
+    """Return lamports as text and the count of receipts, or None until the whole history was
+    listed.
 
     `gapLamports`: the part of the difference due to gaps.
     """
@@ -94,7 +95,9 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
 
 
 def show_stablecoins(ledger: Ledger) -> dict[str, Any]:
-    """Return {mint: as for SOL, with `Raw` for `Lamports` and only positions with a known cost}."""
+    """Return {mint: results}, with `Raw` instead of `Lamports` and only positions with a known
+    cost.
+    """
     return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 
 
@@ -139,8 +142,8 @@ UNREADABLE: dict[str, Any] = {
 
 
 def read_coverage(text: str | None) -> dict[str, Any]:
-    """Parse a coverage; NOT_POLLED if it is missing. A damaged one must not stop anything, because
-    it is derived.
+    """Parse a coverage. Return NOT_POLLED if it is missing. A damaged coverage must not stop
+    anything, because it can be rebuilt.
     """
     if text is None:
         return NOT_POLLED

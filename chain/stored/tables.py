@@ -88,8 +88,8 @@ WALLET_PARTS = {
     "by_stablecoin": Part(dict[str, STABLECOIN_RESULTS]),
     "stablecoin_imbalance": Part(dict[str, int]),
 }
-# [mint, raw units, decimals] of each token a trade moved; [trade, raw units, cost] of each lot a
-# sale used.
+# [mint, raw units, decimals] for each token that a trade moved; [trade, raw units, cost] for each
+# lot that a sale used.
 CHANGES = Part(list[tuple[str, Whole, int]])
 LOTS = Part(list[tuple[str | None, int | str, int | str | None]])
 NAMES = Part(list[str])
@@ -107,7 +107,7 @@ NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
 
 
 class Mint(Base):
-    """The id of a token moved by a trade. `address`: its mint's address. Rows are never deleted."""
+    """The ID of a token moved by a trade. `address`: its mint's address. Rows are never deleted."""
 
     id = AutoField()
     address = TextField(unique=True)
@@ -147,10 +147,10 @@ class TokenTrader(Base):
 
 
 class RunningTotal(Base):
-    """A wallet's ledger.sums.Sums at the end of each hour that changed them. Derived.
+    """A wallet's ledger.sums.Sums after each hour that changed them.
 
-    `money`: the mint of a stablecoin, empty for SOL; `view`: the id of an attachment, 0 for all
-    history; `hour`: of the latest block time so far, counted from 1970, so it never decreases.
+    Derived. `money`: the mint of a stablecoin, empty for SOL. `view`: an attachment's ID, 0 for all
+    history. `hour`: hour of the latest block time so far, counted from 1970, so it never decreases.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
@@ -182,7 +182,7 @@ class RunningTotal(Base):
     held = IntegerField(default=0)
     held_sold = IntegerField(default=0)
     held_won = IntegerField(default=0)
-    # The peak of `realized` by hour so far (at least 0), and the largest drop from a peak.
+    # The peak of `realized` by hour so far (at least 0), and the largest drop from it.
     high = BigIntegerField(default=0)
     drawdown = BigIntegerField(default=0)
 
@@ -226,10 +226,10 @@ class TokenTotal(Base):
 
 
 class DelayTotal(Base):
-    """How long after its trades a bot posted: trades, those within a minute, the median in seconds.
-    Derived (accounts.verification).
+    """A bot's posting delays: trades, trades posted within a minute, and the median in seconds.
 
-    `delays`: JSON [[seconds, trades]...], rounded to two significant digits.
+    Derived (accounts.verification). `delays`: JSON [[seconds, trades]...], rounded to two
+    significant digits.
     """
 
     bot = ForeignKeyField(Bot, primary_key=True)
@@ -240,12 +240,12 @@ class DelayTotal(Base):
 
 
 class StandingTotal(Base):
-    """A bot's activity in a window of `seconds` (0: all time), as used for ranking. Derived.
+    """A bot's activity in a window of `seconds` (0: all time), as used for ranking.
 
-    Valid until `ends` (Unix seconds), when the window's first hour drops out, unless invalidated
-    (Bot.standing_at). The tiers are parts of a list (stored.standings): by results, by return, and
-    by volume or trades. `return_points`, `win_points`: as in Sums, below all others if unknown.
-    Other columns as in RunningTotal.
+    Derived. Valid until `ends` (Unix seconds), when the window's first hour drops out, unless
+    invalidated (Bot.standing_at). The tiers are parts of a list (stored.standings): by results, by
+    return, and by volume or trades. `return_points` and `win_points` are as in Sums; an unknown one
+    sorts below all others. Other columns are as in RunningTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)
@@ -303,7 +303,7 @@ for tier, column in (
     )
 
 IS_NEAR_LIMIT = f"filled >= {NEAR_LIMIT_PERCENT}"
-# Rare rows that health counts.
+# Rare rows, which health counts.
 for name, model, columns, rare in (
     ("wallet_in_trouble", Wallet, (Wallet.trouble_at, Wallet.id), "trouble IS NOT NULL"),
     (

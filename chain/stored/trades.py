@@ -29,13 +29,13 @@ DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
 # long: find them with this, or by trade_uid.
 LISTED_TRADE = """sighting s JOIN trade t
 ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature"""
-# Plain SQL: it runs with each publication.
+# Plain SQL for speed: this runs on every publication.
 ADDRESS = "SELECT address FROM wallet WHERE id = ?"
 FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
 
 
 class StoredTrade(NamedTuple):
-    """A row of FOUND."""
+    """A row that FOUND returns."""
 
     signature: str
     id: int
@@ -108,11 +108,13 @@ def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
 
 
 def find_traded_mint(entry: Entry, currency: str) -> str | None:
-    """Return the mint a trade is about; for a sale for a stablecoin, the token sold."""
+    """Return the mint that was traded. For a sale for a stablecoin, that is the token sold, not the
+    stablecoin.
+    """
     if currency == SOL or entry.mint != currency:
         return entry.mint
     sold = (m for m, change, _ in entry.venue_tokens if change < 0 and m not in entry.residues)
-    # The tokens that paid for an order's fill left when the order was opened.
+    # The tokens that paid for an order's fill already left when the order was opened.
     return next(sold, entry.mint)
 
 
@@ -122,13 +124,15 @@ def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
 
 
 def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:
-    """[trade uid or null, raw amount, cost or null]."""
+    """Return [trade uid or null, raw amount, cost or null]."""
     uid = trade_uid(address, origin) if origin else None
     return [uid, str(amount), show_raw(cost)]
 
 
 def digest_columns(columns: Row) -> str:
-    """Digest the values of DIGESTED; text that a disk fault turned into bytes changes it, too."""
+    """Digest the values of DIGESTED. Text that a disk error turned into bytes changes the digest,
+    too.
+    """
     text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:24]
 
@@ -172,12 +176,12 @@ def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTr
 
 
 def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
-    """Read trades by public id, no more than one statement can bind."""
+    """Read trades by public ID, at most as many as one statement can bind."""
     rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
 
-# Plain SQL: it runs with each rebuild.
+# Plain SQL for speed: this runs on every rebuild.
 DIGESTS = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
 
 
@@ -190,7 +194,7 @@ RETURNING (SELECT address FROM mint WHERE id = mint_id), side"""
 
 
 def _delete_mints(trades: Sequence[int]) -> set[Traded]:
-    """Delete the tokens that trades (by id) moved. Return what they had bought and sold."""
+    """Delete the tokens that trades (by ID) moved. Return the deleted purchases and sales."""
     if not trades:
         return set()
     moved = storage.database.execute_sql(DELETED.format(storage.mark(trades)), trades).fetchall()
@@ -198,7 +202,7 @@ def _delete_mints(trades: Sequence[int]) -> set[Traded]:
 
 
 def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
-    """Write the tokens of [(id, row), ...]. Return what was bought and sold."""
+    """Write the tokens of [(id, row), ...]. Return the purchases and sales."""
     moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
     numbers = number_mints({mint for _, mint, *_ in moved})
     rows: list[Row] = [
@@ -258,7 +262,7 @@ FROM trade_mint m JOIN mint n ON n.id = m.mint_id WHERE m.wallet_id = ? AND m.si
 
 
 def renew_traders(wallet_id: int) -> None:
-    """Recompute the tokens a wallet bought and sold from what its trades moved."""
+    """Recompute the tokens that a wallet bought and sold from its trades' moves."""
     with storage.writing():
         for sql in (FORGET_TRADED, RENEW_TRADED):
             storage.database.execute_sql(sql, (wallet_id,))
@@ -266,9 +270,9 @@ def renew_traders(wallet_id: int) -> None:
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     """Return [(mint, side or None, slot, place), ...] of a trade row: its changes, those outside
-    its venue, and last its own mint. Only what passed through the venue of a trade with an
-    explained value counts as bought or sold: no residues, nothing that a round trip sold back, and
-    no stablecoin payment.
+    its venue, and last its own mint. Only amounts through the venue of a trade with an explained
+    value count as bought or sold. Residues, amounts that a round trip sold back, and stablecoin
+    payments don't count.
     """
     whole, beside = orjson.loads(row["token_changes"]), orjson.loads(row["beside_tokens"])
     own, slot, place = row["mint"], row["slot"], row["place"]
@@ -283,7 +287,7 @@ def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     return [(mint, side, slot, place) for mint, side in sides.items()]
 
 
-# Plain SQL, for thousands of rows: a model converts each column separately.
+# Plain SQL for thousands of rows, because a model converts each column separately.
 STORED = f"SELECT id, digest, {', '.join(DIGESTED)} FROM trade WHERE wallet_id = ?"
 STORED_MINTS = """
 SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
@@ -292,7 +296,7 @@ WHERE t.wallet_id = ? ORDER BY m.id"""
 
 
 def mark_differing_trades(wallet_id: int) -> int:
-    """Mark rows that don't match their digest for rewriting. Return how many."""
+    """Mark rows that don't match their digest for rewriting. Return their number."""
     mints = defaultdict(list)
     for number, *moved in storage.database.execute_sql(STORED_MINTS, (wallet_id,)):
         mints[number].append(tuple(moved))

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from chain.reading.value import list_venue_changes
 
-# (status, reason) for a transaction of a wallet that wasn't the bot's at the time.
+# (status, reason) for a transaction of a wallet that the bot didn't have at the time.
 OTHER_WALLET = ("mismatch", "other_wallet")
 # (status, reason, ...) of a post, judged by one of the trades it may cite.
 Judgment = TypeVar("Judgment", bound=tuple[Any, ...])
@@ -19,10 +19,10 @@ def judge(
     post_mint: str | None,
     explained_percent: int | None,
 ) -> tuple[str, str | None]:
-    """(status, reason): `verified`, None; `mismatch` with failed | not_a_trade | mint_not_in_trade;
-    or `none`, which neither verifies nor contradicts, with ambiguous | value_unexplained. An
-    order's fill counts only if the wallet received something. `mints`: tokens the trade moved;
-    `explained_percent`: as in an Entry.
+    """Return (status, reason): `verified`, None; `mismatch` with failed | not_a_trade |
+    mint_not_in_trade; or `none`, which neither verifies nor contradicts, with ambiguous |
+    value_unexplained. An order's fill counts only if the wallet received something. `mints`: tokens
+    the trade moved; `explained_percent`: as in an Entry.
     """
     if kind == "failed":
         return "mismatch", "failed"
@@ -51,9 +51,10 @@ def list_moved_mints(
     token_changes: Iterable[Sequence[Any]],
     beside_tokens: Iterable[Sequence[Any]],
 ) -> set[str]:
-    """Return tokens that passed through the venue. Rows are (mint, raw change, decimals).
+    """Return tokens that went through the venue.
 
-    An order that sells for SOL or a stablecoin gave up its token when it was opened.
+    Rows are (mint, raw change, decimals). An order that sells for SOL or a stablecoin already gave
+    up its token when it was opened.
     """
     whole, beside = list(token_changes), list(beside_tokens)
     mints = {change.mint for change in list_venue_changes(whole, beside)}

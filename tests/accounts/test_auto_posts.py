@@ -221,7 +221,9 @@ def test_another_wallets_part_of_a_transaction_is_not_posted(wallet):
 
 
 def test_a_rebuild_posts_nothing(wallet, monkeypatch):
-    """With two simultaneous trades, both are posted if the limit is two, and neither if it is one."""
+    """With two simultaneous trades, both are posted if the limit is two, and neither if it
+    is one.
+    """
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, SELL, NOW + 2)
     monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 1)

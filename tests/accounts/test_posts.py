@@ -222,7 +222,7 @@ def test_body_errors_are_explained(raw, told):
 def test_a_missing_event_id_names_where_it_goes():
     with pytest.raises(Problem) as caught:
         posts.parse_post({"body": "b"})
-    assert caught.value.detail == "eventId: is required, here or as the header Idempotency-Key"
+    assert caught.value.detail == "eventId: is required, here or in the Idempotency-Key header"
 
 
 def test_followers_receive_a_post_and_its_hiding(service, bot):
@@ -290,7 +290,7 @@ def test_errors_describe_what_is_allowed(service, bot):
 
 def test_every_missing_field_is_named(service, bot):
     """Together with any other errors."""
-    event_id = "is required, here or as the header Idempotency-Key"
+    event_id = "is required, here or in the Idempotency-Key header"
     both = {"eventId": event_id, "body": "is required"}
     for body, named in (
         ({}, both),

@@ -54,7 +54,9 @@ class Field:
         wallets.attach_wallet(self.config, bot, address(name), at, ownership)
 
     def trade(self, name, money=SOL, hours=None, **coverage):
-        """Write running totals since connecting, by hours after the start, with a complete history."""
+        """Write running totals since connecting, by hours after the start, with a complete
+        history.
+        """
         held = find_attachment(name)
         for hour, sums in (hours or {}).items():
             add_total(held.wallet_id, money, held.id, START // 1000 + 3600 * hour, **sums)

@@ -32,7 +32,9 @@ def test_attacks_earn_nothing_and_their_honest_twins_do(title, text):
 # ---- through the observer ------------------------------------------------------------------------
 @pytest.fixture
 def observed(look):
-    """(one variant of every other attack and twin, and every gap; their node; the Lookout over it)."""
+    """(one variant of every other attack and twin, and every gap; their node; the Lookout
+    over it).
+    """
     first = [one for one in ATTACKS if not re.search(r" ([2-9]|\d\d)$", one[0])]
     told = [TextHistory(text, title) for title, text in [*first[::2], *HIDDEN]]
     node = FakeNode(Chain([row for one in told for row in one.listed]))

@@ -194,7 +194,9 @@ def test_its_symbol_is_reserved():
 # ---- when the file changes -----------------------------------------------------------------------
 @pytest.mark.parametrize("before, after", [("", ROW), (ROW, ""), (ROW, ROW.replace(",6", ",5"))])
 def test_transactions_are_reread(tmp_path, story, before, after):
-    """The observer does it in its first poll; then everything is as if the row had always existed."""
+    """The observer does it in its first poll; then everything is as if the row had always
+    existed.
+    """
     service, lookout = observe(tmp_path / "data", story, added_currencies=before)
     try:
         found = list(restart(lookout, added_currencies=after).ledger())

@@ -63,7 +63,9 @@ def test_an_address_funded_earlier_becomes_a_permanent_account():
 
 
 def test_a_programs_own_sale_on_the_same_curve_is_passed_on():
-    """The curve lost 10 SOL to the wrapper's account, which passes them on, so no balance shows it."""
+    """The curve lost 10 SOL to the wrapper's account, which passes them on, so no balance
+    shows it.
+    """
     scene = scene_of(puppet=SOL).holds("puppet", "CAT", 5_000)
     with scene.call(WRAPPER, "ada", "puppet", "curve"):
         sell(scene, "puppet", 5_000, 10 * SOL)
@@ -90,7 +92,9 @@ def test_a_transfer_hook_sells_on_the_same_curve():
 
 @pytest.mark.parametrize("seen", [SOL, 10 * SOL])
 def test_a_repayment_counts_once(seen):
-    """The vault sends some with an instruction and 10 SOL without; the same amount is repaid once."""
+    """The vault sends some with an instruction and 10 SOL without; the same amount is
+    repaid once.
+    """
     scene = scene_of(vault=50 * SOL)
     scene.pay("vault", "ada", seen)
     with scene.call(WRAPPER, "ada", "vault"):

@@ -206,7 +206,9 @@ def opened_for_another(scene):
 
 
 def opened_with_wrapped(scene):
-    """The relayer gives 100 more than the rent, which become ada's wrapped SOL: a gift, not rent."""
+    """The relayer gives 100 more than the rent, which become ada's wrapped SOL: a gift, not
+    rent.
+    """
     scene.create("relayer", "spot", RENT + 100)
     scene.tokens["spot"] = ["SOL", "ada", 100]
 

@@ -296,7 +296,9 @@ def test_flipped_bits_in_data_pages_are_detected(seen, tmp_path):
 
 
 def read_rows(path):
-    """Including redundant rows. Packed columns are unpacked, because Zstandard ignores some bits."""
+    """Including redundant rows. Packed columns are unpacked, because Zstandard ignores some
+    bits.
+    """
     rows = []
     with contextlib.closing(apsw.Connection(str(path))) as db:
         for name in CHECKED:

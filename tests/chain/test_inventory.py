@@ -186,7 +186,9 @@ def test_each_slice_carries_its_cost():
 
 
 def test_a_known_cost_merged_into_an_unknown_one_is_lost():
-    """1@5 is too small for a unit of 2 B (2 * 1 // 4 = 0), so it is merged with 3 of unknown cost."""
+    """1@5 is too small for a unit of 2 B (2 * 1 // 4 = 0), so it is merged with 3 of
+    unknown cost.
+    """
     inventory = hold((1, 5, "x"), (3, None, "y"))
     cut = inventory.cut("A", 4)
     assert inventory.carry(cut, "B", "swap", 2, 99_000, 9) == [Carried(cut.slices, 9)]

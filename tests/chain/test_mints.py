@@ -307,7 +307,7 @@ def test_the_multiplier_of_a_token_is_shown(decimals, told):
             *("pausableConfig", {"paused": False, "authority": WHO}, "pausable"),
             ("warn", f"{WHO} can pause all transfers"),
         ),
-        ("pausableConfig", {}, "pausable", ("pass", "the authority to pause was given up")),
+        ("pausableConfig", {}, "pausable", ("pass", "the pause authority was revoked")),
         (
             *("nonTransferable", {}, "non_transferable"),
             ("fail", "it cannot be transferred or sold"),
@@ -318,7 +318,7 @@ def test_the_multiplier_of_a_token_is_shown(decimals, told):
         ),
         (
             *("mintCloseAuthority", {}, "close_authority"),
-            ("pass", "the authority to close the mint was given up"),
+            ("pass", "the close authority was revoked"),
         ),
     ],
 )

@@ -551,7 +551,9 @@ def test_instruction_data_is_read_up_to_the_programs_limit(whole):
 @settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_made_up_receipts_are_read_or_refused(data):
-    """Any part of a receipt is replaced by anything: BadReceipt, or amounts that fit their columns."""
+    """Any part of a receipt is replaced by anything: BadReceipt, or amounts that fit their
+    columns.
+    """
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 1_000, 250_000)

@@ -46,7 +46,9 @@ from chain.reading.receipts import parse_receipt
 
 
 def book(entries, money=USDC, **how):
-    """(Ledger, each entry's results in the currency), starting with the first entry that has some."""
+    """(Ledger, each entry's results in the currency), starting with the first entry that
+    has some.
+    """
     ledger, made = rebuild(entries, **how)
     key = (money, ALL_HISTORY)
     return ledger, [one[key] for one in made if key in one]

@@ -33,7 +33,9 @@ def publish(wallet, entries):
 
 
 def test_a_wallet_shows_where_its_money_went(empty):
-    """10@100, 4 sold for 60 (20 gained), 2@20 given away; 4@40 are left. A's account contains rent."""
+    """10@100, 4 sold for 60 (20 gained), 2@20 given away; 4@40 are left. A's account
+    contains rent.
+    """
     t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2)
     wallet = publish(empty(), t.entries)
     assert json.loads(wallet.reconciliation) == {

@@ -30,13 +30,13 @@ def dora(show, key):  # noqa: F811
 
 
 def list_changes(chain, until):  # noqa: F811
-    """What its swaps moved of USDC up to a second of the demonstration, in raw units, in order."""
+    """Its swaps' USDC amounts up to a second of the demonstration, in raw units, in order."""
     rows = [one for one in chain.transactions if one.wallet == DOLLARS and one.at <= until]
     return [cast._read_change(one).tokens[USDC.mint] for one in rows if one.kind == "swap"]
 
 
 def test_stablecoin_trades_match_market_prices(chain):  # noqa: F811
-    """A SOL is 160 dollars there, and the pool keeps 0.4 %."""
+    """A SOL costs 160 dollars there, and the pool's fee is 0.4%."""
     token, seen = BY_SYMBOL[DOLLAR_SYMBOL], 0
     for row in chain.transactions:
         if row.wallet == DOLLARS and row.kind == "swap":
@@ -57,7 +57,7 @@ def test_it_never_spends_more_than_it_has(chain):  # noqa: F811
 
 
 def test_its_result_is_what_its_trades_left_in_usdc(chain, dora):  # noqa: F811
-    """It buys twice and sells all of it: each turn of three earns the sum of what it moved."""
+    """It buys twice and sells everything: each turn of three earns the sum of its movements."""
     changes = list_changes(chain, 0)
     turns = [changes[n : n + 3] for n in range(0, len(changes) - 2, 3)]
     (usdc,) = dora["results"]["byCurrency"]

@@ -35,7 +35,7 @@ def settings_for(folder):
 
 
 def leave():
-    """Step out of DATA_DIR, as a process that ends does."""
+    """Leave DATA_DIR like a process that ends."""
     storage.database.close_all()
     files.unlock_data_dir()
 
@@ -55,9 +55,7 @@ def damage(path):
 
 @pytest.fixture
 def backup(service, tmp_path):
-    """A backup of an instance with one bot and two posts; nobody uses the instance any
-    more.
-    """
+    """A backup of an unused instance with one bot and two posts."""
     bot = service.make_bot()
     for n in range(2):
         service.post({"eventId": f"e-{n}", "body": "words"}, bot.publish_key.text)
@@ -88,7 +86,7 @@ def test_every_backup_under_load_restores_a_prefix_of_the_posts(service, tmp_pat
             time.sleep(0.05)
             before = dict(acknowledged)
             backups.store_backup(service.config, tmp_path / f"{n}.db")
-            # One more may be stored and not acknowledged yet.
+            # One more may be stored without an acknowledgment.
             after = {bot: count + 1 for bot, count in acknowledged.items()}
             backups.restore_backup(
                 settings_for(tmp_path / f"restored-{n}"), tmp_path / f"{n}.db", False, NOW
@@ -196,8 +194,8 @@ def test_restore_keeps_the_current_database_aside(backup, service):
 
 
 def test_restore_keeps_writes_that_are_only_in_the_wal(backup, service, tmp_path):
-    """A killed server leaves its last writes in app.db-wal; a WAL left beside the restored file
-    would be played into it.
+    """A killed server leaves its last writes in app.db-wal; SQLite would apply a leftover WAL to
+    the restored file.
     """
     database = service.config.database_path
     script = (
@@ -215,7 +213,7 @@ def test_restore_keeps_writes_that_are_only_in_the_wal(backup, service, tmp_path
 
 
 def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
-    """A WAL and a journal beside the file that it was about to make."""
+    """A WAL and a journal next to the file that it was about to create."""
     folder = service.config.data_dir
     left = folder / "app.db.restored"
     left.write_bytes(backup.read_bytes())
@@ -232,7 +230,7 @@ def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
 
 
 def test_a_restore_interrupted_late_leaves_the_current_database(backup, service, monkeypatch):
-    """It has a second name then, which the next start takes away again."""
+    """It then has a second name, which the next start removes."""
     before, folder = list_events(service.config.database_path), service.config.data_dir
 
     def stop(*_):
@@ -297,7 +295,7 @@ def test_a_damaged_database_can_be_replaced(backup, service):
 
 
 def test_restore_refuses_while_a_server_may_open_the_database(backup, service):
-    # As each worker does at its start; no connection is open yet.
+    # Like each worker at startup; no connection is open yet.
     storage.connect(service.config)
     with pytest.raises(Refused, match="stop it first"):
         backups.restore_backup(service.config, backup, True, NOW)
@@ -356,12 +354,12 @@ REWRITTEN = {
 
 
 def rewrite_schema(path, table, given, put):
-    """Change the SQL of a table where no statement could."""
+    """Change a table's SQL in a way that no statement could."""
     with contextlib.closing(apsw.Connection(str(path))) as db:
         sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
         assert given in sql
         changed = sql.replace(given, put, 1)
-        # A table's constraint stands behind its columns.
+        # A table's constraint comes after its columns.
         if put.startswith(given):
             changed = (
                 sql[: sql.rindex(")")]
@@ -444,7 +442,7 @@ def test_names_that_are_not_text_are_refused_in_one_sentence(backup, tmp_path):
 
 
 def test_a_backup_of_an_altered_schema_is_made_with_a_note(service, tmp_path, capsys):
-    """Whoever runs on it needs a backup all the same."""
+    """An instance running on it needs a backup anyway."""
     storage.database.execute_sql(FOREIGN["a view"])
     holding = backups.store_backup(service.config, tmp_path / "backup.db")
     assert holding.foreign == ("the view 'everything' isn't Candor's",)
@@ -464,7 +462,7 @@ def test_connections_do_not_trust_the_schema(service, tmp_path):
 
 
 def test_a_statement_keeps_its_plan_for_any_values(db):
-    """Else each run of one is planned anew where a table has a partial index."""
+    """Otherwise each run is planned again if a table has a partial index."""
 
     def plan(state, *values):
         sql = f"SELECT id FROM paper_order WHERE period_id = 1 AND state = {state}"
@@ -475,7 +473,7 @@ def test_a_statement_keeps_its_plan_for_any_values(db):
 
 
 class Openings(apsw.VFS):
-    """The files of this system, with the flags of each that was opened."""
+    """This system's files, with the flags of each open call."""
 
     def __init__(self):
         super().__init__("openings", "")
@@ -487,7 +485,7 @@ class Openings(apsw.VFS):
 
 
 def test_storing_a_post_opens_no_rollback_journal(service):
-    """One that changes a thousand posts does: the test would see it."""
+    """A write that changes a thousand posts does, so the test would notice."""
     key, seen = service.make_bot().publish_key.text, Openings()
     assert service.post({"eventId": "e-0", "body": "some words"}, key).status_code == 201
     columns = ", ".join(sorted(models.Post._meta.columns.keys() - {"id", "uid", "event_id"}))
@@ -526,7 +524,7 @@ def test_a_newer_or_damaged_database_is_not_migrated(backup, service, monkeypatc
 
 # ---- the doctor ----------------------------------------------------------------------------------
 def complain(given, now=NOW):
-    """What the doctor calls wrong, as one text."""
+    """The doctor's `wrong` findings as one text."""
     return "\n".join(
         f"{one.text} -> {one.advice}" for one in doctor.examine(given, now) if one.level == "wrong"
     )
@@ -540,7 +538,7 @@ def test_a_healthy_instance_has_no_findings(service):
 
 
 def test_an_interrupted_transaction_is_rolled_back_before_reading(tmp_path, service):
-    """A journal tells of it; a reader alone could not undo it."""
+    """A journal shows it; a reader couldn't roll it back."""
     given, path = settings_for(tmp_path / "cut"), service.config.database_path
     given.data_dir.mkdir(mode=0o700)
     leave()
@@ -586,7 +584,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(service):
     assert any("before a migration" in text for text in looked) and any(
         "notes.txt" in text and "an unknown file" in text for text in looked
     )
-    # What `app.py demo` writes, and says where.
+    # `app.py demo` writes this file and prints its path.
     assert not any("server.log" in text for text in looked)
     assert "the clock says" in complain(service.config, NOW - 3_600_000)
     leave()
@@ -647,7 +645,7 @@ def test_doctor_reports_a_read_only_or_missing_database(service):
     ],
 )
 def test_doctor_reports_rows_from_the_future(service, change):
-    """A clock ran ahead and was set right, or it is behind now."""
+    """A clock ran fast and was corrected, or is now slow."""
     bot = service.make_bot()
     models.Session.create(owner=bot.owner, hash="0" * 64, created_at=NOW, seen_at=NOW)
     models.Wallet.create(address="a", bot=bot.bot, created_at=NOW)
@@ -674,8 +672,8 @@ def test_doctor_reports_clock_differences_from_a_node(off_seconds, words, advice
 
 
 def test_leftovers_of_a_killed_copy_are_reported_and_removed(service, tmp_path):
-    """By the next start in DATA_DIR, by the next backup to the same file elsewhere; what another
-    process is writing stays.
+    """By the next start in DATA_DIR, or by the next backup to the same file elsewhere; files that
+    another process is writing stay.
     """
     folder = service.config.data_dir
     for name in (

@@ -40,7 +40,7 @@ HOUR = 3_600_000
 
 
 def view(prices, volumes=None, liquidity=300_000, flows=(), **about):
-    """A window of these prices, the newest at START; volumes rise by one a snapshot where none are
+    """A window of these prices, the newest at START; volumes rise by one per snapshot if none are
     given.
     """
     first = START - (len(prices) - 1) * MINUTE
@@ -124,7 +124,7 @@ def test_no_family_needs_more_than_fourteen_snapshots(family):
 @pytest.mark.parametrize("strategy", [Momentum(), MeanReversion(), Breakout(), FlowFollower()])
 def test_every_position_has_a_time_stop(strategy):
     calm = view([1000] * 13)
-    # A hair under its mean.
+    # Slightly below its mean.
     calm = replace(calm, window=(*calm.window[:-1], replace(calm.last, price=calm.last.price - 1)))
     assert ask(strategy, calm, Held(held=strategy.time_stop - 1)) is None
     assert ask(strategy, calm, Held(held=strategy.time_stop)) == Exit("time_stop")
@@ -137,9 +137,7 @@ def test_every_family_stops_ten_percent_below_entry(strategy):
 
 
 def test_momentum_uses_its_stop_setting():
-    """5 % under the entry while the height is that of the entry: its trailing stop of 12 % is not
-    near.
-    """
+    """5% below the entry while the peak is the entry: its trailing stop of 12% isn't near."""
     assert ask(Momentum(stop_bps=500), view([1000] * 12 + [950]), Held(entry=1000)) == Exit("stop")
     assert ask(Momentum(stop_bps=501), view([1000] * 12 + [950]), Held(entry=1000)) is None
 

@@ -319,7 +319,7 @@ def test_the_detail_has_the_latest_twenty_and_lists_have_the_rest(service, trade
     assert shown["models"] == [
         {"model": MODEL, "hash": MODEL_HASH, "assumptions": list(ASSUMPTIONS)}
     ]
-    assert "nobody sandwiches orders or front-runs them" in ASSUMPTIONS
+    assert "orders are never sandwiched or front-run" in ASSUMPTIONS
     for name in ("closes", "diary", "posts"):
         assert (len(shown[name]), shown[f"{name}Total"]) == (20, 25)
         path, found = f"/api/traders/{trader.uid}/{name}?limit=10", []

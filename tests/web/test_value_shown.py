@@ -244,7 +244,7 @@ def test_the_profile_shows_where_the_money_went(service, bot):
     )
     table = page[page.index("Balance before") :]
     places = [table.index(line) for line in lines]
-    assert places == sorted(places) and "Moved where transactions are missing" not in page
+    assert places == sorted(places) and "Moved by missing transactions" not in page
     # 3 matched sales and 1 unmatched one
     assert "from 3 sales; 1 more sale is left out: purchase price unknown" in page
     assert "its sales made +2.900 SOL (3 sales with a known cost)" in page
@@ -269,7 +269,7 @@ def test_an_imbalance_is_named(service, bot, difference, gaps, said, rest):
     observe_books(differenceLamports=str(difference), gapLamports=str(gaps))
     page = profile(service, bot)
     assert said in page and rest in page
-    assert ("Moved where transactions are missing" in page) == bool(gaps)
+    assert ("Moved by missing transactions" in page) == bool(gaps)
 
 
 def test_a_profile_without_a_reconciliation_says_why(service, bot):

@@ -29,7 +29,7 @@ class Body:
 
     def __init__(self, shown: Mapping[str, Any]) -> None:
         written = orjson.dumps(shown)
-        # Until freed, orjson's bytes keep a block up to ten times their length.
+        # Until they are freed, orjson's bytes occupy a block of up to ten times their length.
         self.raw = bytes(memoryview(written)[:-1])
         self.tag = f'W/"{hashlib.blake2b(self.raw, digest_size=12).hexdigest()}"'
         self._packed: bytes | None = None
@@ -37,7 +37,7 @@ class Body:
     def pack(self, end: bytes) -> bytes:
         if self._packed is None:
             deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-            # A full flush ends on a byte boundary, and what follows doesn't refer back past it.
+            # A full flush ends on a byte boundary, and later data doesn't refer back past it.
             self._packed = deflate.compress(self.raw) + deflate.flush(zlib.Z_FULL_FLUSH)
         rest = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         checksum = zlib.crc32(end, zlib.crc32(self.raw))
@@ -83,8 +83,8 @@ def pack_response(response: Response) -> Response:
 
 # ---- fields= -------------------------------------------------------------------------------------
 def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
-    """Return the names in `fields` in the shape's order, or None if it's missing. Raises Problem
-    for an unknown name.
+    """Return the names in `fields` in the shape's order, or None if the parameter is missing.
+    Raises Problem for an unknown name.
     """
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""Bots: their shapes, and how rows become them. List items include results; heavy members are on
+"""Bots: their shapes, and the conversion of rows. List items include results; heavy members are on
 the detail only, or in a list of their own.
 """
 
@@ -86,8 +86,8 @@ class Voice(TypedDict):
 
 
 class Pace(TypedDict):
-    """How soon a bot posts about its trades: from each trade's block time to the arrival of the
-    first verified post about it.
+    """A bot's posting delay, from each trade's block time to the arrival of the first verified post
+    about the trade.
     """
 
     tradesPosted: Annotated[int, described("trades with a verified post")]
@@ -126,7 +126,7 @@ class DayResult(TypedDict):
 
 
 class Bot(TypedDict):
-    """A bot with what was observed about its wallets."""
+    """A bot with the observations about its wallets."""
 
     id: str
     handle: str
@@ -141,7 +141,7 @@ class Bot(TypedDict):
     performance: Annotated[
         Literal["observed", "unverified"], described("unverified: no wallet is connected")
     ]
-    results: Annotated[Results | None, described("of all known history")]
+    results: Annotated[Results | None, described("results over all known history")]
     resultsReason: Annotated[
         Literal["held_by_another", "damaged"] | None,
         described(
@@ -152,8 +152,9 @@ class Bot(TypedDict):
     record: Annotated[
         Results | None,
         described(
-            "since the bot connected its wallets; earlier holdings have unknown cost, and tokens"
-            " still held when a wallet was disconnected count as cost left"
+            "results since the bot connected its wallets; earlier holdings have "
+            "unknown cost, and tokens still held when a wallet was disconnected "
+            "count as cost left"
         ),
     ]
     copying: Annotated[
@@ -180,10 +181,11 @@ class BotDetail(Bot):
     feed: Annotated[NotRequired[list[Post]], described("20; omitted with feed=0")]
     openPositions: list[Position] | None
     openPositionsReason: Annotated[Literal["damaged"] | None, described("why there is none")]
-    risk: Annotated[Risk | None, described("of all known history, in SOL")]
+    risk: Annotated[Risk | None, described("over all known history, in SOL")]
     riskReason: Reason
     tokens: Annotated[
-        list[TokenResult] | None, described("20 with the largest effect; null if risk is null")
+        list[TokenResult] | None,
+        described("the 20 tokens with the largest effect; null if risk is null"),
     ]
     daily: Annotated[list[DayResult], described("the latest 90 days with trades in SOL")]
     reconciliation: Reconciliation | None
@@ -308,7 +310,9 @@ def _show_wallet(row: Any) -> Wallet | None:
 
 
 def _find_last_trade(row: Any) -> Any:
-    """Return when the bot's wallet last traded, in ms; None if that was before its claim began."""
+    """Return when the bot's wallet last traded, in ms, or None if that was before its
+    claim began.
+    """
     if row.since is not None and (row.last_trade_at or 0) < row.since:
         return None
     return row.last_trade_at
@@ -392,7 +396,7 @@ def list_days(uid: str, money: str) -> list[DayResult]:
 
 
 # ---- its owner -----------------------------------------------------------------------------------
-# All bots of a bot's owner, and every wallet they held. `realized`: lamports, over all spans.
+# All bots of a bot's owner, and every wallet they had. `realized`: lamports, over all spans.
 OWNER = """
 SELECT COUNT(DISTINCT b.id) AS influencers,
        COUNT(DISTINCT CASE WHEN b.retired_at IS NOT NULL THEN b.id END) AS retired,
@@ -476,9 +480,8 @@ def find_prices(mints: Collection[str]) -> dict[str, Any]:
 
 
 def show_estimate(position: Json, row: Any, current: int, multiplier: Fraction | None) -> Json:
-    """Make the Estimate of a position, or the reason for not having one. A quote from before
-    `current` (ms) is stale. Prices are per displayed amount, which is `multiplier` times the raw
-    units.
+    """Make the Estimate of a position, or return why it has none. A quote from before `current`
+    (ms) is stale. Prices are per displayed amount, which is `multiplier` times the raw units.
     """
     if multiplier is None:
         return {"estimate": None, "estimateReason": "multiplier_unknown"}

@@ -1,4 +1,4 @@
-"""Copying results: their shapes, and how rows become them."""
+"""Copying results: their shapes, and the conversion of rows."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, cast
@@ -45,7 +45,7 @@ class CopySize(TypedDict):
     keptPct: Annotated[
         int | None,
         described(
-            "best-case return as a share of the bot's gain; null also if the bot gained nothing"
+            "best-case return as a share of the bot's gain; also null if the bot had no gain"
         ),
     ]
     spentLamports: Annotated[Whole, described("on tokens bought and sold, including network costs")]
@@ -72,7 +72,9 @@ class Copying(TypedDict):
     tokens: Annotated[int, described("in the sales used; this and the fields below assume 1 SOL")]
     topTokenPct: Annotated[
         int | None,
-        described("the largest gain in one token, in percent of all gains; null without a gain"),
+        described(
+            "the largest gain in one token, as a percentage of all gains; null without a gain"
+        ),
     ]
     excluded: Annotated[
         dict[Excluded, int], described("number of excluded parts of sales, by reason")
@@ -109,7 +111,7 @@ def find_copying(bot_id: int) -> Copying:
 
 
 def _show_size(size: int, row: Any) -> CopySize:
-    """`row`: None if it isn't worked out."""
+    """`row`: None if the result hasn't been computed."""
     if row is not None:
         return fill(CopySize, row)
     nothing: Any = dict.fromkeys(CopySize.__annotations__)

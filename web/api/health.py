@@ -47,7 +47,7 @@ JobState = Literal["ok", "failing", "late", "off", "unknown"]
 
 class JobHealth(TypedDict):
     """A background job. `failing`: its passes have failed for 40 seconds longer than its interval,
-    or a bug failed one. Until then only `lastError` and `status` show it.
+    or a pass failed because of a bug. Until then, only `lastError` and `status` show the failure.
     """
 
     state: JobState
@@ -74,7 +74,7 @@ class WalletNote(TypedDict):
     ]
     percent: NotRequired[int]
     differenceLamports: NotRequired[Whole]
-    byCurrency: NotRequired[Annotated[dict[str, Exact], described("the same for stablecoins")]]
+    byCurrency: NotRequired[Annotated[dict[str, Exact], described("differences by stablecoin")]]
 
 
 class BellHealth(TypedDict):
@@ -165,7 +165,7 @@ class DatabaseHealth(TypedDict):
             "locked"
         ),
     ]
-    problem: Annotated[str | None, described("why it isn't writable")]
+    problem: Annotated[str | None, described("why the database isn't writable")]
 
 
 class Health(TypedDict):
@@ -195,7 +195,7 @@ class Health(TypedDict):
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
 # Listed individually, longest unpolled first.
 MAX_WALLETS = 50
-# Troubled wallets, differing books and refused transactions are rare: each has its own index.
+# Wallets with errors or imbalances, and refused transactions, are rare, so each has its own index.
 COUNT_OBSERVED = f"""
 SELECT {COUNT_HELD} - (SELECT COUNT(*) FROM wallet w
        WHERE w.trouble IS NOT NULL AND w.trouble = ? AND {IS_HELD})"""
@@ -224,7 +224,7 @@ TROUBLED = f"""
 SELECT w.address, w.trouble, w.trouble_at, w.trouble_tries
 {IN_TROUBLE} ORDER BY w.trouble_at, w.id LIMIT ?"""
 
-# Wallets whose books don't balance, and by how many lamports and raw units of stablecoins (by
+# Wallets that don't reconcile, with the difference in lamports and in raw units of stablecoins (by
 # mint).
 DIFFERING = f"""FROM wallet w
 WHERE (w.imbalance <> 0 OR w.stablecoin_imbalance <> '{{}}') AND {IS_HELD}"""
@@ -277,8 +277,8 @@ def show_database(trouble: str | None, *, ok: bool, journal: str | None) -> dict
 
 
 def check_health(config: Config, now: int) -> dict[str, Any]:
-    """Make the Health object. `degraded` if an enabled job is silent or its last pass had a
-    problem.
+    """Make the Health object. The status is `degraded` if an enabled job is silent or its last pass
+    had a problem.
     """
     jobs = {row.name: row for row in read(JOBS)}
     observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
@@ -378,8 +378,8 @@ def _show_trouble(error: str | None) -> dict[str, Any]:
 
 
 def _show_differences() -> dict[str, Any]:
-    """Show wallets whose books don't balance. That is a bug, so it doesn't change the instance's
-    state.
+    """Show wallets that don't reconcile. That is a bug, so it doesn't change the
+    instance's state.
     """
     return {
         "differences": [
@@ -410,8 +410,8 @@ def _show_requests(row: Any) -> dict[str, Any]:
 
 
 def _show_bell(row: Any, observer: str, now: int) -> dict[str, Any]:
-    """Show whether subscriptions work: how many wallets they cover, and the last notice. Polls find
-    everything without them, so their absence isn't a fault.
+    """Show whether subscriptions work: the number of covered wallets, and the last notice. Polls
+    find everything without them, so their absence isn't an error.
     """
     details = read_details(row and row.details)
     heartbeat_at = row.heartbeat_at if row else None

@@ -52,7 +52,7 @@ def answer_refusal(problem: Problem) -> Response:
         "global": False,
         "window": problem.more["window"],
     }
-    # Discord clients only wait if the response came through a proxy. Without this header they drop
+    # Discord clients only wait if the response came through a proxy. Without this header, they drop
     # the message.
     return JsonResponse(orjson.dumps(shown), 429, {**problem.headers, "Via": "1.1 candor"})
 

@@ -52,8 +52,8 @@ from web.api.wallets import Coverage, Wallet, find_least, list_held, show_covera
 
 # ---- totals --------------------------------------------------------------------------------------
 # Bots with their primary wallet, or the last one before they retired (`retired_at`, ms).
-# `coverages`: the Coverage of each of its wallets, after find_competitors. `claimed_since`: if
-# another bot held the wallet before and it is only claimed, when that claim begins (ms); else null.
+# `coverages`: the Coverage of each wallet, after find_competitors. `claimed_since`: if another bot
+# had the wallet before and it is only claimed, when that claim begins (ms); otherwise null.
 COMPETITORS = f"""
 SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address,
        w.coverage AS coverages, a.ownership,
@@ -139,7 +139,7 @@ ORDER BY forward_realized LIMIT 1 OFFSET ?
 
 def show_connected() -> Json:
     """Make the Connected: counts, and the median realized PnL of all observed wallets while they
-    were connected. For an even number of wallets, the lower of the middle two.
+    were connected. For an even number of wallets, it is the lower of the middle two.
     """
     row = read_one(CONNECTED)
     median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None
@@ -151,7 +151,7 @@ def show_connected() -> Json:
     }
 
 
-# Since a bot's wallets were connected, or their whole known history.
+# The records: since a bot's wallets were connected, or their whole known history.
 RECORDS: tuple[Record, ...] = get_args(Record)
 SORTS: tuple[Sort, ...] = get_args(Sort)
 OWNERSHIPS: tuple[Proof, ...] = get_args(Proof)
@@ -162,7 +162,9 @@ class LeaderboardEntry(TypedDict):
     has the optional members; its amounts in SOL are null.
     """
 
-    rank: Annotated[int | None, described("from 1; ties share a rank; null without one")]
+    rank: Annotated[
+        int | None, described("starts at 1; ties share a rank; null if the bot isn't ranked")
+    ]
     ranked: bool
     unrankedReason: Annotated[
         Literal[
@@ -194,7 +196,10 @@ class LeaderboardEntry(TypedDict):
         Ownership | None, described("proven and claimed wallets are ranked separately, each from 1")
     ]
     coverage: Coverage
-    retiredAt: Annotated[Time | None, described("retired bots stay on the boards of their time")]
+    retiredAt: Annotated[
+        Time | None,
+        described("retired bots stay on boards whose window includes one of their trades"),
+    ]
     record: Record
     currency: CurrencySymbol
     realizedLamports: Whole | None
@@ -224,7 +229,9 @@ class LeaderboardEntry(TypedDict):
 
 
 class Leaderboard(Page):
-    """Proven wallets with a rank, then claimed ones; then those without a rank, likewise."""
+    """A board. Bots with proven wallets and a rank come first, then those with claimed wallets;
+    then those without a rank, in the same order.
+    """
 
     data: list[LeaderboardEntry]
     record: Record
@@ -235,7 +242,7 @@ class Leaderboard(Page):
 
 
 class Board(NamedTuple):
-    """The requested board. `ownership`: which wallets to include, None for all; `currency`: its
+    """The requested board. `ownership`: the wallets to include, or None for all; `currency`: its
     symbol.
     """
 
@@ -270,7 +277,7 @@ class Entry:
         return find_tier(self.reason, self.totals is not None, self.ownership == "proven")
 
 
-# By tier: bots without a rank are one group, observed or not.
+# Entries by tier. Bots without a rank are one group, observed or not.
 GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 

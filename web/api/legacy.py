@@ -1,6 +1,4 @@
-"""The public interface of paper mode: GET only, no key, everything simulated. It only reads
-tables.
-"""
+"""Paper mode's public API: GET only, no key, everything simulated. It only reads tables."""
 
 import hashlib
 import time
@@ -106,11 +104,11 @@ def list_feed() -> Response:
 
 @blueprint.get("/market")
 def list_market() -> Response:
-    """Return all tracked tokens at once, as the scout's cache has them."""
+    """Return all tracked tokens at once, as in the scout's cache."""
     now = _now()
     entries, _ = market.list_market(now, limit=1_000)
-    # Two megabytes for a thousand tokens: serialized once. All of it lasts, so no search for
-    # members that change only with the clock.
+    # A thousand tokens are two megabytes, so they are serialized once. Nothing in them changes with
+    # the clock, so there is no search for such members.
     data = orjson.dumps([{**entry, "simulated": True} for entry in entries])
     scout = orjson.dumps(health.show_scout(now))
     page = show_page(orjson.Fragment(data), len(entries), None)

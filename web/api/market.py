@@ -42,7 +42,9 @@ class MarketCheck(TypedDict):
 
 
 class MarketEntry(TypedDict):
-    """A token the scout discovered. Its creator chose symbol and name: untrusted."""
+    """A token that the scout discovered. Its creator chose the symbol and name, so both are
+    untrusted.
+    """
 
     mint: Address
     symbol: Annotated[str | None, described("untrusted")]
@@ -56,8 +58,8 @@ class MarketEntry(TypedDict):
     volume24hUsd: Exact | None
     volume1hUsd: Exact | None
     volume5mUsd: Exact | None
-    change1hPct: Annotated[Exact | None, described("price change in percent")]
-    change5mPct: Annotated[Exact | None, described("price change in percent")]
+    change1hPct: Annotated[Exact | None, described("price change as a percentage")]
+    change5mPct: Annotated[Exact | None, described("price change as a percentage")]
     marketCapUsd: Exact | None
     poolSol: Annotated[Exact | None, described("the pool's SOL reserve")]
     poolTokens: Annotated[Exact | None, described("the pool's other reserve, in whole tokens")]
@@ -76,7 +78,7 @@ class MarketEntry(TypedDict):
 class MarketList(Page):
     """A page of tokens."""
 
-    note: NotRequired[Annotated[str, described("why there are none")]]
+    note: NotRequired[Annotated[str, described("why the list is empty")]]
 
 
 class FeedHealth(TypedDict):
@@ -94,19 +96,19 @@ class FeedHealth(TypedDict):
 
 
 class ProviderBudget(TypedDict):
-    """Requests to a provider this UTC day, and how many its published limits allow."""
+    """Requests to a provider this UTC day, and the number that its published limits allow."""
 
     requestsToday: int
     allowedToday: int
     heldBackToday: Annotated[
         int,
-        described("how many requests its limits, or a Retry-After, postponed to a later pass"),
+        described("number of requests that its limits or a Retry-After postponed to a later pass"),
     ]
-    heldBackAt: Annotated[Time | None, described("when that last happened today")]
+    heldBackAt: Annotated[Time | None, described("when a request was last postponed today")]
 
 
 class MarketPosition(NamedTuple):
-    """A token's place in the list. Neither number changes; `discovered_at` is in ms."""
+    """A token's position in the list. Neither number changes; `discovered_at` is in ms."""
 
     discovered_at: int
     id: int
@@ -132,8 +134,8 @@ SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 def list_market(
     now_ms: int, limit: int = 100, after: MarketPosition = ABOVE_ALL
 ) -> tuple[list[MarketEntry], MarketPosition | None]:
-    """Return market entries of the tracked tokens below a position, newest discovery first, and the
-    position of the last one, None if the list ends.
+    """List market entries of the tracked tokens below a position, newest discovery first. Return
+    them with the position of the last one, or None if the list ends.
     """
     rows = read_many(LISTED, (after.discovered_at, *after, limit + 1))
     current, shown = find_current(now_ms), rows[:limit]
@@ -148,9 +150,9 @@ def find_entry(now_ms: int, mint: str) -> MarketEntry | None:
 
 
 def find_symbols(mints: Collection[str]) -> dict[str, str]:
-    """Return {mint: symbol} as chain.symbols shows it, for mints that have one; untrusted text.
+    """Return {mint: symbol} as chain.symbols shows it, for mints that have one.
 
-    A well-known mint has its symbol even if the market never saw it.
+    Symbols are untrusted text. A well-known mint has its symbol even if the market never saw it.
     """
     if not mints:
         return {}
@@ -162,7 +164,7 @@ def find_symbols(mints: Collection[str]) -> dict[str, str]:
 
 
 def find_decimals(mint: str) -> int | None:
-    """Return a token's decimals, None if the scout hasn't read its mint."""
+    """Return a token's decimals, or None if the scout hasn't read its mint."""
     found: int | None = select_value(DECIMALS, (mint,))
     return found
 
@@ -180,8 +182,8 @@ def find_current(now_ms: int) -> int:
 
 
 def show_entry(row: Any, current: int) -> MarketEntry:
-    """Make the MarketEntry. `asOf` is when the prices were fetched or, before the first ones, when
-    the token was discovered.
+    """Make the MarketEntry. `asOf` is when the prices were fetched or, before the first prices,
+    when the token was discovered.
     """
     as_of = row.quoted_at or row.discovered_at
     return fill(
@@ -200,7 +202,7 @@ def show_entry(row: Any, current: int) -> MarketEntry:
 
 
 def _show_checks(stored: str | None, checked_at: str | None) -> list[Any]:
-    """All checks of an account were made at the same time, so it is shown once."""
+    """All checks of an account were made at the same time, so the time is shown once."""
     checks: Any = read_stored(stored, STORED_CHECKS)
     if checks is None:
         checked_at, detail = None, "the mint account has not been read yet"
@@ -212,10 +214,10 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[Any]:
 
 
 def show_market_health(now_ms: int) -> dict[str, Any]:
-    """Make {"discovery": part, "safety": part}, each {state: ok | failing | waiting, lastSuccessAt,
-    ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery also has `feeds`, the same by
-    request and provider. `waiting`: not requested yet. Ages count from the last success. `budgets`:
-    {provider: ProviderBudget}.
+    """Make {"discovery": part, "safety": part}. Each part is {state: ok | failing | waiting,
+    lastSuccessAt, ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery also has `feeds`,
+    with these members by request and provider. `waiting` means that nothing was requested yet. Ages
+    count from the last success. `budgets`: {provider: ProviderBudget}.
     """
     details = read_details(select_value(SCOUT))
     discovery = details.get("discovery", {})
@@ -263,8 +265,8 @@ def _show_part(part: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 def read_details(stored: str | None) -> dict[str, Any]:
-    """Parse a job's health details; empty if there are none yet, or if they are damaged: the job's
-    next pass rewrites them.
+    """Parse a job's health details. They are empty if there are none yet, or if they are damaged,
+    in which case the job's next pass rewrites them.
     """
     details: dict[str, Any] = read_stored(stored, OBJECT) or {}
     return details

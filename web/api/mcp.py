@@ -108,7 +108,7 @@ async def speak(
     """Pass a message to the SDK and return its response. Raises Problem `busy` on a timeout."""
     from mcp.server.transport_security import TransportSecuritySettings
 
-    # Host and origin were checked at the gate.
+    # The gate has already checked host and origin.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(
         json_response=True, stateless_http=True, transport_security=unchecked
@@ -173,7 +173,9 @@ class InsideClient(Client):
         params: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
     ) -> Answer:
-        """Make an internal request for the caller. It needs no slot: the outer request has one."""
+        """Make an internal request for the caller. It needs no slot, because the outer request has
+        one.
+        """
         caller = _caller.get()
         environ = EnvironBuilder(
             method=method,

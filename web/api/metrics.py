@@ -29,7 +29,7 @@ from web.server.application import find_app
 blueprint = Blueprint("metrics", __name__)
 
 
-# Name, help, and what is counted.
+# Name, help and SQL of each count.
 COUNTS = (
     ("bots", "Bots that are not retired", "FROM bot WHERE retired_at IS NULL"),
     ("traders", "Paper traders that are not retired", "FROM trader WHERE retired_at IS NULL"),
@@ -112,8 +112,8 @@ class Instance(Collector):
         yield from self._collect_refusals()
 
     def _collect_jobs(self, jobs: Collection[Any]) -> Iterator[Metric]:
-        # Labeled `task`: Prometheus reserves `job`. A disabled job's heartbeat doesn't move, so
-        # only its state is exported.
+        # The label is `task`, because Prometheus reserves `job`. A disabled job's heartbeat doesn't
+        # change, so only its state is exported.
         intervals = {
             "observer": self.config.observer_interval_seconds,
             "scout": self.config.scout_interval_seconds,

@@ -42,7 +42,7 @@ HEADERS = {
     }.items()
 }
 KEYED = [{"key": list[str]()}]
-# Shapes of up to this many members are written where they are used, if only one member uses them.
+# Shapes with up to this many members are inlined, if only one member uses them.
 SMALL = 8
 TAGS = {
     "Influencers": "Bots and the observed activity of their wallets.",
@@ -65,25 +65,27 @@ class FieldError(TypedDict):
 
 
 class Problem(TypedDict):
-    """An error, RFC 9457."""
+    """An error, per RFC 9457."""
 
     type: Annotated[str, described("URL that explains this code, under the instance's address")]
     title: str
     status: int
     detail: Annotated[str, described("an explanation of this error")]
     code: Annotated[str, described("machine-readable error code")]
-    requestId: Annotated[str, described("as in the header X-Request-Id and in the server's log")]
+    requestId: Annotated[
+        str, described("same ID as in the X-Request-Id header and the server's log")
+    ]
     errors: NotRequired[Annotated[list[FieldError], described("422: the rejected fields")]]
-    window: NotRequired[Annotated[str, described("429: the window that is used up")]]
+    window: NotRequired[Annotated[str, described("429: the exhausted window")]]
     existingPostId: NotRequired[
         Annotated[str, described("409 event_conflict: the post with this event ID")]
     ]
     quota: NotRequired[
-        Annotated[str, described("409 quota_exceeded, wallet_limit: which quota is full")]
+        Annotated[str, described("409 quota_exceeded, wallet_limit: the exhausted quota")]
     ]
     setting: NotRequired[Annotated[str, described("the operator's setting for that quota")]]
     limit: NotRequired[Annotated[int, described("the quota's limit")]]
-    used: NotRequired[Annotated[int, described("how much of it the account uses")]]
+    used: NotRequired[Annotated[int, described("the account's use of that quota")]]
     differingFields: NotRequired[
         Annotated[list[str], described("409 event_conflict; empty if the post's text was removed")]
     ]
@@ -149,7 +151,7 @@ def build_schemas(demonstration: bool) -> Json:
 
 
 def extend(name: str, definitions: Json) -> Json:
-    """Return a shape's schema: references to the shapes it extends, and its own members."""
+    """Return a shape's schema: references to the shapes that it extends, and its own members."""
     schema, bases = definitions[name], list_bases(name, definitions)
     if not bases:
         return dict(schema)
@@ -175,9 +177,10 @@ def list_bases(name: str, definitions: Json) -> list[str]:
 def suit_generators(schema: Any) -> Any:
     """Return the same schema in a form that client generators understand.
 
-    It omits null defaults, which say nothing and make a member required in TypeScript (a member
-    with a default is always present). It omits titles, which repeat the member's name and become
-    type names. A constant becomes a list of one, because many generators don't know `const`.
+    Null defaults are omitted, because they say nothing and make a member required in TypeScript (a
+    member with a default is always present). Titles are omitted, because they repeat the member's
+    name and become type names. A constant becomes a list of one, because many generators don't know
+    `const`.
     """
     if isinstance(schema, list):
         return [suit_generators(one) for one in schema]
@@ -266,7 +269,7 @@ def show_parameter(parameter: Json) -> Json:
 
 
 def show_responses(operation: Operation) -> Json:
-    """Make the Responses Object: success, and a default for refusals."""
+    """Make the Responses Object: success, and a default for errors."""
     answer = show_answer(operation)
     responses = {"201": answer, "200": answer} if operation.method == "post" else {"200": answer}
     if operation.answer is Health:

@@ -64,7 +64,7 @@ LAST_EVENT_ID = {
 class Operation:
     """A route of the API.
 
-    `answer` is its shape (None: a stream of events), for a Page with the shape of its `rows`;
+    `answer` is its shape (None for a stream of events), or for a Page the shape of its `rows`;
     `refusals` are its error codes beyond those of all lists and objects; `body` is a model or a
     schema. `name` is the method name in generated clients.
     """
@@ -101,7 +101,7 @@ def identifier(noun: str) -> Json:
 MINT = query("mint", ADDRESS, "token mint address")
 CURRENCY = query(
     "currency",
-    # This module is imported after the process knows the operator's currencies.
+    # This module is imported after the process has read the operator's currencies.
     {"type": "string", "enum": list(map_currencies()), "default": "SOL"},
     "currency of the trades, never converted; the operator can add some",
 )
@@ -156,7 +156,7 @@ IDEMPOTENCY_KEY = {
     "description": "alternative to eventId in the body",
 }
 IDS = {f"{noun}s": identifier(noun) for noun in ("bot", "post", "season", "trader")}
-# Shared by several operations, by their names in the document.
+# Parameters shared by several operations, by their names in the document.
 SHARED = {
     **{one["name"]: one for one in (LIMIT, CURSOR, SINCE, MINT, BOT, CURRENCY)},
     "ofBot": IDS["bots"],
@@ -173,8 +173,8 @@ def read_route(
     required: str = "",
     description: str = "",
 ) -> Operation:
-    """Make the Operation of a GET of v1 from its route. `answer`: of a list; `required`: a
-    parameter that other lists don't require.
+    """Make the Operation of a v1 GET from its route. `answer`: the shape of the list's rows;
+    `required`: a parameter that other lists don't require.
     """
     route = v1.ROUTES[path]
     parameters = tuple(
@@ -406,7 +406,7 @@ OPERATIONS = [
         "/api/feed",
         "listPaperPosts",
         "Paper mode",
-        "Posts of paper mode, newest first (simulated)",
+        "Paper-mode posts, newest first (simulated)",
         PaperPage,
         (LIMIT, CURSOR),
         keyed=False,

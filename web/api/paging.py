@@ -23,7 +23,7 @@ Word = TypeVar("Word", bound=str)
 
 
 def read_address(args: Args, name: str) -> str | None:
-    """Return the base58 address from the query, or None if it's missing."""
+    """Return the base58 address from the query, or None if the parameter is missing."""
     text = args.get(name)
     if text is not None and not is_base58(text, 32):
         raise refuse(name, "must be base58 of 32 bytes")
@@ -31,12 +31,12 @@ def read_address(args: Args, name: str) -> str | None:
 
 
 def read_bot(args: Args) -> str | None:
-    """Return the bot ID from the query, or None if it's missing. An empty ID is an error: otherwise
-    the caller would mistake everyone's trades for those of one bot.
+    """Return the bot ID from the query, or None if the parameter is missing. An empty ID is an
+    error, because the caller would otherwise mistake everyone's trades for those of one bot.
     """
     text = args.get("botId")
     if text == "":
-        raise refuse("botId", "must be the id of a bot; leave it out for all")
+        raise refuse("botId", "must be a bot ID; omit the parameter to include all bots")
     return text
 
 
@@ -69,7 +69,7 @@ MAC_BYTES, MARK_BYTES = 9, 3
 ARRIVALS = ("since",)
 Row = TypeVar("Row")
 Kind = TypeVar("Kind")
-# A list's name and filters, None for a missing one.
+# A list's name and its filter values; None for a filter that isn't set.
 Scope = tuple[str | None, ...]
 # The numbers in a cursor. Each list has its own NamedTuple for them.
 Position = tuple[int, ...]

@@ -195,7 +195,7 @@ class Trader(TypedDict):
 
 
 class AccountPeriod(TypedDict):
-    """A period of a trader's account. A reset ends it and starts the next."""
+    """A period of a trader's account. A reset ends it and starts the next one."""
 
     number: int
     startingCashLamports: Whole
@@ -206,7 +206,9 @@ class AccountPeriod(TypedDict):
     review: Annotated[
         Literal["clean", "under_review", "cleared", "upheld"], described("of the last review")
     ]
-    warning: Annotated[str | None, described("why its cash and records don't count")]
+    warning: Annotated[
+        str | None, described("why the account period's cash and records don't count")
+    ]
     simulated: Simulation
 
 
@@ -263,8 +265,12 @@ class PaperMetrics(TypedDict):
     solUsdChangePct: Annotated[
         float | None, described("change of the SOL price in USD over the same time")
     ]
-    sharpePerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
-    sortinoPerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
+    sharpePerDay: Annotated[
+        float | None, described("computed from daily returns; null under 20 days")
+    ]
+    sortinoPerDay: Annotated[
+        float | None, described("computed from daily returns; null under 20 days")
+    ]
     exposure: Annotated[float | None, described("mean share of the equity in positions")]
     expectancyLamports: Annotated[Whole | None, described("mean net result of a close")]
     profitFactor: Annotated[float | None, described("gains divided by losses; null without a loss")]
@@ -302,7 +308,7 @@ class TraderDetail(Trader):
     brain: Brain
     metrics: Annotated[PaperMetrics | None, described("null while the headline is withheld")]
     evidence: Annotated[
-        Rates | None, described("of its eligible closes; null while the headline is withheld")
+        Rates | None, described("based on its eligible closes; null while the headline is withheld")
     ]
     randomEntry: Annotated[
         Rates | None,
@@ -314,7 +320,7 @@ class TraderDetail(Trader):
     ]
     rulesFired: Annotated[dict[str, int], described("how often each adaptive rule would pause")]
     rulesFiredAtRandom: Annotated[
-        dict[str, float], described("the same for a hidden account, on average")
+        dict[str, float], described("average per hidden account of how often each rule would pause")
     ]
 
 
@@ -351,7 +357,7 @@ class VenueError(TypedDict):
 
 
 class NetworkCosts(TypedDict):
-    """Network fees and tips that swaps paid. Fills draw their costs from them."""
+    """Network fees and tips paid by swaps. Fills draw their costs from them."""
 
     p50Lamports: Whole
     p75Lamports: Whole
@@ -420,13 +426,13 @@ SELECT (SELECT COUNT(*) FROM diary_entry d JOIN period p ON p.id = d.period_id
         WHERE p.trader_id = t.id AND p.twin = 0 AND c.closed_at IS NOT NULL) AS closes,
        (SELECT COUNT(*) FROM paper_post o WHERE o.trader_id = t.id) AS posts
 FROM trader t WHERE t.id = ?"""
-# Account periods. `review`: the state of the last one.
+# Account periods. `review`: the state of the last review.
 PERIODS = """
 SELECT p.number, p.starting_cash, p.cash, p.opened_at, p.closed_at, p.closing_reason AS reason,
        COALESCE(r.state, 'clean') AS review
 FROM period p LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 WHERE p.trader_id = ? AND p.twin = 0 ORDER BY p.number"""
-# Posts. `state`: of the last review of the account period; `closed`: the number of the closed
+# Posts. `state`: state of the account period's last review; `closed`: the number of the closed
 # position it is about.
 PAPER_POSTS = f"""
 SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer, o.event_at,
@@ -434,7 +440,7 @@ SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer,
        (SELECT state FROM review WHERE period_id = d.period_id ORDER BY id DESC LIMIT 1) AS state,
        t.handle, t.family, {CLOSE_OF_LINE} AS closed
 FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
-# Changes with every tick and every decision about a trader.
+# A value that changes with every tick and every decision about a trader.
 GENERATION = """
 SELECT (SELECT snapshot FROM engine_state WHERE id = 1) AS snapshot,
        (SELECT MAX(id) FROM trader) AS trader, (SELECT SUM(version) FROM trader) AS versions,
@@ -458,9 +464,9 @@ WARNINGS = {
 }
 # An initial phase. A list of traders has one for each.
 NEW_PHASE = asdict(rules.Phase())
-# Closes that the brain examines, and rows of each list in a detail.
+# Limits on closes that the brain examines, and on rows of each list in a detail.
 MAX_CLOSES, LATEST = 200, 20
-# Higher than any id or time.
+# Higher than any ID or time.
 LAST = 2**62
 # Points of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
@@ -468,7 +474,7 @@ COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof o
 
 
 class Place(NamedTuple):
-    """A row's place in a list: its time (ms) and id."""
+    """A row's position in a list: its time (ms) and ID."""
 
     at: int
     id: int
@@ -499,8 +505,8 @@ def list_rows(condition: str, *values: Any) -> list[Any]:
 
 
 def find_trader(uid: str, now: int) -> Json | None:
-    """Return a Trader with its diary, positions, closes, posts and brain, newest first; None for an
-    unknown ID.
+    """Find a Trader with its diary, positions, closes, posts and brain, newest first. Return None
+    for an unknown ID.
     """
     row = find_row(uid)
     if row is None:
@@ -582,8 +588,8 @@ def _read_totals(trader_id: int | None) -> dict[int, Any]:
 
 
 def show_trader(row: Any, totals: Any, held_value: int) -> Trader:
-    """`totals`: totals of its open period, None without a close; `held_value`: value of its
-    positions at their marks, in lamports.
+    """Make the Trader. `totals`: totals of its open period, None without a close; `held_value`:
+    value of its positions at their marks, in lamports.
     """
     strategy: Any = {
         "family": row.family,
@@ -606,7 +612,7 @@ def show_trader(row: Any, totals: Any, held_value: int) -> Trader:
 
 
 def show_performance(row: Any, totals: Any, held_value: int) -> PaperPerformance:
-    """`held_value`: lamports."""
+    """Make the PaperPerformance. `held_value`: lamports."""
     suppressed, equity = row.state in SUSPECT, row.cash + held_value
     gain = equity - row.starting_cash
     closes, net, wins = (totals.closes, totals.net, totals.wins) if totals else (0, 0, 0)
@@ -652,16 +658,16 @@ def show_review(row: Any) -> Review:
 
 
 def show_period(row: Any) -> AccountPeriod:
-    """An account from its opening to its reset."""
+    """Make the AccountPeriod, from its opening to its reset."""
     return fill(AccountPeriod, row, warning=WARNINGS.get(row.review))
 
 
 def _read_settings(family: str, given: Json) -> Json:
-    """Return a strategy's settings including defaults; as stored if they aren't a family's
+    """Return a strategy's settings including defaults, or as stored if they aren't a family's
     settings.
     """
     if family not in ALL_FAMILIES:
-        # Only the job knows a file's settings.
+        # Only the job knows a strategy file's settings.
         return {}
     try:
         return dict(show_settings(parse_settings(family, given)))
@@ -682,7 +688,8 @@ def list_sums(now: int) -> dict[str, list[int]]:
 # ---- posts ---------------------------------------------------------------------------------------
 def list_posts(limit: int, before: int | None = None, mint: str | None = None) -> list[Placed]:
     """Return posts of all traders with numbers below `before`, newest first."""
-    # Without `before`, use a bound above all numbers, so the first page uses the same query.
+    # Without `before`, a bound above all numbers is used, so that the first page runs the same
+    # query.
     values: list[Any] = [LAST if before is None else before]
     where = " WHERE o.id < ?"
     if mint:
@@ -752,7 +759,7 @@ def find_win_rates(now: int) -> dict[str, float]:
 
 
 def _find_compared(now: int) -> Compared:
-    """Recomputed after each tick, decision or minute."""
+    """Return the cached comparison. It is recomputed after each tick, decision or minute."""
     global _compared
     key = (database.obj, *read_one(GENERATION), now // 60_000)
     if _compared[0] != key:
@@ -830,7 +837,7 @@ def list_venues(now: int) -> list[VenueError]:
 
 
 def show_venue(venue: str, error: measured.VenueError | None) -> Any:
-    """`error`: None if there are no real fills to compare with."""
+    """Make the VenueError. `error`: None if there are no real fills to compare with."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,
@@ -859,7 +866,7 @@ def show_costs() -> NetworkCosts:
     }
 
 
-# Accounts of twins. `worth`: what its pools would pay for its holdings, in lamports.
+# Accounts of twins. `worth`: its pools' payout for its holdings, in lamports.
 OF_TWINS = "p.trader_id = ? AND p.number = ? AND p.twin > 0"
 TWIN_ACCOUNTS = f"""
 SELECT p.cash, COALESCE((SELECT SUM(c.worth) FROM position c

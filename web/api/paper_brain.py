@@ -1,4 +1,4 @@
-"""The diary of a paper trader and what its closes have taught it. All simulated."""
+"""The diary of a paper trader and the lessons from its closes. All simulated."""
 
 from typing import Annotated, Any, Literal
 
@@ -68,7 +68,7 @@ class Rates(TypedDict):
     accounts: NotRequired[Annotated[int, described("hidden accounts with random entries")]]
     returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
     closes: NotRequired[
-        Annotated[int, described("of these accounts, including closes that don't count")]
+        Annotated[int, described("closes of these accounts, including those that don't count")]
     ]
     simulated: NotRequired[Annotated[bool, described("always true; omitted from lessons")]]
 
@@ -153,8 +153,8 @@ FROM diary_entry d JOIN period p ON p.id = d.period_id WHERE p.trader_id = ? AND
 DIARY = f"{LINE} AND d.id < ? ORDER BY d.id DESC LIMIT ?"
 # Decisions at these times; {{}}: their marks.
 DECISIONS = f"{LINE} AND d.kind = 'decision' AND d.at IN ({{}}) ORDER BY d.id"
-# Without lessons of an account that is under review, or whose review was upheld: they are drawn
-# from its closes.
+# Accounts under review, or with an upheld review, get no lessons, because those are drawn from
+# their closes.
 PAUSES_AND_LESSONS = """
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, NULL AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id
@@ -194,11 +194,12 @@ def _show_facts(facts: Json) -> Json:
 
 
 def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: int) -> Brain:
-    """`closes`: oldest first; `control`: closes of its twins."""
+    """Make the Brain. `closes`: oldest first; `control`: closes of its twins."""
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
     open_pauses = [note for note in pauses if note.facts.get("until", 0) > now]
-    # Patterns are dated by the newest close: they change with closes, not with the clock.
+    # Patterns are dated by the newest close, because they change with closes and not with the
+    # clock.
     newest = closes[-1].closed_at if closes else 0
     shown = [note for note in lessons if note.facts.get("expiresAt", 0) > now]
     in_force = {note.facts.get("key") for note in shown}

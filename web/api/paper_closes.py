@@ -108,7 +108,7 @@ class PaperPosition(TypedDict):
 
 
 class PaperOrder(TypedDict):
-    """An open order. Buys are in lamports, sales in raw units of the token."""
+    """An open order. Amounts are lamports for a purchase and raw units for a sale."""
 
     side: Literal["buy", "sell"]
     mint: Address
@@ -156,13 +156,13 @@ FILLS = f"{OF_POSITIONS} AND o.decided_at >= ? ORDER BY f.id"
 FILLS_OF_ONE = f"""{OF_POSITIONS} AND o.id IN (
     SELECT g.order_id FROM paper_fill g JOIN paper_order q ON q.id = g.order_id
     WHERE q.period_id = p.id AND g.position = ?) ORDER BY f.id"""
-# Open orders. `wanted` and `done`: raw units of a sale, lamports of a buy.
+# Open orders. `wanted` and `done`: raw units for a sale, lamports for a purchase.
 ORDERS = """
 SELECT o.side, o.mint, o.symbol, o.decimals, o.amount AS wanted, o.done, o.reason, o.decided_at,
        o.expires_at
 FROM paper_order o JOIN period p ON p.id = o.period_id
 WHERE p.trader_id = ? AND p.twin = 0 AND o.state = 'open' ORDER BY o.id"""
-# A twin counts as long as its trader does: it uses the review of the trader's own account.
+# A twin counts as long as its trader does, so it uses the review of the trader's own account.
 _COMPARED = """
 SELECT t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason,
        c.mid_sold - c.mid_bought AS gross, c.cash AS net, c.spent, c.pipeline, c.marks,
@@ -181,12 +181,14 @@ PERIOD_CLOSES = (
 
 # ---- positions and orders ------------------------------------------------------------------------
 def read_positions(trader_id: int | None) -> list[Any]:
-    """Read the open positions of a trader, or of all (None)."""
+    """Read the open positions of a trader, or of all traders for None."""
     return read_many(POSITIONS, (trader_id,), marks=MARKS)
 
 
 def find_value(row: Any) -> int:
-    """Return the lamports that the position's pool would pay at the mark; 0 if it can't be read."""
+    """Return the lamports that the position's pool would pay at the mark, or 0 if the position
+    can't be read.
+    """
     if row.worth is not None:
         return int(row.worth)
     try:
@@ -224,7 +226,7 @@ def find_model(pipeline: str) -> str:
 
 
 def show_order(row: Any) -> PaperOrder:
-    """Amounts are lamports for a purchase, raw units for a sale."""
+    """Make the PaperOrder. Amounts are lamports for a purchase, raw units for a sale."""
     is_sale = row.side == "sell"
     amount, filled = ("amountRaw", "filledRaw") if is_sale else ("solLamports", "filledLamports")
     return fill(PaperOrder, row, **{amount: row.wanted, filled: row.done})
@@ -266,12 +268,14 @@ def show_close(handle: str, row: Any, fills: list[PaperFill]) -> PaperClose:
 
 
 def find_percentage(part: int, whole: int) -> float | None:
-    """Return a percentage with two decimals, rounded toward zero; None if `whole` is zero."""
+    """Return a percentage with two decimals, rounded toward zero, or None if `whole` is zero."""
     return float(percent(part, whole)) if whole else None
 
 
 def show_fill(row: Any) -> PaperFill:
-    """`solLamports`: into or out of the pool, before its fee, without network fee and rent."""
+    """Make the PaperFill. `solLamports`: into or out of the pool, before its fee, without network
+    fee and rent.
+    """
     return fill(
         PaperFill,
         row,
@@ -354,7 +358,7 @@ class CloseStory:
 
 
 def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
-    """Return what a close's page shows; None if trader or close is unknown."""
+    """Find everything that a close's page shows. Return None if trader or close is unknown."""
     trader = read_one(HOLDER, (trader_uid,))
     number = trader and find_number(trader, close_id)
     if number is None:
@@ -402,7 +406,7 @@ def quote_fills(fills: list[Any], decimals: int) -> list[QuotedFill]:
 
 
 def find_price_paid(row: Any, decimals: int) -> Decimal | None:
-    """Return the SOL per token that moved in the pool; None for a failed attempt."""
+    """Return the SOL per token that moved in the pool, or None for a failed attempt."""
     raw = int(row.raw)
     if row.failed or not raw:
         return None
@@ -429,8 +433,8 @@ EQUITY_MARKS = "SELECT at, equity, held, sol_cents FROM equity_mark WHERE period
 
 
 class TradeRow(NamedTuple):
-    """A fill of the account. `at`, `closed_at` (of its position, None while it is open): ms; `sol`:
-    lamports at the price before it.
+    """A fill of the account. `at`: ms; `closed_at`: when its position closed (ms), None while it is
+    open; `sol`: lamports at the price before it.
     """
 
     side: str
@@ -472,14 +476,16 @@ class AccountHistory(NamedTuple):
     closes: list[Close]
 
     def show_metrics(self) -> Json:
-        """Closes of every model count, as they do in the equity."""
+        """Make the PaperMetrics. Closes of every model count, because they count in the
+        equity too.
+        """
         found = describe_account(self.marks, self.closes, self.start)
         dates = {name: show_time(found[name]) for name in ("drawdownFrom", "drawdownTo")}
         return {**found, **dates, "simulated": True}
 
     def list_points(self, until: int) -> list[EquityPoint]:
-        """List the equity up to `until` (ms): before the first mark, by closes. A mark is dated at
-        the end of its interval.
+        """List the equity up to `until` (ms), using closes before the first mark. A mark is dated
+        at the end of its interval.
         """
         total, first = self.start, self.marks[0].at if self.marks else None
         points = [EquityPoint(self.opened_at, total)]

@@ -1,5 +1,5 @@
-"""Posts: their shapes, and how rows become them, each with its receipt (what the chain shows, next
-to the bot's words).
+"""Posts: their shapes, and the conversion of rows, each with its receipt (what the chain shows,
+next to the bot's words).
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ UNTRUSTED_FIELDS = ["body", "reason", "symbol", "eventId", "botName"]
 
 
 class Verification(TypedDict):
-    """Whether the chain confirms the transaction a post names."""
+    """Whether the chain confirms the transaction that a post cites."""
 
     status: Annotated[
         PostStatus,
@@ -71,8 +71,8 @@ class Provenance(TypedDict):
 
 
 class Receipt(TypedDict):
-    """What the chain shows about the transaction in a post: show it next to the words. Amounts are
-    what passed through the venue, null if that is unknown.
+    """What the chain shows about the transaction in a post. Show it next to the words. Amounts are
+    those through the venue, null if unknown.
     """
 
     status: Literal["finalized", "failed"]
@@ -80,7 +80,7 @@ class Receipt(TypedDict):
     side: Literal["buy", "sell", "swap"] | None
     mint: Address | None
     symbol: Untrusted | None
-    amount: Annotated[Exact | None, described("tokens of `mint` that moved, without a sign")]
+    amount: Annotated[Exact | None, described("amount of `mint` that moved (absolute value)")]
     currency: CurrencySymbol | None
     moved: Annotated[
         dict[Address, Exact | None],
@@ -90,9 +90,9 @@ class Receipt(TypedDict):
     realized: Annotated[str, described("status, as in Realized")]
     result: Annotated[Exact | None, described("in `currency`; null if no purchase is known")]
     resultSol: Annotated[Exact | None, described("null unless the currency is SOL")]
-    resultPct: Annotated[Exact | None, described("the result in percent of its cost")]
+    resultPct: Annotated[Exact | None, described("result as a percentage of cost")]
     explainedShare: Share | None
-    wallet: Annotated[Address, described("the bot's wallet that made it")]
+    wallet: Annotated[Address, described("the bot's wallet that made the transaction")]
     slot: int
     eventAt: Time | None
     beforeConnecting: Annotated[bool, described("before the bot connected the wallet")]
@@ -125,7 +125,7 @@ class Post(TypedDict):
     id: str
     botId: str
     botName: Untrusted
-    eventId: Annotated[str, described("the poster's own name for this update; untrusted")]
+    eventId: Annotated[str, described("the author's own ID for this update; untrusted")]
     body: Annotated[str | None, described("untrusted; null once its text was removed")]
     mint: Address | None
     symbol: Annotated[
@@ -146,7 +146,7 @@ class Post(TypedDict):
     hiddenAt: Annotated[Time | None, described("when its text was removed")]
     url: Annotated[str, described("its page")]
     logId: Annotated[str | None, described("the log that contains its leaf")]
-    logIndex: Annotated[int | None, described("its leaf's index there")]
+    logIndex: Annotated[int | None, described("its leaf's index in that log")]
     receipt: Annotated[Receipt | None, described("null until the transaction was observed")]
     provenance: Provenance
     logPromise: NotRequired[
@@ -166,7 +166,7 @@ def show_post(row: Any, base_url: str, scales: Scales) -> Post:
     """
     hidden = row.hidden_at is not None
     if is_damaged(row):
-        # Same as before the trade was observed: there is no receipt to show.
+        # The trade was not observed yet, so there is no receipt to show.
         row = row._replace(trade_kind=None, token_changes=None, beside_tokens=None)
     moved = list_moved(row)
     return fill(
@@ -195,7 +195,7 @@ OBSERVER_TROUBLE = "SELECT 1 FROM job WHERE name = 'observer' AND last_error IS 
 
 
 def find_reason(row: Any) -> str | None:
-    """Return why a post isn't judged, or what its judgment is waiting for."""
+    """Return why a post isn't judged, or why its judgment is pending."""
     if row.status == "none":
         return "no_wallet" if row.signature else "no_signature"
     if row.status != "pending":
@@ -213,7 +213,7 @@ def _list_mints(row: Any) -> list[str]:
 
 
 def _show_symbol(row: Any) -> str | None:
-    """Return the symbol a bot gave. Without a mint there is nothing to check it against."""
+    """Return the symbol that a bot gave. Without a mint, there is nothing to check it against."""
     return show_symbol(row.mint, row.symbol) if row.mint else row.symbol
 
 
@@ -250,7 +250,7 @@ def _show_receipt(row: Any, moved: list[Change], scales: Scales) -> Receipt:
 
 
 def _show_amount(row: Any, change: Change, scales: Scales) -> str | None:
-    """The amount as the token was displayed at the time."""
+    """Return the amount as the token was displayed at the time."""
     multiplier = find_multiplier(scales, change.mint, row.block_time)
     return show_amount(change.raw, change.decimals, multiplier)
 

@@ -51,8 +51,8 @@ TRADE_OF_MINT = (
 )
 
 
-# The part of a wallet's trades in a list: all, or those a bot has a claim to. `begins`, `ends`: ms,
-# or null. The span begins with its first block time, and ends before its last.
+# The part of a wallet's trades in a list: all, or those that a bot has a claim to. `begins`,
+# `ends`: ms, or null. The span begins with its first block time, and ends before its last.
 SPAN_OF_WALLET = """
 SELECT w.id AS wallet_id, w.address, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
 """
@@ -79,7 +79,7 @@ TRADERS_OF_MINT = "SELECT COUNT(*) FROM token_trader WHERE mint = ? AND side = ?
 
 
 # ---- what arrived --------------------------------------------------------------------------------
-# The highest numbers at one point in time: everything that has arrived is at or below them.
+# The highest numbers at one point in time. Everything that has arrived is at or below them.
 HEAD = """
 SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
        (SELECT COALESCE(MAX(id), 0) FROM post) AS post,
@@ -114,7 +114,7 @@ FROM wallet w JOIN bot b ON b.id = w.bot_id"""
 ARRIVED_POSTS = "SELECT r.id AS arrival, p.id AS row_id FROM post p CROSS JOIN arrival r"
 LAST_POST = """
 SELECT post_id FROM arrival WHERE kind = 'post' AND id <= ? ORDER BY id DESC LIMIT 1"""
-# The newest trade that had arrived by then and wasn't removed by a rebuild.
+# The newest trade up to an arrival, skipping trades that a rebuild removed.
 LAST_TRADE = """
 SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
 """
@@ -127,7 +127,7 @@ MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT
 
 
 # Bots with their primary wallet. `voice` and `coverage` are JSON. `since`: if another bot had
-# proven the wallet and it is only claimed, when that claim begins; else null.
+# proven the wallet and it is only claimed, when that claim begins; otherwise null.
 BOT = f"""
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
@@ -158,8 +158,8 @@ POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
 
 # Posts with the data that decides their label. The columns from trade_kind on are those of the
 # cited trade, and null without one. `currency`: the mint of the stablecoin the trade was priced in,
-# empty for SOL; `connected_at`: when the bot first connected the wallet of the trade; `log_index`:
-# of its leaf there; `backfilled`, `trouble`: of the wallet that the post is judged against.
+# empty for SOL; `connected_at`: when the bot first connected the trade's wallet; `log_index`: the
+# leaf's index in its log; `backfilled`, `trouble`: of the wallet that the post is judged against.
 POST = f"""
 SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
        COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
@@ -187,7 +187,7 @@ ORDER BY p.id DESC LIMIT ?"""
 
 
 # ---- reads ---------------------------------------------------------------------------------------
-# SQL and its values, or None for no condition.
+# SQL and its values, or None if there is no condition.
 Condition = tuple[Any, ...] | None
 # The columns with stored JSON.
 STORED = {
@@ -206,7 +206,7 @@ ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
 
 
 def find_place(row: Any) -> TradePosition:
-    """Return a trade's position, by which lists are sorted."""
+    """Return the position by which lists sort a trade."""
     return TradePosition(row.slot, row.place, row.id)
 
 
@@ -223,7 +223,7 @@ POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
-    """Which posts: a bot's (its uid), about a mint, with a status, by a source; None for all."""
+    """Selects posts by bot (its uid), mint, status and source. None selects all."""
 
     bot: str | None = None
     mint: str | None = None
@@ -241,7 +241,7 @@ def list_posts(
     mint: str | None = None,
     status: str | None = None,
 ) -> list[Any]:
-    """Return posts, newest first, below the id `before`. `bot`: its uid."""
+    """Return posts, newest first, below the ID `before`. `bot`: its uid."""
     parts = _split(PostFilter(bot, mint, status))
     lists = [list_post_ids(limit, before, part) for part in parts]
     found = find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
@@ -296,7 +296,7 @@ def find_post(uid: str) -> Any:
 
 
 def find_last_id(table: str) -> int:
-    """Return the highest ID of `post`, `paper_post` or `arrival`, 0 for an empty table."""
+    """Return the highest ID of `post`, `paper_post` or `arrival`, or 0 for an empty table."""
     return int(select_value(f"SELECT COALESCE(MAX(id), 0) FROM {table}"))
 
 
@@ -305,7 +305,9 @@ def find_posts(ids: Sequence[int]) -> dict[int, Any]:
 
 
 def _find_rows(sql: str, ids: Sequence[int]) -> dict[int, Any]:
-    """Return {number: row} of the rows with these numbers. `sql`: up to the number's column."""
+    """Return {number: row} of the rows with these numbers. `sql`: the statement up to the number's
+    column.
+    """
     rows = read(f"{sql} IN ({write_marks(ids)})", ids, **STORED) if ids else []
     return {row.id: row for row in rows}
 
@@ -332,14 +334,14 @@ def list_trades(
     `floor`.
     """
     of_kind = (
-        # Not by the index of kinds, which is in another order.
+        # The index of kinds can't be used, because it has another order.
         (f"t.kind || '' IN ({write_marks([*kinds])})", *sorted(kinds)) if kinds else None,
         (PAID_IN, money) if money is not None else None,
         _compare_position(">=", mint, floor) if floor else None,
     )
     if spans is None:
         return _list_trades(limit, before, up_to, None, mint, of_kind)
-    # Each by its index; a bot has few wallets.
+    # Each span uses its own index, and a bot has few wallets.
     lists = [_list_trades(limit, before, up_to, span, mint, of_kind) for span in spans]
     return list(heapq.merge(*lists, key=find_place, reverse=True))[:limit]
 
@@ -368,7 +370,7 @@ def _list_trades(
 def find_trade_position(
     count: int, before: TradePosition | None, span: Any, mint: str | None
 ) -> TradePosition | None:
-    """Return the position of the `count`th trade below `before`, None if there are fewer."""
+    """Return the position of the `count`th trade below `before`, or None if there are fewer."""
     table = "trade_mint m" if mint else "trade t"
     sql, values = _select(
         f"SELECT {', '.join(_position_columns(mint))} FROM {table}",
@@ -447,7 +449,7 @@ def list_activity(mint: str, limit: int, before: TradePosition | None = None) ->
 
 
 def count_sides(mint: str) -> dict[str, int]:
-    """Return {"buy": number of wallets that bought it, "sell": number that sold it}."""
+    """Return {"buy": number of wallets that bought the token, "sell": number that sold it}."""
     return {side: select_value(TRADERS_OF_MINT, (mint, side)) for side in ("buy", "sell")}
 
 
@@ -494,7 +496,7 @@ class Arrived(NamedTuple):
 
 
 def list_posts_since(limit: int, after: int, wanted: PostFilter = ALL_POSTS) -> list[Arrived]:
-    """Return the posts after this arrival, in order of arrival, as list_trades_since does."""
+    """Return the posts after this arrival, in order of arrival, like list_trades_since."""
     last = select_value(LAST_POST, (after,)) or 0
     lists = [_list_arrived_posts(limit, last, part) for part in _split(wanted)]
     arrived = list(heapq.merge(*lists))[:limit]
@@ -512,11 +514,11 @@ def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[Any]:
 def list_trades_since(
     limit: int, after: int, spans: Sequence[Any] | None = None, mint: str | None = None
 ) -> list[Arrived]:
-    """Return the trades after this arrival, in order of arrival. The speed doesn't depend on the
-    filter or the distance.
+    """Return the trades after this arrival, in order of arrival.
 
-    Trades are numbered in order of arrival, so one look-up turns the arrival into a trade's ID, and
-    each filter has an index from there. Clients only see the arrival's number.
+    The speed doesn't depend on the filter or the distance: trades are numbered in order of arrival,
+    so one look-up turns the arrival into a trade's ID, and each filter has an index from there.
+    Clients see only the arrival's number.
     """
     last = select_value(LAST_TRADE, (after,)) or 0
     lists = [

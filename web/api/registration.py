@@ -68,7 +68,9 @@ def give_challenge() -> JsonResponse:
 
 @blueprint.post("")
 def register() -> JsonResponse:
-    """Register a bot: 201, or 200 with a new key and link if its wallet is already registered."""
+    """Register a bot. Return 201, or 200 with a new key and link if its wallet is already
+    registered.
+    """
     app, now = find_app(), gate.find_context().now
     body = parse_body(registration.RegistrationBody, parse_json(request.get_data()))
     try:

@@ -42,7 +42,9 @@ Sign = Literal["one_token", "flat_round_trips"]
 
 
 class CurrencyResults(TypedDict):
-    """Results of purchases and sales in one currency, in its raw units; as in Results."""
+    """Results of purchases and sales in one currency, in its raw units. Fields are as in
+    Results.
+    """
 
     currency: CurrencySymbol
     mint: Annotated[Address, described("of SOL: the mint of wrapped SOL")]
@@ -74,12 +76,15 @@ class Results(TypedDict):
     provisional: Annotated[bool, described("history is still loading, or has gaps")]
     realizedLamports: Whole
     realizedSol: Exact
-    returnPct: Annotated[Exact | None, described("share of the cost basis of sales, in percent")]
+    returnPct: Annotated[
+        Exact | None, described("PnL of sales as a percentage of their cost basis")
+    ]
     winRate: Annotated[Exact | None, described("share of positions with a sale that won, 0 to 1")]
     positions: Annotated[
         int,
         described(
-            "for positions with a sale: from the purchase until less than 1% of the peak is left"
+            "for positions with a sale: time from the purchase until less than 1%"
+            " of the peak is left"
         ),
     ]
     positionsWon: Annotated[
@@ -138,7 +143,7 @@ def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
 
 
 # ---- drawdown ------------------------------------------------------------------------------------
-# {last}: of write_last.
+# {last}: from write_last.
 LAST = """
 SELECT a.bot_id, a.id, t.realized, t.drawdown FROM attachment a JOIN running_total t ON {last}
 WHERE {which} AND a.bot_id IN ({bots})"""
@@ -223,7 +228,7 @@ def list_currencies(
 
 
 def is_traded(sums: Sums) -> bool:
-    """Return whether there were purchases or sales in this currency. (SOL includes swaps.)"""
+    """Return whether there were purchases or sales in this currency. SOL includes swaps."""
     return bool(sums.volume or sums.matched or sums.partial or sums.unmatched)
 
 
@@ -277,7 +282,9 @@ class BotRisk(NamedTuple):
 
 
 def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | None]:
-    """Return {bot id: its risk}, None if damaged. Bots without derived data are left out."""
+    """Return {bot ID: its risk}, or None for damaged data. Bots without derived data are
+    omitted.
+    """
     sql = RISKS.format(**source._asdict(), derived=DERIVED[source], bots=write_marks(bot_ids))
     rows: dict[int, list[Any]] = {}
     for row in read(sql, bot_ids):
@@ -294,7 +301,7 @@ def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | No
     return risks
 
 
-# Several wallets may trade on the same day, so count each day once.
+# Several wallets may trade on the same day, so each day is counted once.
 DAYS = f"""
 SELECT bot_id, COUNT(DISTINCT day) FROM (
     SELECT a.bot_id, t.hour / {HOURS_A_DAY} AS day,
@@ -315,7 +322,7 @@ def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
 
 # ---- JSON ----------------------------------------------------------------------------------------
 def find_risk(source: Source, bot_id: int) -> Risk | None:
-    """Make a bot's Risk; None if it is damaged, or nothing was derived."""
+    """Make a bot's Risk, or return None if it is damaged or nothing was derived."""
     told = find_risks(source, [bot_id]).get(bot_id)
     if told is None:
         return None
@@ -371,9 +378,9 @@ def _show_window(bot_id: int, name: str, since: int, last: Mapping[str, Sums]) -
 
 
 # ---- by token ------------------------------------------------------------------------------------
-# The best and the worst tokens, this many of each, on a page.
+# Number of the best and of the worst tokens on a page.
 MAX_TOKENS = 5
-# Tokens in the full list.
+# Number of tokens in the full list.
 MAX_LISTED = 20
 
 
@@ -387,7 +394,7 @@ class TokenResult(TypedDict):
     winningSells: int
 
 
-# A bot's wallets, with 0 for their whole history.
+# A bot's wallets, with 0 for each wallet's whole history.
 SPANS = """
 SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL
@@ -399,7 +406,7 @@ OF_MANY = """
 SELECT mint, CAST(SUM(realized) AS BIGINT) AS realized, SUM(sales) AS sales, SUM(winning) AS winning
 FROM token_total WHERE {} GROUP BY mint"""
 COUNT = "SELECT COUNT(*) AS tokens, COUNT(CASE WHEN realized > 0 THEN 1 END) AS winning FROM ({}) t"
-# One page, best first: below a result, or with the same result and a later mint.
+# One page, best first. It continues below a result, or with a later mint at the same result.
 LISTED = """
 SELECT mint, realized, sales, winning FROM ({}) t WHERE realized < ? OR realized = ? AND mint > ?
 ORDER BY realized DESC, mint LIMIT ?"""
@@ -407,8 +414,8 @@ ABOVE_ALL = (2**62, "")
 
 
 def show_ends(bot_id: int) -> Json | None:
-    """Return a bot's token count, how many were profitable, and its best and worst tokens. None if
-    nothing was derived.
+    """Return a bot's token count, the number of profitable tokens, and its best and worst tokens.
+    Return None if nothing was derived.
     """
     spans = read(SPANS, [bot_id])
     if not spans:
@@ -420,7 +427,7 @@ def show_ends(bot_id: int) -> Json | None:
 
 
 def write_totals(spans: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return SQL for the combined results by token of these spans, and its values."""
+    """Return SQL for the combined results of these spans by token, and its values."""
     sql = OF_ONE if len(spans) == 1 else OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
     return sql, [number for span in spans for number in span]
 
@@ -438,7 +445,7 @@ def list_by_token(bot_id: int) -> list[TokenResult] | None:
     spans = read(SPANS, [bot_id])
     if not spans:
         return None
-    # The list has only tokens with the largest gains or losses.
+    # The list contains only tokens with the largest gains or losses.
     found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
     ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
     return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))
@@ -513,8 +520,8 @@ def find_times(address: str, first_slot: int, last_slot: int) -> tuple[int | Non
 
 
 # Purchases and sales of a wallet. `at`: Unix seconds; `status`: matched | partial | unmatched |
-# not_applicable; `result`, `cost`: lamports.
-# Only the newest transactions: a wallet may have a million.
+# not_applicable; `result`, `cost`: lamports. Limited to the newest transactions, because a wallet
+# may have a million.
 SALES = """
 SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t
@@ -534,14 +541,14 @@ def list_sales(bot: str) -> list[Any]:
     """
     wallets = select(int, HELD, (bot,))
     found = [read(SALES, (number, MAX_READ)) for number in wallets]
-    # Within a second, each list is already in order.
+    # Each list is already in order within a second.
     return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
 
 
 # ---- days ----------------------------------------------------------------------------------------
 class DayTotals(NamedTuple):
-    """One day of a bot's wallets: raw units of a currency, and counts. `day`: days since 1970;
-    `total`: realized by the end of the day; `sells`: sales with a result.
+    """A bot's totals for one day, over all its wallets. Amounts are raw units of one currency.
+    `day`: days since 1970; `total`: realized by the end of the day; `sells`: sales with a result.
     """
 
     day: int

@@ -54,7 +54,7 @@ class Season(TypedDict):
 
 
 class SeasonStanding(TypedDict):
-    """Unproven numbers are null."""
+    """A bot's row. Unproven numbers are null."""
 
     rank: int | None
     unrankedReason: (
@@ -85,7 +85,7 @@ class SeasonStanding(TypedDict):
 
 
 class SeasonPage(Page):
-    """Best first; rows without a rank last."""
+    """A season's standings, best first, with unranked rows last."""
 
     data: list[SeasonStanding]
     season: Season
@@ -168,10 +168,10 @@ def list_standings(args: Args, uid: str) -> v1.Json:
 
 @blueprint.post("/seasons/<uid>/join")
 def join(uid: str) -> JsonResponse:
-    """Add the key's bot to the season: 201, or 200 if it is already in it."""
+    """Add the key's bot to the season. Return 201, or 200 if it already takes part."""
     caller = gate.find_caller()
     if caller.scope != "publish" or caller.bot_uid is None:
-        raise Problem("insufficient_scope", "joining needs a publishing key; this is a read key")
+        raise Problem("insufficient_scope", "a read key can't join; use the bot's publishing key")
     is_new = seasons.join(uid, find_bot(caller.bot_uid), g.now)
     row = seasons.find_season(uid)
     shown = orjson.dumps(show_season(row, g.now))

@@ -20,8 +20,8 @@ def show_time(ms: int) -> str: ...
 @overload
 def show_time(ms: int | None) -> str | None: ...
 def show_time(ms: int | None) -> str | None:
-    """Write UTC milliseconds as `2026-11-20T12:00:00.123Z`, whole seconds without the fraction.
-    None stays None.
+    """Format UTC milliseconds as `2026-11-20T12:00:00.123Z`, with whole seconds if there is no
+    fraction. None stays None.
     """
     if ms is None:
         return None
@@ -44,8 +44,8 @@ def show_share(percent: int | None) -> str | None:
 
 
 def show_percentage(result: int | None, cost: int | None) -> str | None:
-    """Return a result in percent of its cost (same unit), with up to two decimals: -4.13. None
-    without a result or a cost. Halves are rounded away from zero.
+    """Return a result as a percentage of its cost (same unit), with up to two decimals: -4.13.
+    Return None if there is no result or cost. Halves are rounded away from zero.
     """
     if result is None or not cost:
         return None
@@ -58,7 +58,7 @@ def show_seconds(seconds: int | None) -> str | None:
 
 
 def count_seconds(at: int | None, now: int) -> int | None:
-    """Return whole seconds since a time, both in ms; 0 for one in the future, None for None."""
+    """Return whole seconds since a time, both in ms. A future time gives 0, and None gives None."""
     return None if at is None else max(0, now - at) // 1000
 
 
@@ -78,15 +78,15 @@ class Always(Written):
 
 
 AS_STORED = Written(None)
-# The suffix of a member's name beyond its column's name: the unit or the kind of its text.
+# The part of a member's name that isn't in its column's name: the unit, or the kind of its text.
 SUFFIXES = ("_lamports", "_raw", "_sol", "_sells", "_share", "_id")
 Shape = TypeVar("Shape")
 
 
 def fill(shape: Callable[..., Shape], row: Any, **told: Any) -> Shape:
-    """Make an object of this shape: its members in `told`, and the others from the columns of a row
-    with the same name (`createdAt`: created_at), or with that name without its unit
-    (`costLamports`: cost). An optional member without a column is left out.
+    """Make an object of this shape. Members come from `told`, or else from the row's column with
+    the same name (`createdAt`: created_at), or with that name without its unit (`costLamports`:
+    cost). An optional member without a column is left out.
     """
     return {  # type: ignore[return-value]
         name: told[name]
@@ -100,7 +100,7 @@ def fill(shape: Callable[..., Shape], row: Any, **told: Any) -> Shape:
 
 @functools.cache
 def _plan(shape: Any, row: Any, *told: str) -> list[tuple[str, str | None, Any]]:
-    """List a shape's members: name, column (None: in `told`), and format (None: as stored)."""
+    """List a shape's members: name, column (None if in `told`), and format (None if as stored)."""
     plan: list[tuple[str, str | None, Any]] = []
     for name, hint in get_type_hints(shape, include_extras=True).items():
         if name in told:
@@ -135,20 +135,20 @@ def _find_mark(hint: Any) -> Written:
     if kind in (list, dict):
         return AS_STORED
     marks = [one for one in map(_find_mark, parts) if one is not AS_STORED]
-    # For a union, one part isn't the only value.
+    # In a union, one part isn't the only possible value.
     if kind in (Union, UnionType):
         marks = [one for one in marks if not isinstance(one, Always)]
     return next(iter(marks), AS_STORED)
 
 
 # ---- reasons -------------------------------------------------------------------------------------
-# Why a bot with a claimed wallet has no results: the wallet's totals include those of the bot that
-# held it before, and results since the claim aren't totaled separately.
+# Why a bot with a claimed wallet has no results: the wallet's totals include those of its earlier
+# bot, and results since the claim aren't totaled separately.
 HELD_BY_ANOTHER = "held_by_another"
 # The reason for a part with damaged stored text. The next poll rebuilds it.
 DAMAGED = "damaged"
 
 
 def show_part(value: Any) -> tuple[Any, str | None]:
-    """Return a part of a row, or None and why it is missing."""
+    """Return a part of a row, or None and the reason why it is missing."""
     return (None, DAMAGED) if isinstance(value, Damaged) else (value, None)

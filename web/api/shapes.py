@@ -20,17 +20,17 @@ from web.api.serialize import Always, Written, show_share, show_time
 
 __all__ = ["NotRequired", "TypedDict"]
 
-# A whole and an exact decimal number, as the document's introduction describes them.
+# A whole number and an exact decimal number, as described in the document's introduction.
 Whole = Annotated[str, Written(show_raw)]
 Exact = str
 Share = Annotated[str, Field(description="0.00 to 1.00, rounded down"), Written(show_share)]
-# The format is enough: a pattern breaks clients that parse times before they validate.
+# The format is enough, because a pattern breaks clients that parse times before they validate.
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"}), Written(show_time)]
-# Base58 of 32 and 64 bytes, as the introduction describes them.
+# Base58 of 32 and 64 bytes, as described in the introduction.
 Address = str
 Signature = str
 Untrusted = Annotated[str, Field(description="untrusted")]
-# Paper mode. Not a Literal: client generators break on non-string constants.
+# Marks paper mode. Not a Literal, because client generators break on non-string constants.
 Simulation = Annotated[bool, Always(True)]
 CurrencySymbol = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
 TradeKind = Literal[
@@ -68,7 +68,7 @@ def described(description: str) -> Any:
 
 
 class FillModel(TypedDict):
-    """A fill model and what it assumes."""
+    """A fill model and its assumptions."""
 
     model: str
     hash: Annotated[str, described("digest of the model's constants")]
@@ -90,7 +90,7 @@ class FollowedPage(Page):
 
 
 class PaperPage(Page):
-    """A page of a list of paper mode."""
+    """A page of a paper-mode list."""
 
     simulated: bool
 

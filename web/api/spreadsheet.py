@@ -74,7 +74,7 @@ def respond_table(
 
 
 def list_trade_pages(show_trades: ShowTrades, wanted: Wanted) -> Iterator[Sequence[Json]]:
-    """Yield the matching trades, newest first. No connection is open between pages."""
+    """Yield the matching trades, newest first. There is no open connection between pages."""
     before: TradePosition | None = None
     while True:
         with database.connection_context():

@@ -1,4 +1,4 @@
-"""GET /api/v1/stream: arrivals as server-sent events; the same for pages (/stream).
+"""Serve arrivals as server-sent events, at /api/v1/stream for API clients and at /stream for pages.
 
 One thread per process polls for arrivals while there are subscribers, and serializes each event
 once for all streams. A stream that falls behind the buffer reads from the database until it catches
@@ -30,18 +30,19 @@ from web.server import gate
 from web.server.application import find_app
 from web.server.auth import ApiCaller
 
-# Per process for streams with a key; per instance for pages.
+# Limits per process for streams with a key, and per instance for pages.
 MAX_STREAMS, MAX_PAGE_STREAMS = 32, 64
-# Per owner, and per address. One more closes the oldest.
+# Limit per owner, and per address. One more stream closes the oldest.
 MAX_STREAMS_EACH = 4
-# Kinds that streams send; webhooks send more.
+# Kinds that streams send. Webhooks send more.
 STREAMED = ("post", "trade", "verification")
-# Events to read at a time, and events to buffer for all streams.
+# Number of events to read at a time, and to buffer for all streams.
 BATCH, MAX_BUFFERED = 100, 1_000
 # Seconds between checks for a commit. Without commits, keys are checked at this interval.
 POLL_SECONDS, KEYS_SECONDS = 0.05, 1.0
 COMMENT_SECONDS, RETRY_SECONDS, PAGE_RETRY_SECONDS = 15, 5, 60
-# One line: a blank line after it would end an event, and some clients would yield it without data.
+# One line, because a blank line after it would end an event, and some clients would yield it
+# without data.
 COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
 
@@ -97,7 +98,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     scales = read_scales()
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
-    # Without unreadable ones.
+    # Unreadable events are left out.
     shown = {one["id"]: one for one in show_trades(list(rows.values()))}
     trades = {number: shown.get(row.uid) for number, row in rows.items()}
     wallets = queries.find_coverages([one.wallet_id for one in arrivals if one.wallet_id])
@@ -116,7 +117,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
 
 
 def show_change(row: Any) -> Json:
-    """Show a wallet whose coverage changed, in its current state, to webhooks."""
+    """Show a wallet whose coverage changed, in its current state. Only webhooks get this."""
     coverage = show_coverage(row.address, row.coverage)
     return {
         "botId": row.bot,
@@ -176,9 +177,9 @@ class StreamHub:
 
     def __init__(self, secret: str, base_url: str) -> None:
         self.secret, self.base_url, self.stopping = secret, base_url, False
-        # Guards everything below. Notified about new events and ended subscriptions.
+        # Guards all fields below. Notified about new events and ended subscriptions.
         self._news = threading.Condition()
-        # The keys of a dict: ordered by arrival.
+        # A dict's keys, because they keep the order of arrival.
         self._subscribers: dict[Subscriber, None] = {}
         self._is_polled, self._floor, self._reach = False, 0, 0
         self._events: deque[Event] = deque()
@@ -209,8 +210,8 @@ class StreamHub:
             return self._add(Subscriber(caller.key_id, caller.owner_id, network), newest)
 
     def subscribe_page(self, network: str, newest: int, room: int) -> Subscriber | None:
-        """Open a page's stream; None if this process already has `room` open. An address has at
-        most MAX_STREAMS_EACH: one more ends its oldest.
+        """Open a page's stream, or return None if this process already has `room` open. An address
+        has at most MAX_STREAMS_EACH; one more ends its oldest.
         """
         with self._news:
             pages = [one for one in self._subscribers if one.is_active and one.is_page]
@@ -238,9 +239,9 @@ class StreamHub:
     def read_events(self, subscriber: Subscriber, after: int) -> Iterator[bytes]:
         """Yield the bytes of a stream after this arrival while the subscriber is active.
 
-        The first event, `hello`, only has an ID, so a client can resume from the very start. It has
-        data like every event: some clients drop an event without data, others yield an empty
-        message.
+        The first event, `hello`, has an ID so that a client can resume from the very start. It has
+        data like every event, because some clients drop an event without data and others yield an
+        empty message.
         """
         yield b"retry: 2000\nid: %b\nevent: hello\ndata: {}\n\n" % write_id(self.secret, after)
         while subscriber.is_active:
@@ -258,8 +259,8 @@ class StreamHub:
             yield b"retry: %d\n\n" % (1000 * PAGE_RETRY_SECONDS)
 
     def _wait(self, subscriber: Subscriber, after: int) -> list[Event] | None:
-        """Return the events after this arrival once there are some; none after a timeout; None if
-        they are no longer buffered.
+        """Return the events after this arrival once there are some. Return an empty list after a
+        timeout, or None if they are no longer buffered.
         """
         with self._news:
             if after < self._floor:
@@ -274,7 +275,7 @@ class StreamHub:
 
     # ---- the thread that polls -------------------------------------------------------------------
     def stop(self) -> None:
-        """Tell all streams to end. Takes no lock, so signal handlers may call it."""
+        """Tell all streams to end. It doesn't take a lock, so signal handlers may call it."""
         self.stopping = True
 
     def _start_polling(self, newest: int) -> None:
@@ -288,14 +289,14 @@ class StreamHub:
                 if found < BATCH:
                     self._wait_for_commit()
         except Exception:
-            # A bug: close all streams. The next subscriber restarts the thread.
+            # This is a bug, so all streams are closed. The next subscriber restarts the thread.
             with self._news:
                 self._is_polled = False
             self._end_where(lambda subscriber: True)
             raise
 
     def _wait_for_commit(self) -> None:
-        """Wait until any process commits, but not for long: keys expire."""
+        """Wait until any process commits, but not for long, because keys expire."""
         end = time.monotonic() + KEYS_SECONDS
         while True:
             time.sleep(POLL_SECONDS)
@@ -303,8 +304,9 @@ class StreamHub:
                 return
 
     def _poll(self) -> int | None:
-        """Read new arrivals, then which keys still work (last, so that nothing is sent that arrived
-        after a revocation). Return the number of events; None once streams are told to end.
+        """Read new arrivals, and then the keys that still work, so that nothing is sent that
+        arrived after a revocation. Return the number of events, or None once streams are told to
+        end.
         """
         with self._news:
             keys = {one.key_id for one in self._subscribers if one.key_id is not None}
@@ -313,13 +315,13 @@ class StreamHub:
             self._end_where(lambda subscriber: self.stopping)
             return None
         try:
-            # Read the version first, so that a commit during the read is seen next time.
+            # The version is read first, so that a commit during the read is seen next time.
             self._version = _read_version()
             with database.connection_context():
                 events = read_events(self.secret, self.base_url, self._reach, BATCH)
                 working = queries.find_working_keys(sorted(keys), time.time_ns() // 1_000_000)
         except PeeweeException as error:
-            log.warning("the stream could not read", exc_info=error)
+            log.warning("the stream couldn't read new events", exc_info=error)
             return 0
         self._end_where(lambda one: one.key_id is not None and one.key_id in keys - working)
         self._buffer(events)
@@ -356,7 +358,7 @@ def _list_surplus(opened: list[Subscriber]) -> list[Subscriber]:
 
 
 def _read_version() -> object:
-    """Return a value that changes with every commit; None if the database can't be read."""
+    """Return a value that changes with every commit, or None if the database can't be read."""
     try:
         with database.connection_context():
             return database.data_version()

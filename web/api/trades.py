@@ -1,4 +1,4 @@
-"""Trades, and who bought or sold a token: their shapes, how rows become them, and the search by
+"""Trades, and who bought or sold a token: their shapes, the conversion of rows, and the search by
 kind or currency, which examines only the latest trades of each wallet or the next arrivals.
 """
 
@@ -36,11 +36,11 @@ from web.api.shapes import (
 from web.api.wallets import Coverage, CoverageState
 
 # ---- displayed amounts: for some tokens a multiple of the raw units ------------------------------
-# By mint, for tokens whose displayed amounts aren't raw units.
+# Multipliers by mint, for tokens whose displayed amounts aren't raw units.
 Scales = Mapping[str, Scale]
 
 
-# Comparing the mint makes the query use the index of scaled tokens.
+# With a comparison of the mint, the query uses the index of scaled tokens.
 SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL AND mint > ''"
 
 
@@ -49,15 +49,15 @@ def read_scales() -> Scales:
 
 
 def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:
-    """Return the multiplier from raw units to displayed amounts at a time (Unix seconds; None: the
-    latest known). None if it can't be read.
+    """Return the multiplier from raw units to displayed amounts at a time (Unix seconds), or the
+    latest known one for None. Return None if it can't be read.
     """
     scale = scales.get(mint)
     return ONE if scale is None else scale.find(sys.maxsize if at is None else at)
 
 
 def write_multiplier(multiplier: Fraction | None) -> str | None:
-    """Return the multiplier as an exact decimal number; None if it can't be read."""
+    """Return the multiplier as an exact decimal number, or None if it can't be read."""
     if multiplier is None:
         return None
     return "1" if multiplier == 1 else f"{Decimal(multiplier.numerator) / multiplier.denominator:f}"
@@ -67,7 +67,7 @@ def read_multiplier(text: str | None) -> Fraction | None:
     return None if text is None else Fraction(text)
 
 
-# Kinds that have a currency, and kinds that may: a market can fill an order.
+# Kinds that have a currency, and kinds that may have one, because a market can fill an order.
 PAID_KINDS = ("buy", "sell", "round_trip")
 PAYABLE_KINDS = (*PAID_KINDS, "order_fill")
 PAID_ELSEWHERE = "paid_elsewhere"
@@ -90,7 +90,7 @@ class TokenChange(TypedDict):
 
 
 class Lot(TypedDict):
-    """A part of what was sold, and the trade it was bought in."""
+    """A part of the sold tokens, and the trade in which it was bought."""
 
     tradeId: Annotated[str | None, described("null: opening or unobserved inventory")]
     amountRaw: Whole
@@ -99,7 +99,7 @@ class Lot(TypedDict):
 
 
 class Realized(TypedDict):
-    """The result of a sale in its currency: first in, first out, after the wallet's costs."""
+    """A sale's result in its currency, first in, first out, after the wallet's costs."""
 
     status: Annotated[
         Literal["matched", "partial", "unmatched", "not_applicable"],
@@ -114,7 +114,7 @@ class Realized(TypedDict):
     result: Exact | None
     proceedsRaw: Whole | None
     costRaw: Whole | None
-    returnPct: Annotated[Exact | None, described("the result in percent of the cost")]
+    returnPct: Annotated[Exact | None, described("result as a percentage of cost")]
     matchedRaw: Annotated[Whole, described("units sold with a known cost")]
     unmatchedRaw: Whole
     lots: list[Lot]
@@ -125,7 +125,7 @@ class Realized(TypedDict):
 
 
 class OutsideVenue(TypedDict):
-    """Changes in a trade's transaction that didn't pass through the venue."""
+    """Changes in a trade's transaction that didn't go through the venue."""
 
     solLamports: Whole
     tokenChanges: list[TokenChange]
@@ -181,8 +181,8 @@ class Trade(TypedDict):
     copied: Annotated[
         Whole | None,
         described(
-            "for a sale: the most a follower with 1 SOL per purchase would have received after"
-            " network costs, in lamports"
+            "for a sale: the maximum that a follower with 1 SOL per purchase "
+            "would have received after network costs, in lamports"
         ),
     ]
     copiedReason: Annotated[
@@ -192,7 +192,7 @@ class Trade(TypedDict):
 
 
 class TradePage(FollowedPage):
-    """Trades: newest first; with `since` those that arrived later, in order of arrival."""
+    """Trades, newest first. With `since`, those that arrived later, in order of arrival."""
 
     data: list[Trade]
     coverage: Annotated[
@@ -237,8 +237,8 @@ class Activity(Page):
 
 # ---- trades --------------------------------------------------------------------------------------
 def show_trades(rows: Sequence[Any]) -> list[Trade]:
-    """Make Trades, with the symbols the market knows (untrusted text, like all names). A damaged
-    trade is left out: `doctor` reports it, `rebuild` repairs it.
+    """Make Trades, with symbols from the market (untrusted text, like all names). A damaged trade
+    is left out: `doctor` reports it, and `rebuild` repairs it.
     """
     rows = [row for row in rows if not is_damaged(row)]
     changes = (change for row in rows for change in (*row.token_changes, *row.beside_tokens))
@@ -276,8 +276,8 @@ def show_trade(row: Any, symbols: Mapping[str, str], state: CoverageState, scale
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Currency | None:
-    """Return a trade's currency, None without a payment. `currency`: as stored; `status`: status of
-    its result.
+    """Return a trade's currency, or None if there was no payment. `currency`: as stored; `status`:
+    status of its result.
     """
     return CURRENCIES.get(currency or "") if is_paid(kind, status) else None
 
@@ -364,7 +364,7 @@ def show_activities(rows: Iterable[Any], mint: str) -> list[TokenTrade]:
 
 
 def list_moving(rows: Iterable[Any], mint: str) -> list[Any]:
-    """List the readable rows with the amounts they moved of the token."""
+    """List the readable rows with the amounts of the token that they moved."""
     return [
         row
         for row in rows
@@ -397,7 +397,7 @@ def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
 
 
 # ---- searching -----------------------------------------------------------------------------------
-# Trades of a wallet, a token or the instance to examine for one page.
+# Number of trades of a wallet, a token or the instance to examine for one page.
 MAX_LOOK_BACK = 2_000
 # Number of arrivals to search at a time.
 BATCH = 100
@@ -406,9 +406,8 @@ EVERY_TRADE = "trade"
 
 
 class Wanted(NamedTuple):
-    """Which trades: those of the wallets' `spans` (None: all), with any of `mints` (None: all), of
-    `kinds` (empty: all) and paid in a ledger currency (None: any or none). Kinds are searched one
-    by one.
+    """Selects trades of the wallets' `spans` (None: all), with any of `mints` (None: all), of
+    `kinds` (empty: all) and paid in a ledger currency (None: any). Kinds are searched one by one.
     """
 
     spans: Sequence[Any] | None
@@ -418,7 +417,7 @@ class Wanted(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A page of trades, newest first. `position`: where older ones continue, or None;
+    """A page of trades, newest first. `position`: where older trades continue, or None;
     `ended_early`: whether the look-back ended before the page was full.
     """
 
@@ -430,7 +429,7 @@ class Found(NamedTuple):
 def find_trades(
     wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
 ) -> Found:
-    """Find a page of trades below a position and, with `up_to`, without higher ids."""
+    """Find a page of trades below a position and, with `up_to`, without higher IDs."""
     floor = _find_floor(wanted, before) if wanted.kinds else None
     rows = {
         row.id: row
@@ -453,8 +452,8 @@ class Arrived(NamedTuple):
 
 
 def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
-    """Find a page of trades that arrived after this arrival; searches examine MAX_LOOK_BACK of
-    them. `wanted` names at most one mint.
+    """Find a page of trades that arrived after this arrival. Searches examine MAX_LOOK_BACK of
+    them. `wanted` has at most one mint.
     """
     (mint,) = _list_mints(wanted)
     rows: list[Any] = []
@@ -482,7 +481,7 @@ def is_wanted(wanted: Wanted, row: Any) -> bool:
 
 
 def expand_kinds(words: Sequence[str]) -> frozenset[str]:
-    """Replace EVERY_TRADE with the kinds it means."""
+    """Replace EVERY_TRADE with the kinds that it stands for."""
     kinds = {kind for word in words for kind in (TRADES if word == EVERY_TRADE else (word,))}
     return frozenset(kinds)
 

@@ -1,4 +1,4 @@
-"""/api/v1: every route needs a key; read, validate, query, respond."""
+"""/api/v1. Every route needs a key, and reads, validates, queries and responds."""
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ from web.server.application import JsonResponse, find_app
 
 # ---- the request's key ---------------------------------------------------------------------------
 class AllowanceWindow(TypedDict):
-    """The rest of the owner's rate limit in one window."""
+    """The remaining rate limit of the owner in one window."""
 
     window: Literal["minute", "hour", "day", "posts_minute"]
     limit: int
@@ -68,14 +68,14 @@ Json = dict[str, Any]
 
 
 class Route(NamedTuple):
-    """The GET of an object, or of a list of rows of this shape, and its query parameters."""
+    """A GET of an object, or of a list of rows of this shape, and its query parameters."""
 
     shape: Any
     is_list: bool
     names: tuple[str, ...]
 
 
-# By path, as in the OpenAPI document. A parameter that only another route knows is an error.
+# Routes by path, as in the OpenAPI document. A parameter that only another route has is an error.
 ROUTES: dict[str, Route] = {}
 
 
@@ -109,7 +109,7 @@ def cached_list(path: str, shape: Any, *names: str) -> Callable[[Callable[..., J
 
 
 def cached_object(path: str, shape: Any, *names: str) -> Callable[[Callable[..., Any]], Any]:
-    """Register the GET of an object in the same way."""
+    """Register the GET of an object, with the same caching."""
     return _cached(path, Route(shape, False, names), lambda now: b"}")
 
 
@@ -141,11 +141,11 @@ def _cached(
 
 
 def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
-    """Return {name: text} of a query's known parameters in one order (the first if one is
-    repeated), and `limit` as it is echoed. Raises Problem for a parameter that only other lists
-    know.
+    """Return {name: text} of a query's known parameters in a fixed order (the first if one is
+    repeated), and `limit` as it is echoed.
 
-    This way, equivalent queries share one cache entry, regardless of unknown parameters.
+    Raises Problem for a parameter that only other lists have. This way, equivalent queries share
+    one cache entry, regardless of unknown parameters.
     """
     for name in args:
         if name not in names and any(name in route.names for route in ROUTES.values()):
@@ -171,8 +171,8 @@ def read_cursor(
 
 
 def read_since(args: Args, last_event_id: str | None = None) -> int | None:
-    """Return the arrival in `since` or, without it, in the header `Last-Event-ID`; None without
-    either.
+    """Return the arrival in `since` or else in the `Last-Event-ID` header, or None if neither is
+    present.
     """
     text = last_event_id or args.get("since")
     if text is None:
@@ -271,7 +271,7 @@ def list_days(args: Args, uid: str) -> Json:
 
 
 def count_days(date: str) -> int:
-    """Return a day's number: 20261120 for `2026-11-20`."""
+    """Return a day's number, such as 20261120 for `2026-11-20`."""
     return int(date.replace("-", ""))
 
 
@@ -320,10 +320,10 @@ def find_post(uid: str) -> Post:
 
 @blueprint.post("/posts")
 def publish() -> JsonResponse:
-    """Store the post in the body: 201, or 200 if the same post was sent before."""
+    """Store the post in the body. Return 201, or 200 if the same post was sent before."""
     app, context, caller = find_app(), gate.find_context(), gate.find_caller()
     if caller.scope != "publish" or caller.bot_id is None:
-        raise Problem("insufficient_scope", "posting needs a publishing key; this is a read key")
+        raise Problem("insufficient_scope", "a read key can't post; use the bot's publishing key")
     if request.mimetype != "application/json":
         raise Problem("unsupported_media_type", "send Content-Type: application/json")
     body, sanitized = posts.parse_post(parse_json(request.get_data()), read_event_id())
@@ -352,7 +352,7 @@ def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
 
 
 def read_event_id() -> str | None:
-    """Return the header `Idempotency-Key` as UTF-8 text, or None."""
+    """Return the `Idempotency-Key` header as UTF-8 text, or None."""
     text = request.headers.get("Idempotency-Key")
     try:
         return text and text.encode("latin-1").decode("utf-8")
@@ -362,7 +362,7 @@ def read_event_id() -> str | None:
 
 # ---- trades --------------------------------------------------------------------------------------
 def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
-    """Return the requested trades, and the scope of their cursors."""
+    """Read the requested selection of trades. Return it with the scope of its cursors."""
     bot, wallet, mint = read_bot(args), read_address(args, "wallet"), read_address(args, "mint")
     kinds, currency = read_kinds(args), read_currency(args)
     spans = queries.find_wallets(wallet, bot) if wallet or bot else None
@@ -370,13 +370,13 @@ def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     money = None if currency is None else map_currencies()[currency]
     if money is not None:
         payable = frozenset(PAYABLE_KINDS)
-        # A query for kinds without a currency finds nothing.
+        # A query for kinds without a currency doesn't match anything.
         kinds = (kinds or payable) & payable or frozenset(("",))
     return Wanted(spans, [mint] if mint else None, kinds, money), scope
 
 
 def read_kinds(args: Args) -> frozenset[str]:
-    """Return the kinds in the query, which are comma-separated; empty for all."""
+    """Return the comma-separated kinds in the query, or an empty set for all."""
     if "kind" not in args:
         return frozenset()
     allowed = (*TRADE_KINDS, EVERY_TRADE)
@@ -459,7 +459,7 @@ def read_board(args: Mapping[str, str]) -> leaderboard.Board:
 
 @blueprint.get("/market")
 def list_market() -> Response:
-    """Return the tracked tokens. Not cached: a quote becomes stale at a precise time."""
+    """Return the tracked tokens. Not cached, because a quote becomes stale at a precise time."""
     now, scope, args = g.now, ("market",), read_known(request.args, ("limit", "cursor"))
     limit, fields = paging.read_limit(args), read_fields(request.args.get("fields"), MarketEntry)
     after = read_cursor(args, scope, market.MarketPosition) or market.ABOVE_ALL

@@ -1,4 +1,6 @@
-"""Wallets of bots: their shapes, how much of each history is known, and their combined holdings."""
+"""Wallets of bots: their shapes, the completeness of their histories, and their combined
+holdings.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -40,21 +42,23 @@ class Gap(TypedDict):
 
 
 class Coverage(TypedDict):
-    """How much of a wallet's history was observed; of several, of the least complete one."""
+    """The observed part of a wallet's history or, for several wallets, that of the least complete
+    one.
+    """
 
     state: CoverageState
     observedFrom: Annotated[Time | None, described("its first known transaction")]
     observedTo: Annotated[Time | None, described("chain time")]
     firstSlot: int | None
     lastSlot: int | None
-    checkedAt: Annotated[Time | None, described("when it was last polled")]
+    checkedAt: Annotated[Time | None, described("when the wallet was last polled")]
     receipts: Annotated[int, described("number of fetched transactions")]
     pending: Annotated[int, described("listed but not fetched yet")]
     gaps: list[Gap]
     openingInventoryUnknown: Annotated[
         list[Address], described("mints held before anything was observed")
     ]
-    note: Annotated[str | None, described("why it isn't complete")]
+    note: Annotated[str | None, described("why the history isn't complete")]
     wallet: Address | None
 
 
@@ -69,7 +73,8 @@ class Wallet(TypedDict):
 
 class CurrencyReconciliation(TypedDict):
     """Like Reconciliation, for the accounts in a stablecoin. Network fees are in lamports, so they
-    have no line."""
+    have no line here.
+    """
 
     currency: CurrencySymbol
     mint: Address
@@ -96,9 +101,11 @@ class Reconciliation(TypedDict):
     """
 
     openingLamports: Annotated[
-        Whole, described("balance of its own accounts before their first transaction")
+        Whole, described("balance of the wallet's accounts before their first transaction")
     ]
-    closingLamports: Annotated[Whole, described("balance of its own accounts after their last one")]
+    closingLamports: Annotated[
+        Whole, described("balance of the wallet's accounts after their last transaction")
+    ]
     realizedLamports: Whole
     unmatchedProceedsLamports: Annotated[Whole, described("proceeds of sales of unknown cost")]
     openCostLamports: Annotated[Whole, described("known cost of tokens still held")]
@@ -110,7 +117,7 @@ class Reconciliation(TypedDict):
     failedCostLamports: Whole
     otherLamports: Annotated[Whole, described("neither trades nor transfers, or unpriced")]
     differenceLamports: Annotated[Whole, described("0, or the amount moved by gaps in the history")]
-    gapLamports: Annotated[Whole, described("moved where transactions are missing")]
+    gapLamports: Annotated[Whole, described("moved by missing transactions")]
     byCurrency: Annotated[
         list[CurrencyReconciliation] | None,
         described("for each stablecoin the wallet ever had; null if stored data is unreadable"),
@@ -150,7 +157,7 @@ class Position(TypedDict):
     decimals: int
     costLamports: Annotated[Whole | None, described("for the part with a known cost in SOL")]
     unknownBasisRaw: Annotated[Whole, described("the part without a known cost in SOL")]
-    unknownBasis: Annotated[Exact | None, described("the same as displayed")]
+    unknownBasis: Annotated[Exact | None, described("`unknownBasisRaw` as displayed")]
     currency: Annotated[CurrencySymbol | None, described("currencies with a known cost")]
     estimate: Estimate | None
     estimateReason: Annotated[
@@ -170,7 +177,7 @@ WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
 
 
 def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
-    """Return {bot ID: its current wallets}, the primary wallet first."""
+    """Return {bot ID: its current wallets}, with the primary wallet first."""
     found: defaultdict[int, list[Wallet]] = defaultdict(list)
     rows = read(HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
     for row in rows:
@@ -189,8 +196,8 @@ def show_coverage(address: str | None, stored: str | None) -> Coverage:
 
 
 def find_least(coverages: Iterable[Coverage]) -> Coverage:
-    """Return the Coverage of the least complete wallet. Among equals, one with gaps, or the
-    first.
+    """Return the Coverage of the least complete wallet. If several are equal, return one with gaps,
+    or else the first.
     """
     told = list(coverages)
     if not told:
@@ -205,7 +212,7 @@ def is_provisional(coverage: Coverage) -> bool:
 # ---- holdings ------------------------------------------------------------------------------------
 def find_positions(row: Any) -> list[Json] | None:
     """List the bot's open positions, without symbols and estimates. The costs of a wallet that is
-    only claimed don't belong to the bot. None if they are damaged.
+    only claimed don't belong to the bot. Return None if they are damaged.
     """
     positions: list[Json] | None = show_part([] if row.positions is None else row.positions)[0]
     if positions is None:

@@ -28,7 +28,7 @@ class Application(Flask):
     """The Flask application with its shared state."""
 
     allowance: Allowance
-    # Lists as bytes, and feeds with their time of last change.
+    # Cached lists as bytes, and feeds with their last change.
     list_cache: ListCache[Any]
     caller_cache: ListCache[ApiCaller | None]
     stream_hub: StreamHub
@@ -36,9 +36,9 @@ class Application(Flask):
     log_signer: Signer
     # Slots for slow responses.
     places: Places
-    # This process's `busy` responses, by cause.
+    # This process's counts of `busy` responses, by cause.
     busy_answers: Counter[str]
-    # Connections closed because their address, or the instance, had too many.
+    # Number of connections closed because their address, or the instance, had too many.
     crowded_out = 0
 
     @property
@@ -79,9 +79,9 @@ class JsonResponse(Response):
 class Prefix:
     """WSGI middleware that tells the application its path prefix.
 
-    BASE_URL decides, not a header: a proxy may pass the prefix on or strip it, with the same
-    result. Proxies forward X-Forwarded-Prefix unless told otherwise, so a client could use it to
-    put any link on our pages.
+    BASE_URL decides, not a header, because a proxy may pass the prefix on or strip it, with the
+    same result. Proxies forward X-Forwarded-Prefix unless told otherwise, so a client could use it
+    to put any link on our pages.
     """
 
     def __init__(self, app: WSGIApplication, path: str) -> None:

@@ -20,10 +20,10 @@ INVALID_TOKEN = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_toke
 
 
 class ApiCaller(NamedTuple):
-    """An unrevoked key's owner. `key_expires_at` in ms, or None; `bot_*` is None for a read
-    key.
+    """An unrevoked key's owner.
 
-    `key_hash` is of the key's text, which isn't stored.
+    `key_expires_at` in ms, or None; `bot_*` is None for a read key. `key_hash`: hash of the key's
+    text, which isn't stored.
     """
 
     key_hash: str
@@ -35,7 +35,7 @@ class ApiCaller(NamedTuple):
     owner_uid: str
     bot_id: int | None
     bot_uid: str | None
-    # None: not banned.
+    # The ban's reason, or None if the owner isn't banned.
     ban_reason: str | None
 
 
@@ -51,7 +51,7 @@ def authenticate(header: str, now: int, find: FindKey) -> ApiCaller:
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
         raise Problem(
-            "missing_key", "send the header Authorization: Bearer <API_KEY>", headers=CHALLENGE
+            "missing_key", "send an Authorization: Bearer <API_KEY> header", headers=CHALLENGE
         )
     caller = find_caller(text.strip(), now, find)
     if caller is None:
@@ -75,9 +75,9 @@ def find_caller(text: str, now: int, find: FindKey) -> ApiCaller | None:
 
 
 def find_key(text: str, digest: str) -> ApiCaller | None:
-    """Return an unrevoked key's owner, even if it has expired; None for an unknown key.
+    """Return an unrevoked key's owner, even if the key has expired, or None for an unknown key.
 
-    `digest`: hash_secret(text). Malformed text costs no query.
+    `digest`: hash_secret(text). Malformed text needs no query.
     """
     if not is_well_formed(text):
         return None

@@ -17,13 +17,14 @@ from gunicorn.workers.gthread import TConn
 from ratelimit import network_of
 from storage.trouble import REQUEST_SECONDS
 
-# A client must read something within STALL_SECONDS, and this many bytes per second on average.
+# A client must read something within STALL_SECONDS, and on average this many bytes per second.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 MAX_HEAD_BYTES, MAX_REQUEST_BYTES = 32 * 1024, 128 * 1024
-# CPU time for parsing one request; each piece that arrives parses it again. A chunk costs as much
-# as a kilobyte of a body with Content-Length.
+# CPU time limit for parsing one request, because each arriving piece parses it again. A chunk costs
+# as much as a kilobyte of a body with Content-Length.
 MAX_PARSE_SECONDS, MAX_CHUNKED_LINES = 0.05, 512
-# Open connections per address and worker process. Behind a proxy all share the proxy's address.
+# Limit on open connections per address and worker process. Behind a proxy, all clients share the
+# proxy's address.
 MAX_OF_ADDRESS = 256
 TURN_BYTES = 256 * 1024
 
@@ -37,7 +38,9 @@ class BodyTooLarge(errors.ParseException):
 
 
 def read_once(data: bytes | bytearray) -> Iterator[bytes]:
-    """Yield what has arrived, for gunicorn's parser. Raises Incomplete when it asks for more."""
+    """Yield the data that has arrived, for gunicorn's parser. Raises Incomplete when the parser
+    asks for more.
+    """
     yield bytes(data)
     raise Incomplete
 

@@ -1,4 +1,4 @@
-"""Error responses: problem+json on JSON routes, a page elsewhere, a request id on both."""
+"""Error responses: problem+json on JSON routes, a page elsewhere, and a request ID on both."""
 
 import logging
 import secrets
@@ -115,15 +115,15 @@ def answer_http(error: HTTPException) -> AnyResponse:
 
 
 def answer_database(error: PeeweeException) -> Response:
-    """Return `busy` if the database is locked or full: the transaction was rolled back, so the
+    """Return `busy` if the database is locked or full. The transaction was rolled back, so the
     client may retry.
     """
     return answer_busy(error) if storage.is_busy(error) else answer_unexpected(error)
 
 
 def answer_busy(error: Exception) -> Response:
-    """Return `busy` and log one short line, which web.server.logs doesn't repeat: on a full disk
-    every byte counts.
+    """Return `busy` and log one short line, which web.server.logs doesn't repeat, because on a full
+    disk every byte counts.
     """
     word = trouble.name_trouble(error, find_app().settings.data_dir)
     find_app().busy_answers[word] += 1
@@ -154,7 +154,7 @@ def write_refusal(error: Exception, base_url: str) -> bytes:
     """Return the complete HTTP response to a request that is malformed or never reached Flask."""
     status, code, detail = 500, "internal_error", "something went wrong on our side"
     if isinstance(error, http.ParseException | http.NoMoreData):
-        not_http = (400, "bad_request", "this is not an HTTP request we understand")
+        not_http = (400, "bad_request", "this isn't a valid HTTP request")
         status, code, detail = MALFORMED.get(type(error), not_http)
         shown = {"problem": type(error).__name__, "status": status}
         log.warning("malformed request", extra={"shown": shown})

@@ -28,16 +28,16 @@ from web.server.application import Application, find_app
 # Blueprints whose routes require a key.
 KEYED = ("v1", "inbox", "mcp")
 KEYED_PATHS = "/api/v1/"
-# Routes among them that don't count toward the rate limit; tool calls by an agent do.
+# Routes of these blueprints that don't count toward the rate limit. An agent's tool calls do count.
 FREE = ("v1.show_me", "mcp.answer_agent")
-# Static files, of which a page requests several, and health checks: not counted, so they never wait
-# for the counters.
+# Static files, of which a page requests several, and health checks. They aren't counted, so they
+# never wait for the counters.
 UNCOUNTED = ("static", "health.show_health")
-# Nobody reads faster.
+# Nobody reads faster than this.
 REPORTS_PER_MINUTE = 5
-# Account exports per address: each reads everything an owner has.
+# Account exports per address. Each one reads all of an owner's data.
 EXPORTS_PER_MINUTE = 3
-# Tables per address, in pages of 1,000 trades after the first page.
+# CSV files per address, in pages of 1,000 trades after the first page.
 TABLE_PAGES_PER_MINUTE = 60
 # Bots that agents can register from one address per day, as a multiple of the limit per minute.
 REGISTRATION_MINUTES_A_DAY = 20
@@ -110,8 +110,8 @@ def count_more_evidence(pages: int) -> None:
 
 
 def meter_table() -> Callable[[], None]:
-    """Return a function that counts a table page for this address; it also works outside the
-    request. Raises Problem 429 if the address used up its pages for this minute.
+    """Return a function that counts a CSV page for this address. It also works outside the request.
+    Raises Problem 429 if the address used up its pages for this minute.
     """
     allowance, network = find_app().allowance, find_network()
     limit = Limit(f"tables:{network}", "", 60, TABLE_PAGES_PER_MINUTE)
@@ -132,11 +132,11 @@ def count_export() -> None:
 
 
 def count_in(name: str, most: int, what: str) -> None:
-    """Count a request by this address under `name`. Raises Problem 429 after `most` per minute; a
-    refused request isn't counted.
+    """Count a request by this address under `name`.
 
-    Called explicitly because flask-limiter's decorators look up all limits of a route each time,
-    which takes longer than everything else a cached page needs.
+    Raises Problem 429 after `most` per minute; a refused request isn't counted. Called explicitly,
+    because flask-limiter's decorators look up all limits of a route each time, which takes longer
+    than everything else a cached page needs.
     """
     item, network = RateLimitItemPerMinute(most), find_network()
     if limiter.limiter.hit(item, network, name):
@@ -148,8 +148,8 @@ def count_in(name: str, most: int, what: str) -> None:
 
 
 def refuse_address(window: ratelimit.Window, what: str) -> Problem:
-    """Return Problem 429 for an address's window. With a valid key the headers also describe this
-    window: the owner's rate limit isn't what was exceeded.
+    """Return Problem 429 for an address's window. With a valid key, the headers also describe this
+    window, because it wasn't the owner's rate limit that was exceeded.
     """
     context = find_context()
     if context.caller is not None:
@@ -166,8 +166,8 @@ def init_app(app: Application, config: Config) -> None:
         RATELIMIT_STORAGE_OPTIONS={"store": app.allowance.store, "clock": lambda: g.now / 1000},
     )
     app.before_request(functools.partial(enter, config))
-    # flask-limiter's own hooks look up limits on every request; we call ours explicitly. It doesn't
-    # install them if it appears to be installed already.
+    # flask-limiter's own hooks look up limits on every request, so we call ours explicitly. It
+    # doesn't install its hooks if it appears to be installed already.
     app.extensions["limiter"] = {limiter}
     limiter.init_app(app)
     app.after_request(functools.partial(finish, config))
@@ -183,7 +183,7 @@ class RequestContext:
     method: str = ""
     # The matched rule, never the path, which may contain anything a user pasted.
     route: str | None = None
-    # Unique, not secret: the system's random source would cost a system call.
+    # Unique but not secret. The system's random source would cost a system call.
     request_id: str = field(default_factory=lambda: f"req_{random.getrandbits(96):024x}")
     now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     began: float = field(default_factory=time.perf_counter)
@@ -192,20 +192,21 @@ class RequestContext:
     caller: auth.ApiCaller | None = None
     # The owner's rate limit.
     rate_limit: ratelimit.RateLimitState | None = None
-    # Whether it counts for its address.
+    # Whether the request counts for its address.
     is_counted: bool = False
 
 
 def enter(config: Config) -> None:
     """Start a request: its context, its host and, for routes without a key, its address."""
-    # The object behind Flask's proxy, looked up once: each lookup costs as much as the attribute.
+    # The object behind Flask's proxy, looked up once, because each lookup costs as much as the
+    # attribute.
     this = request_ctx.request
     begin(this.method, this.url_rule.rule if this.url_rule else None)
-    # Set by the server when the request arrived, so waiting for a thread counts.
+    # The server sets this when the request arrives, so waiting for a thread counts.
     trouble.begin_deadline(this.environ.get("candor.deadline"))
     hosts = list_hosts(this.environ)
     if not hosts and this.environ["SERVER_PROTOCOL"] != "HTTP/1.0":
-        raise Problem("bad_request", "the header Host is missing")
+        raise Problem("bad_request", "the Host header is missing")
     if not all(is_served(config, host) for host in hosts):
         raise Problem(
             "misdirected_request",
@@ -239,8 +240,8 @@ def list_hosts(environ: WSGIEnvironment) -> list[str]:
 
 
 def is_served(config: Config, host: str) -> bool:
-    """Whether the Host header names this instance. Under DNS rebinding, another site's page sends
-    its own name.
+    """Whether the Host header is one of this instance's. Under DNS rebinding, another site's page
+    sends its own name.
     """
     host = host.lower()
     name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
@@ -271,7 +272,7 @@ def admit(header: str, *scopes: str) -> None:
         context.rate_limit = app.allowance.peek(limits, context.now / 1000)
         return
     by_address = ratelimit.find_address_limit(app.settings, find_network())
-    # One transaction counts for the address and the owner, in all windows or none.
+    # Charge the address and the owner atomically: all windows or none.
     state = app.allowance.charge([by_address, *limits], context.now / 1000)
     address, *windows = state.windows
     context.rate_limit = ratelimit.RateLimitState(state.admitted, tuple(windows))
@@ -311,10 +312,10 @@ def identify(app: Application, context: RequestContext, header: str) -> auth.Api
 
 
 def check_creation(owner_id: int | None = None, by_agent: bool = False) -> None:
-    """Count a new bot for this address (and owner, if any). Raises Problem over the limit, or if
-    registration is closed.
+    """Count a new bot for this address, and for its owner if it has one.
 
-    `by_agent`: no human filled in a form, so a limit per day applies, too.
+    Raises Problem over the limit, or if registration is closed. `by_agent`: no human filled in a
+    form, so a limit per day applies, too.
     """
     settings = find_app().settings
     if settings.registration == "closed":
@@ -333,8 +334,8 @@ def check_creation(owner_id: int | None = None, by_agent: bool = False) -> None:
 
 
 def check_posting(owner_id: int) -> None:
-    """Count a post sent with a form. Raises Problem 429 over the limit, which is shared with the
-    owner's keys.
+    """Count a post sent with a form. Raises Problem 429 over the limit, which the form shares with
+    the owner's keys.
     """
     limits = ratelimit.list_limits(find_app().settings, owner_id, posting=True)
     posts = [limit for limit in limits if limit.name == "posts_minute"]
@@ -346,7 +347,7 @@ def check_posting(owner_id: int) -> None:
 def finish(config: Config, response: Response) -> Response:
     """Add our headers to a response, and log the request."""
     context = find_context()
-    # As pairs: Werkzeug inspects each value of a dict.
+    # As pairs, because Werkzeug inspects each value of a dict.
     response.headers.extend(list(list_headers(config, context).items()))
     if response.status_code == 503 and context.rate_limit is not None:
         wait_for_reset(response, context.rate_limit)
@@ -363,8 +364,8 @@ def wait_for_reset(response: Response, state: ratelimit.RateLimitState) -> None:
 
 
 def list_headers(config: Config, context: RequestContext) -> dict[str, str]:
-    """Return the request id and the rate limit headers: the owner's limits and remaining requests
-    with a key, the address's policy without one.
+    """Return the request ID and the rate limit headers: the owner's limits and remaining requests
+    if there is a key, or else the address's policy.
     """
     shown = {"X-Request-Id": context.request_id}
     if context.rate_limit is not None:

@@ -18,7 +18,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-# Public and the same for everyone, so other sites' pages may read them. Never add anything that
+# Public and the same for everyone, so other sites' pages may read these. Never add anything that
 # depends on a key or cookie.
 SHARED_BLUEPRINTS = frozenset(
     ("legacy", "health", "openapi", "feeds", "evidence", "log", "share_cards")

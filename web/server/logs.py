@@ -1,4 +1,4 @@
-"""Logs on stderr: JSON lines or, on a terminal, plain text, with the request id if there is one.
+"""Logs on stderr, as JSON lines or, on a terminal, plain text, with the request ID if there is one.
 Secrets are never passed to a logger.
 """
 
@@ -15,8 +15,8 @@ from gunicorn.glogging import Logger
 from pythonjsonlogger.core import LogData
 from pythonjsonlogger.json import JsonFormatter
 
-# Don't record the caller, thread or process (Logging HOWTO, "Optimization"): finding them takes as
-# long as writing the line.
+# Don't record the caller, thread or process (Logging HOWTO, "Optimization"), because finding them
+# takes as long as writing the line.
 logging._srcfile = None
 logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 escape_all = json.JSONEncoder(default=str).encode
@@ -27,7 +27,7 @@ class JsonLines(JsonFormatter):
     `Repeats` counted any, and "trace" for an exception.
 
     Lines are ASCII, so text from a request can't fake another line. Other attributes of a record
-    are dropped: a library may put a secret there.
+    are dropped, because a library may put a secret there.
     """
 
     def __init__(self) -> None:
@@ -67,8 +67,8 @@ class PlainLines(JsonLines):
 
 
 class Repetition(NamedTuple):
-    """A repeated message: when it is due again (by the clock), the pause until then, and how many
-    were dropped since the last one.
+    """A repeated message: when it may be logged next, the pause until then, and the number dropped
+    since the last one.
     """
 
     due: float = 0.0
@@ -100,7 +100,8 @@ class Repeats(logging.Filter):
         error_type = record.exc_info and record.exc_info[0]
         kind = record.name, record.getMessage(), shown.get("problem"), error_type
         with self._lock:
-            # Remove and reinsert, so the least recent kinds come first and are dropped first.
+            # Removed and reinserted, so that the least recent kinds come first and are dropped
+            # first.
             before = self._kinds.pop(kind, Repetition())
             after = self._count(before, self.clock())
             self._kinds[kind] = after
@@ -112,7 +113,9 @@ class Repeats(logging.Filter):
         return True
 
     def _count(self, before: Repetition, now: float) -> Repetition:
-        """Return the state after one more; `missed` is 0 if it should be written."""
+        """Return the state after one more message. `missed` is 0 if the message should be
+        written.
+        """
         if before.pause_seconds and now < before.due:
             return before._replace(missed=before.missed + 1)
         silent = not before.pause_seconds or now > before.due + self.LAST_SECONDS

@@ -1,4 +1,4 @@
-"""Browser sessions of owners, without a password: a random id in a signed cookie, its hash in a
+"""Browser sessions of owners, without a password: a random ID in a signed cookie, its hash in a
 table.
 
 The row decides: deleting it ends the session, and its `seen_at` determines expiry. The cookie
@@ -30,8 +30,8 @@ SEEN_EVERY_MS = 3_600_000
 NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 # Browsers accept a cookie with the second name only over https, from this host, and for all paths.
 PLAIN_NAME, HOST_NAME = "session", "__Host-session"
-# Used with a path in BASE_URL: a __Host- cookie would apply to all paths, and other applications
-# may share the host.
+# Used with a path in BASE_URL, because a __Host- cookie would apply to all paths, and other
+# applications may share the host.
 SECURE_NAME = "__Secure-session"
 # A form token has about 90 characters.
 MAX_TOKEN_TEXT = 200
@@ -44,7 +44,7 @@ class Cookies(SecureCookieSessionInterface):
     """
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession:
-        """Read the request's cookie. Without a valid one, return an empty session."""
+        """Read the request's cookie. Return an empty session if it isn't valid."""
         if "Cookie" not in request.headers:
             return self.session_class()
         value = request.cookies.get(self.get_cookie_name(app), "")
@@ -65,7 +65,8 @@ class Cookies(SecureCookieSessionInterface):
         """Set the cookie when the session changes, and again on each page, because browsers delete
         old cookies.
 
-        Never on a response that a cache may share: anyone with the cookie is signed in.
+        It is never set on a response that a cache may share, because anyone with the cookie is
+        signed in.
         """
         # Skip computing cookie attributes for an unused, empty session.
         if not (session.accessed or session.modified or session):
@@ -118,7 +119,7 @@ def check_sender() -> None:
 
 
 def is_own_origin(origin: str | None) -> bool:
-    """Whether an Origin header names this site. Programs send none."""
+    """Whether an Origin header is this site's. Programs don't send one."""
     own = _origin(request.host_url), _origin(find_app().settings.base_url)
     return origin is None or origin in own
 

@@ -27,7 +27,7 @@ class Queue:
     def __init__(self, threads: int, is_proxied: bool) -> None:
         self.most = {"read": threads, "write": threads // 2, "rest": max(1, threads // 8)}
         self.most_of_address = threads if is_proxied else threads * 3 // 4
-        # Ordered by how long they have waited; the longest first.
+        # In order of waiting time, longest first.
         self._lines: dict[tuple[str, str], deque[Connection]] = {}
         self._of_address, self._of_work = Counter[str](), Counter[str]()
 
@@ -37,7 +37,7 @@ class Queue:
         self._lines.setdefault((conn.address, conn.work), deque()).append(conn)
 
     def take(self) -> Connection | None:
-        """Take the next connection, or None until another one is given back."""
+        """Take the next connection. Return None until another one is given back."""
         if self._of_work.total() >= self.most["read"]:
             return None
         for (address, work), line in self._lines.items():
@@ -58,7 +58,8 @@ class Queue:
         self._of_address += Counter()
 
 
-# From a request's first byte to its last; from the last response until the client hangs up.
+# Seconds from a request's first byte to its last, and from the last response until the client hangs
+# up.
 ARRIVAL_SECONDS, LINGER_SECONDS = 15.0, 2.0
 # In a faster burst, older connections haven't had time to send anything yet.
 MIN_WAIT_SECONDS = 0.5
@@ -171,7 +172,8 @@ class Worker(ThreadWorker):
                 self.stop_waiting(conn)
                 self.queue_turn(conn)
         except Exception as error:
-            # Not only ParseException: no request may stop the poller, which serves all connections.
+            # Catches more than ParseException, because no request may stop the poller, which serves
+            # all connections.
             self.refuse(conn, error)
 
     def refuse(self, conn: Connection, error: Exception) -> None:
@@ -200,7 +202,7 @@ class Worker(ThreadWorker):
         except OSError:
             log.debug("client disconnected")
         except Exception as error:
-            # Catch everything: without a next step, the turn would never be given back.
+            # Catches everything, because without a next step the turn would never be given back.
             if conn.response is None or not conn.response.headers_sent:
                 next_step = functools.partial(self.refuse, error=error)
             else:
@@ -237,8 +239,9 @@ class Worker(ThreadWorker):
             self.linger(conn)
 
     def linger(self, conn: Connection) -> None:
-        """Close our side and wait for the client to hang up. Otherwise data it is still sending
-        would reset the connection and cost it the end of the response (RFC 9112 9.6).
+        """Close our side and wait for the client to hang up. Without this, data that the client is
+        still sending would reset the connection, and the client would lose the end of the response
+        (RFC 9112 9.6).
         """
         with contextlib.suppress(OSError):
             conn.sock.shutdown(socket.SHUT_WR)

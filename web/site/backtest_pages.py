@@ -93,7 +93,7 @@ def show_backtest(uid: str) -> ResponseReturnValue:
 
 
 def name_chosen(report: dict[str, Any]) -> str:
-    """Name the settings a report's figures are based on; empty if it didn't try others."""
+    """Describe the settings behind a report's figures. Empty if the backtest didn't try others."""
     if len(report["candidates"]) == 1:
         return ""
     return f"with {name_candidate(report['settings'], report)}"
@@ -135,7 +135,7 @@ def show_csv(uid: str) -> ResponseReturnValue:
 
 
 def find_report(uid: str) -> Any:
-    """Return the owner's finished backtest result. Raises Problem `not_found` otherwise."""
+    """Return the owner's finished backtest result. Raises Problem `not_found` if there is none."""
     run = backtests.find_backtest(settings(), require_owner(), uid, g.now)
     if run.result is None:
         raise Problem("not_found", "this backtest has no result")

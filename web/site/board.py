@@ -21,7 +21,7 @@ blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
 # Rows per group: proven or claimed, with or without a rank.
 MAX_RANKS = 25
-# Labels of time windows.
+# Labels of the time windows.
 TIMES = {**WINDOW_NAMES, "all": "all time"}
 # The filters, each with its choices and their labels.
 FILTERS = {
@@ -54,7 +54,9 @@ def show_leaderboard() -> ResponseReturnValue:
 
 
 def draw_groups(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str | None, list[str]]:
-    """Return the HTML rows of each table: proven and claimed wallets, and bots without one."""
+    """Return the HTML rows of each table: proven wallets, claimed wallets, and bots without a
+    wallet.
+    """
     sparks, groups = pictures.draw_sparks(board, rows), defaultdict(list)
     for row in rows:
         groups[row["ownership"]].append(row)

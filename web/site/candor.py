@@ -1,4 +1,4 @@
-"""A bot's candor strip: its latest claims as shapes, oldest first, with a sentence that counts
+"""A bot's candor strip shows its latest claims as shapes, oldest first, with a sentence that counts
 them. A claim is a transaction that the bot posted about, counted once.
 """
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from storage.rows import select, write_marks
 
 MAX_CLAIMS = 60
-# In units of the drawing. A claim is STEP wide.
+# In units of the drawing. Each claim is STEP wide.
 STEP, HEIGHT = 9, 18
 # Each status's shape, drawn from the left edge of its slot.
 SHAPES = {
@@ -19,7 +19,7 @@ SHAPES = {
     "none": "M{x} 6h6v6h-6z",
     "not_found": "M{x} 6h6v6h-6z",
 }
-# The same in every slot of a strip.
+# These are the same in every slot of a strip.
 SHAPES_AT = {
     status: [shape.format(x=place * STEP + 1) for place in range(MAX_CLAIMS)]
     for status, shape in SHAPES.items()
@@ -34,15 +34,15 @@ CLAUSES = {
 
 
 class ClaimsRow(NamedTuple):
-    """A bot and the statuses of its latest claims, oldest first; None without claims."""
+    """A bot and the statuses of its latest claims, oldest first, or None if it has none."""
 
     bot: str
     statuses: str | None
 
 
 # The index of claims by bot makes this equally fast for any number of posts. A hidden post still
-# counts: hiding its text doesn't improve a record. Neither does repeating a claim: it keeps its
-# place and its status, and one contradicted post about a transaction contradicts the claim.
+# counts, so hiding a post's text doesn't improve a record. Reposting a claim doesn't improve it,
+# either. If any post about a transaction is contradicted, the claim is, too.
 CLAIMS = f"""
 SELECT b.uid AS bot, (
     SELECT string_agg(
@@ -66,8 +66,8 @@ class Path(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """A bot's strip. `width`: in units of the drawing, 0 without claims. The last three fields
-    count claims.
+    """A bot's strip. `width`: in units of the drawing, 0 if there are no claims. The last three
+    fields count claims.
     """
 
     sentence: str

@@ -17,7 +17,7 @@ SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
 LABEL_HEIGHT = 8.0
 MAX_RACE_ROWS = 8
 Point = TypeVar("Point")
-# Curves stay between these heights: space above, dates below.
+# Curves stay between these heights, with space above and dates below.
 TOP, BOTTOM = 5.0, 88.0
 MAX_LEVELS, MAX_DATES = 4, 5
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
@@ -52,13 +52,13 @@ class Axis(NamedTuple):
     ends: int
 
     def find_x(self, at: int) -> float:
-        """Return a time's position, clamped to the edges."""
+        """Return a time's position, limited to the edges."""
         x = 100 * (at - self.begins) / ((self.ends - self.begins) or 1)
         return round(min(100.0, max(0.0, x)), 2)
 
 
 class Scale(NamedTuple):
-    """Lamports from top to bottom, between two heights."""
+    """Maps lamports to heights, from top to bottom, between two heights."""
 
     top: int
     bottom: int
@@ -132,7 +132,9 @@ def _draw_date(axis: Axis, at: int, pattern: str) -> Tick:
 
 
 def _keep_apart(ticks: Sequence[Tick]) -> list[Tick]:
-    """Drop ticks too close to the previous one, and the time from a tick with date and time."""
+    """Drop ticks that are too close to the previous one, and the time from a tick with date and
+    time.
+    """
     kept: list[Tick] = []
     for one in ticks:
         if kept and not _are_apart(kept[-1], one):
@@ -152,7 +154,7 @@ def _are_apart(left: Tick, right: Tick) -> bool:
 
 
 def _find_edges(tick: Tick) -> tuple[float, float]:
-    """Return a date's edges on a narrow screen, in percent of the width."""
+    """Return a date's edges on a narrow screen, as percentages of the width."""
     width = len(tick.label) * CHARACTER_WIDTH
     left = tick.at - {"start": 0.0, "middle": width / 2, "end": width}[tick.anchor]
     return left, left + width
@@ -163,7 +165,7 @@ def _write_time(at: int, pattern: str) -> str:
 
 
 class Step(NamedTuple):
-    """An amount from one Unix second to another. `value`: lamports."""
+    """An amount that applies from one Unix second to another. `value`: lamports."""
 
     begins: int
     ends: int
@@ -172,8 +174,8 @@ class Step(NamedTuple):
 
 class Run(NamedTuple):
     """A part of a curve on one side of zero, as the `d` attribute of paths. Its area and its line
-    start and end at zero, except at the curve's end. `side`: up | down | flat, or held: neither
-    good nor bad.
+    start and end at zero, except at the curve's end. `side`: up | down | flat, or held, which is
+    neither good nor bad.
     """
 
     side: str
@@ -248,10 +250,11 @@ def draw_curve(
     connected_at: int | None = None,
     write_level: Callable[[int], str] = write_gain,
 ) -> Curve | None:
-    """Draw steps, given in order; None if there are none.
+    """Draw steps, given in order.
 
-    `base`: lamports that separate gain from loss; `gaps`: Unix seconds from and to; `trades`: to
-    mark on the curve; `connected_at`: Unix seconds; `write_level`: formats the axis amounts.
+    Return None if there are none. `base`: lamports that separate gain from loss; `gaps`: from and
+    to in Unix seconds; `trades`: trades to mark on the curve; `connected_at`: Unix seconds;
+    `write_level`: formats the axis amounts.
     """
     if not steps:
         return None
@@ -289,13 +292,13 @@ def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> lis
 
 
 def find_side(amount: int) -> str:
-    """Return which side of zero an amount is on: up | down | flat."""
+    """Return an amount's side of zero: up | down | flat."""
     return "up" if amount > 0 else "down" if amount < 0 else "flat"
 
 
 def _draw_band(axis: Axis, begins: int, ends: int) -> Band:
     x = axis.find_x(begins)
-    # Keep a gap within one block visible.
+    # Keeps a gap within one block visible.
     return Band(x, max(0.6, round(axis.find_x(ends) - x, 2)))
 
 
@@ -317,7 +320,7 @@ class Spark(NamedTuple):
 
 
 def draw_spark(values: Sequence[int]) -> Spark | None:
-    """Draw equally spaced samples as changes since the first; None for fewer than two."""
+    """Draw equally spaced samples as changes since the first. Return None for fewer than two."""
     if len(values) < 2:
         return None
     base = values[0]
@@ -376,7 +379,7 @@ def draw_race(
     runners: Sequence[Runner],
     write_level: Callable[[int], str] = write_gain,
 ) -> Race | None:
-    """Draw bots at the Unix seconds of their samples; None if there are none."""
+    """Draw bots at the Unix seconds of their samples. Return None if there are none."""
     if not runners or len(times) < 2:
         return None
     axis = Axis(times[0], times[-1])
@@ -433,8 +436,8 @@ class Timeline(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A trade on a token's timeline: above the middle if the wallet received the token, below it if
-    the token left. The height grows with the SOL.
+    """A trade on a token's timeline. It is above the middle if the wallet received the token, and
+    below it if the token left. The height grows with the SOL.
     """
 
     x: float
@@ -444,7 +447,7 @@ class Bar(NamedTuple):
 
 
 def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
-    """Draw a token's trades, given in any order; None if there are none."""
+    """Draw a token's trades, given in any order. Return None if there are none."""
     if not trades:
         return None
     axis = Axis(min(trade.at for trade in trades), max(trade.at for trade in trades))

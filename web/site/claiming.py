@@ -44,7 +44,7 @@ def claim_bot() -> ResponseReturnValue:
             url_for("studio.show_connect"),
             hidden={"code": code, "sure": "yes"},
         )
-    # One commit: a link is only used up together with an owner who can sign in.
+    # A single commit, so that a link is only used up together with an owner who can sign in.
     with writing():
         claimed = registration.claim(settings(), code, owner, g.now)
         if claimed and claimed.recovery_code:

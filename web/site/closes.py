@@ -31,7 +31,7 @@ blueprint = Blueprint("closes", __name__)
 blueprint.after_request(add_etag)
 # How a venue's pools are priced, by the kind in the table of venues.
 POOL_KINDS = {
-    "curve": "launch curve, priced from the quoted price only",
+    "curve": "launch curve, priced by its quoted price only",
     "product": "constant product, priced from the pool’s SOL reserve",
     "uncalibrated": "pool without a price model: filled conservatively, not compared",
 }
@@ -80,9 +80,9 @@ class PaidMark(NamedTuple):
 
 
 class PricePath(NamedTuple):
-    """Quotes, each valid until the next. `line`: the `d` attribute of a path; `drawn`: the drawn
-    quotes, in order; `begins`, `ends`: Unix seconds; `bought`, `sold`: prices of the first purchase
-    and the last sale, None without one.
+    """Quotes, each valid until the next one. `line`: the `d` attribute of a path; `drawn`: the
+    drawn quotes, in order; `begins`, `ends`: Unix seconds; `bought`, `sold`: prices of the first
+    purchase and the last sale, or None.
     """
 
     line: str
@@ -102,8 +102,8 @@ def draw_path(
     sold: Sequence[PricePoint],
     closed_at: int,
 ) -> PricePath | None:
-    """Draw quotes, given in order, with fills; None for fewer than two quotes. `closed_at`: Unix
-    seconds; earlier sales are partial.
+    """Draw quotes, given in order, with fills. Return None for fewer than two quotes. `closed_at`:
+    Unix seconds; earlier sales are partial.
     """
     if len(quotes) < 2:
         return None
@@ -165,7 +165,7 @@ def _find_held_seconds(close: Json) -> int:
 
 
 def draw_story(story: CloseStory) -> PricePath | None:
-    """Draw a close's price path with its fills; None if too little is recorded."""
+    """Draw a close's price path with its fills. Return None if too little is recorded."""
     quotes = [PricePoint(one.at // 1000, Decimal(one.price_sol)) for one in story.path]
     paid = {
         side: [
@@ -191,7 +191,7 @@ def list_cost_lines(close: Json) -> list[CostLine]:
 
 
 def find_venue_fact(fills: Sequence[QuotedFill]) -> VenueFact | None:
-    """Describe the first fill's pool; None if its snapshot is unknown."""
+    """Describe the first fill's pool. Return None if its snapshot is unknown."""
     first = next((one for one in fills if not one.row.failed), None)
     if first is None or first.filled is None:
         return None

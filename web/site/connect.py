@@ -1,4 +1,4 @@
-"""The page Connect: new bots, and an owner's read keys, recovery and sign-out.
+"""The Connect page: new bots, and an owner's read keys, recovery and sign-out.
 
 Secrets that are shown once (keys, recovery codes) appear only in the response to a form.
 """
@@ -40,7 +40,7 @@ from web.site.forms import (
 )
 from web.site.keys import list_keys, render_key
 
-# The text to type.
+# The text that the owner must type.
 CONFIRMATION = "delete my account"
 # Archives up to this many bytes are kept in memory.
 MAX_IN_MEMORY = 4_000_000
@@ -128,7 +128,7 @@ def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
 
 
 def is_to_prove(wallet: Json | None) -> bool:
-    """Return whether the wallet is only claimed and a key can prove it."""
+    """Return whether the wallet is only claimed but has a key that can prove it."""
     return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
 
 
@@ -185,7 +185,7 @@ def create_bot() -> ResponseReturnValue:
 def _create(
     texts: Texts, wallet: str | None, owner: Owner | None, uid: str | None
 ) -> influencers.NewBot:
-    """Create the bot. A new owner is signed in by the same commit, or nothing is stored."""
+    """Create the bot. The same commit signs a new owner in, or nothing is stored."""
     gate.check_creation(owner.id if owner else None)
     with writing():
         made = influencers.create_bot(
@@ -224,7 +224,7 @@ def recover() -> ResponseReturnValue:
     """Sign this browser in with a recovery code, which is used up and replaced. All other browsers
     of the owner are signed out.
     """
-    # One commit: a code is never used up without signing anyone in.
+    # A single commit, so that a code is never used up without signing anyone in.
     with writing():
         found = owners.recover_owner(request.form.get("code", "")[:MAX_CODE])
         if found:
@@ -255,7 +255,7 @@ def renew_recovery_code() -> ResponseReturnValue:
 
 
 def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnValue:
-    """Render the page that shows a recovery code, once."""
+    """Render the page that shows a recovery code once."""
     back = url_for("studio.show_connect")
     return render_template("secret.html", recovery_code=code, heading=heading, back=back, text=text)
 
@@ -283,7 +283,7 @@ def export_account() -> ResponseReturnValue:
 
 @blueprint.route("/account/delete", methods=["GET", "POST"])
 def delete_account() -> ResponseReturnValue:
-    """Explain what deletion means, and delete once the text was typed."""
+    """Explain what deletion means, and delete the account once the text was typed."""
     owner = require_owner()
     typed = " ".join(request.form.get("confirmation", "")[:100].split()).lower()
     if request.method == "POST" and typed == CONFIRMATION:

@@ -1,5 +1,5 @@
-"""Shared by all of an owner's pages: who may open them, and that they aren't cached.
-web.server.sessions checks their forms.
+"""Shared by all of an owner's pages: access control and cache headers. web.server.sessions checks
+their forms.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ def show_stale_form(error: CSRFError) -> ResponseReturnValue:
 
 
 def require_owner() -> Owner:
-    """Return the owner signed in on this browser. Raises Problem `not_creator` without one."""
+    """Return the owner signed in on this browser. Raises Problem `not_creator` if there is none."""
     owner: Owner | None = sessions.find_owner()
     if owner is None:
         raise Problem(

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 from flask import Flask, Response, request
 
-# Blueprints whose responses are objects, except the API's description.
+# Blueprints whose responses are objects, except for the API's description.
 MARKED_BLUEPRINTS = ("v1", "legacy", "health", "feeds", "inbox", "evidence")
-# Queries for a page of evidence, which the digest of its bytes names.
+# Query parameters of evidence pages, whose bytes a digest covers.
 DIGESTED = {"page", "posts"}
 LINK_FIELDS = ("explorerUrl", "pairUrl")
 RECEIPT_LINK = re.compile(rb'<link rel="related" [^>]*/>')
@@ -64,7 +64,7 @@ def _mark_line(line: bytes) -> bytes:
 
 
 def mark(value: Any) -> Any:
-    """Return a JSON object marked once as made up, without links to explorers."""
+    """Return a JSON object that is marked once as made up, without links to explorers."""
     if not isinstance(value, dict):
         return value
     marked = _unlink(value)

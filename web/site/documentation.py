@@ -86,12 +86,12 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
 
 
 def name_codes(codes: Iterable[str]) -> str:
-    """Write error codes, each with its status."""
+    """Format error codes, each with its status."""
     return ", ".join(f"{CODES[code][0]} {code}" for code in codes)
 
 
 def write_example(text: str) -> Markup:
-    """Write an example as element text, where quotes don't need escaping."""
+    """Format an example as element text, where quotes don't need escaping."""
     return Markup(html.escape(text, quote=False))
 
 

@@ -17,7 +17,7 @@ from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, find_network, settings
 
 blueprint = Blueprint("evidence", __name__)
-# A page is named by its digest, so the content under that name never changes.
+# A page's address contains its digest, so its content never changes.
 IMMUTABLE = "public, max-age=31536000, immutable"
 MAX_PAGE = 10**7
 HOUR_MS = 3_600_000
@@ -26,14 +26,14 @@ blueprint.before_request(count_evidence)
 
 @blueprint.get("/evidence.json")
 def show_index() -> ResponseReturnValue:
-    """Serve the list of all bots, one page at a time: the start of a full audit."""
+    """Serve the list of all bots, one page at a time. A full audit starts here."""
     made = document.list_bots(request.args.get("after", ""))
     return respond(orjson.dumps(made))
 
 
 @blueprint.get("/bots/<uid>/evidence.json")
 def show_evidence(uid: str) -> ResponseReturnValue:
-    """Serve a bot's document or one of its wallets', or a full page of either."""
+    """Serve the document of a bot or one of its wallets, or a full page of either."""
     bot = document.find_bot(uid)
     if bot is None:
         raise Problem("not_found", "there is no such bot")
@@ -41,7 +41,7 @@ def show_evidence(uid: str) -> ResponseReturnValue:
     if wallet_id is None and "wallet" in request.args:
         raise Problem("not_found", "this bot never had that wallet")
     if "posts" in request.args:
-        # Not forever: a hidden post's text must not stay in caches.
+        # Not cached forever, because a hidden post's text must not stay in caches.
         return show_page("posts", lambda number: read_page(POSTS, bot, number), keeps=False)
     if "page" in request.args:
         return show_page("page", lambda number: find_receipts(wallet_id, number))
@@ -62,7 +62,7 @@ def render(bot: int, wallet_id: int | None) -> bytes:
 
 
 def find_receipts(wallet_id: int | None, number: int) -> Page:
-    """Return a page of receipts. Raises Problem `not_found` without a wallet."""
+    """Return a page of receipts. Raises Problem `not_found` if there is no wallet."""
     if wallet_id is None:
         raise Problem("not_found", "this bot has no wallet")
     return read_page(RECEIPTS, wallet_id, number)
@@ -75,8 +75,8 @@ def find_programs() -> Programs:
 
 
 def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> ResponseReturnValue:
-    """Serve the page in the query, by its digest if one is given. `keeps`: caches may keep that
-    forever.
+    """Serve the page in the query, by its digest if one is given. `keeps`: whether caches may keep
+    that response forever.
     """
     page = read(read_whole(request.args, name, 1, MAX_PAGE))
     wanted = request.args.get("digest")
@@ -86,8 +86,8 @@ def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> Res
 
 
 def respond(body: bytes, is_named: bool = False) -> ResponseReturnValue:
-    """Respond with JSON that has an ETag, or 304. `is_named`: the address identifies the
-    content.
+    """Respond with JSON that has an ETag, or with 304. `is_named`: whether the address identifies
+    the content.
     """
     response = Response(body, content_type="application/json")
     response.headers["Cache-Control"] = IMMUTABLE if is_named else "no-cache"

@@ -67,12 +67,12 @@ class Format(NamedTuple):
 
 
 def list_lines(trade: Json) -> list[Line]:
-    """List what a trade moved through its venue; nothing for other transactions."""
+    """List the amounts that a trade moved through its venue. Empty for other transactions."""
     if trade["kind"] not in TRADES and not is_paid(trade["kind"], trade["realized"]["status"]):
         return []
     fee = int(trade["feeLamports"]) + int(trade["tipLamports"])
     outside = read_outside(trade)
-    # The tools add the fee to what was sent and subtract it from what was received.
+    # The tools add the fee to the amount sent and subtract it from the amount received.
     paid = int(trade["solChangeLamports"]) - int(outside["solLamports"]) + fee
     changes = (_list_raw(one["tokenChanges"]) for one in (trade, outside))
     moved = [Change(WRAPPED_SOL, paid, 9), *list_venue_changes(*changes)]
@@ -88,12 +88,14 @@ def list_lines(trade: Json) -> list[Line]:
 
 
 def _list_raw(changes: Iterable[Json]) -> list[tuple[str, str, int]]:
-    """List raw on-chain changes: a display multiplier changes over time."""
+    """List raw on-chain changes, because a display multiplier changes over time."""
     return [(one["mint"], one["changeRaw"], one["decimals"]) for one in changes]
 
 
 def _find_ordered(trade: Json, moved: Collection[str]) -> list[Change]:
-    """Return what a filled order sold: its tokens left the wallet when the order was opened."""
+    """Return the tokens that a filled order sold. They left the wallet when the order was
+    opened.
+    """
     raw = int(trade["realized"]["matchedRaw"]) + int(trade["realized"]["unmatchedRaw"])
     if not raw or trade["mint"] in moved:
         return []
@@ -123,7 +125,7 @@ def _make_rotki_rows(trade: Json) -> list[Cells]:
     return [
         {
             "Location": "solana",
-            # rotki requires both sides: an asset without a counterpart is traded for nothing.
+            # rotki requires both sides, so an asset without a counterpart is traded for nothing.
             **_fill("Spend Amount", "Spend Currency", line.sent or NOTHING, _name_rotki),
             **_fill("Receive Amount", "Receive Currency", line.received or NOTHING, _name_rotki),
             "Fee": line.fee,
@@ -140,7 +142,7 @@ def _fill(amount: str, currency: str, leg: Leg | None, name: Callable[[str], str
 
 
 def _name_koinly(mint: str) -> str:
-    """Return a well-known symbol, or the mint: other tokens may share a symbol."""
+    """Return a well-known symbol, or else the mint, because other tokens may share a symbol."""
     return find_own(mint) or mint
 
 

@@ -1,7 +1,7 @@
 """Describe a transaction next to a post's words: one sentence and one result, as markup for pages
 and as text for feeds, previews and copies.
 
-It doesn't check the post's wording. The result next to it is always signed, so readers can compare.
+The post's wording isn't checked. The result next to it is always signed, so readers can compare.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ DEEDS = {
     "buy": "bought {tokens} for {paid}",
     "sell": "sold {tokens} for {paid}",
     "swap": "swapped {gave} for {got}",
-    "round_trip": "bought and sold {token} in one go",
+    "round_trip": "bought and sold {token} in one transaction",
     "transfer_in": "received {tokens}",
     "transfer_out": "sent {tokens}",
     "transfer_self": "moved {tokens} within the wallet",
@@ -44,14 +44,14 @@ PLAIN_DEEDS = {
     "buy": "bought",
     "sell": "sold",
     "swap": "swapped tokens",
-    "round_trip": "bought and sold in one go",
+    "round_trip": "bought and sold in one transaction",
     "transfer_in": "received tokens",
     "transfer_out": "sent tokens",
     "transfer_self": "moved tokens within the wallet",
     "order_fill": "filled an order",
     "native_transfer": "moved SOL",
 }
-AMBIGUOUS = "can be read in more than one way"
+AMBIGUOUS = "can be interpreted in more than one way"
 NO_RESULT = {
     "unmatched": "purchase price unknown",
     "partial": "for the part with a known purchase price",
@@ -59,10 +59,10 @@ NO_RESULT = {
 
 
 class Fact(NamedTuple):
-    """What a transaction did. `told`: the sentence; `result` and `change`: a sale's result in SOL
-    or a stablecoin, and in percent; `note`: limits of the result; each is empty if there is none.
-    `share`: how much of the value came from the venue, unless all of it did; `at`: when it
-    happened; `when`: words about that time.
+    """A transaction's effect. `told`: the sentence; `result` and `change`: a sale's result in SOL
+    or a stablecoin, and as a percentage; `note`: limits of the result; each is empty if there is
+    none. `share`: the share of the value that came from the venue, unless all of it did; `at`: when
+    it happened; `when`: words about that time.
     """
 
     told: str
@@ -104,7 +104,7 @@ MARKUP = Style(
 
 
 def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None:
-    """Return what a post's transaction did, as markup; None until it is observed.
+    """Return what a post's transaction did, as markup, or None until it is observed.
 
     `symbols`: {mint: symbol}, in addition to the post's own.
     """
@@ -112,13 +112,13 @@ def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None
 
 
 def find_text(post: Json) -> Fact | None:
-    """Return what a post's transaction did, as text; None until it is observed."""
+    """Return what a post's transaction did, as text, or None until it is observed."""
     return _find_fact(post, {}, TEXT)
 
 
 def write_fact(post: Json) -> str:
-    """Write the whole strip on one line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20
-    Nov 2026 16:44`; empty until the transaction is observed.
+    """Format the whole strip on one line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) ·
+    20 Nov 2026 16:44`. Empty until the transaction is observed.
     """
     fact = find_text(post)
     if fact is None:
@@ -151,7 +151,7 @@ def _show_receipt(trade: Json) -> Json:
 
 
 def write_result(post: Json) -> str:
-    """Write only the sale's result in a post, `−0.0146 SOL`; empty if unknown."""
+    """Format only the sale's result in a post, `−0.0146 SOL`, or an empty text if it is unknown."""
     receipt = post["receipt"]
     return str(_find_result(receipt, TEXT).amount) if receipt else ""
 
@@ -173,8 +173,8 @@ def _find_fact(post: Json, symbols: Mapping[str, str], style: Style) -> Fact | N
 
 
 class _Result(NamedTuple):
-    """A sale's result: `amount` in its currency, `change` in percent (each empty if unknown), and
-    its limits.
+    """A sale's result: `amount` in its currency, `change` as a percentage (each empty if unknown),
+    and its limits.
     """
 
     amount: Any
@@ -221,7 +221,7 @@ def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -
 
 
 def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
-    """Return the token in a post, never in the post's own words: by its address if this instance
+    """Return the token in a post, never in the post's own words. It is its address if this instance
     doesn't know its name, or the name of the token that moved.
     """
     claimed = _find_name(post["mint"], None, symbols)

@@ -35,7 +35,7 @@ MAX_ITEMS = 50
 # Filters in a query.
 FILTERS = ("label", "source", "mint")
 ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
-# Limits on a whole feed, and on an entry without its content.
+# Limits on the size of a whole feed, and of an entry without its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
 # XML or JSON needs several bytes for these characters: `&amp;` has 5, `\u001f` 6.
 ESCAPED = re.compile(r'[\x00-\x1f&<>"\\]')
@@ -55,8 +55,8 @@ class Feed(NamedTuple):
     """A page of a feed.
 
     `page`, `path`: addresses below `base_url` of the HTML page and of the feed itself; `posts`: as
-    in the API, newest first; `next`: the cursor of older posts; `cursor`: this page's cursor, None
-    for the newest posts.
+    in the API, newest first; `next`: the cursor of older posts; `cursor`: this page's cursor, or
+    None for the newest posts.
     """
 
     base_url: str
@@ -118,7 +118,9 @@ def show_atom_of_bot(uid: str) -> ResponseReturnValue:
 
 
 def find_feed() -> Feed:
-    """Return the posts that match `label`, `source` and `mint`; all posts without filters."""
+    """Return the posts that match `label`, `source` and `mint`, or all posts if there are no
+    filters.
+    """
     given = {name: request.args[name] for name in FILTERS if request.args.get(name)}
     for name, allowed in (("label", timeline.LABELS), ("source", timeline.SOURCES)):
         if given.get(name, "") not in allowed:
@@ -205,10 +207,10 @@ def measure(post: Json) -> int:
 def respond(
     find: Callable[[], Feed], write: Callable[[Feed], bytes], content_type: str
 ) -> ResponseReturnValue:
-    """Respond with the feed, or 304. Feeds are public lists and cached like those.
+    """Respond with the feed, or with 304.
 
-    The ETag is exact. A reader that sends only If-Modified-Since may miss the second of two changes
-    within a second until the next one.
+    Feeds are public lists and cached like them. The ETag is exact. A reader that sends only
+    If-Modified-Since may miss the second of two changes within a second until the next change.
     """
 
     def render() -> tuple[bytes, datetime]:

@@ -27,12 +27,12 @@ from chain import amounts
 
 Number = str | int | float | Decimal
 SIGNIFICANT_DIGITS = 4
-# For an amount below one, if these show at least three significant digits.
+# Decimal places for an amount below one, if they show at least three significant digits.
 PLACES_BELOW_ONE = 4
 MIN_WITH_FIXED_PLACES = Decimal("0.01")
-# For smaller amounts. Prices and tiny amounts, such as a fee, keep their own digits.
+# Decimal places for smaller amounts. Prices and tiny amounts, such as a fee, keep their own digits.
 MAX_SMALL_PLACES, MIN_SMALL = 5, Decimal("0.0001")
-# The minimum for a column of money, or its amounts would look the same.
+# The minimum for a column of money, because its amounts would otherwise look the same.
 MIN_COLUMN_PLACES = 2
 MINUS, UNKNOWN = "\u2212", "–"
 # Enough for any amount on a chain, so a sum of tokens is never rounded by accident.
@@ -107,7 +107,7 @@ def write_change(percentage: Number) -> str:
     return f"{write_number(percentage, True, 0 if abs(value) >= 100 else 1)}%"
 
 
-# A number in a sentence, with its sign and unit.
+# Matches a number in a sentence, with its sign and unit.
 TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b| ?%)?")
 
 
@@ -290,7 +290,7 @@ def _find_color(number: Number) -> str:
     return "up" if value > 0 else "down" if value < 0 else ""
 
 
-# For the templates, under the functions' names except for the places of a column.
+# Filters for the templates, named after the functions, except for the places of a column.
 FILTERS: dict[str, Callable[..., Any]] = {
     **{
         one.__name__: one

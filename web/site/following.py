@@ -21,7 +21,7 @@ FOLLOWED_EVENTS = {
 
 
 class Following(NamedTuple):
-    """A hook and the bots that it names, {ID: name}."""
+    """A hook and the other owners' bots it is limited to, {ID: name}."""
 
     hook: ListedHook
     bots: dict[str, str]
@@ -37,7 +37,7 @@ def show_following() -> ResponseReturnValue:
 
 
 def list_following(owner: Owner) -> list[Following]:
-    """List the owner's hooks that name bots."""
+    """List the owner's hooks that follow other owners' bots."""
     listed = [one for one in list_hooks(owner) if one.bots]
     uids = {uid for one in listed for uid in one.bots}
     names = {bot.uid: bot.name for bot in Bot.select(Bot.uid, Bot.name).where(Bot.uid.in_(uids))}

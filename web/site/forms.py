@@ -1,7 +1,7 @@
-"""Shared by owners' forms: reading what was typed, checking it, showing it again.
+"""Shared by owners' forms: reading and checking input, and showing it again.
 
-A rejected form shows what was typed, with the reason next to the field. A rejected wallet is
-cleared, because it may be a secret, and so is every field that looks like one.
+A rejected form shows the input, with the reason next to the field. A rejected wallet is cleared,
+because it may be a secret, and so is every field that looks like one.
 """
 
 import re
@@ -24,7 +24,7 @@ LISTS = {
     "catchphrases": r"\n",
 }
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
-# The trades in a voice's preview.
+# The trades in a preview of the voice.
 SAMPLES = (
     {"kind": "buy", "symbol": "PINE", "amount": "1200", "paid": "0.5", "currency": "SOL"},
     {
@@ -53,7 +53,7 @@ STALE_FIELDS = (
     "on",
     "overlap",
 )
-# Twice the longest field, so that overlong text is returned to be shortened.
+# Twice the longest field, so that overlong text is returned for shortening.
 MAX_TYPED_TEXT = 8_000
 # The maximum length of a body plus its reason.
 MAX_STALE_TEXT = 8_500
@@ -83,7 +83,7 @@ def read_voice(form: Mapping[str, str] | None = None) -> dict[str, Any]:
 def read_known_fields(form: Mapping[str, str]) -> Texts:
     """Return the form's STALE_FIELDS, or nothing if they are longer than anyone types.
 
-    The sender hasn't shown that it was ever here, so check the length before reading the text.
+    The sender may be a stranger, so the length is checked before the text is read.
     """
     given = {name: form[name] for name in STALE_FIELDS if name in form}
     return given if sum(map(len, given.values())) <= MAX_STALE_TEXT else {}
@@ -114,7 +114,7 @@ def _may_be_secret(text: str) -> bool:
 
 
 def write_samples(voice: dict[str, Any]) -> list[str]:
-    """Return this voice's text for SAMPLES; nothing for an invalid voice."""
+    """Return this voice's text for SAMPLES, or nothing if the voice is invalid."""
     try:
         persona = orjson.loads(influencers.check_voice(voice))
     except Problem:
@@ -146,7 +146,7 @@ def find_profile_errors(texts: Texts, present_name: str | None = None) -> Texts:
 
 
 def list_errors(problem: Problem) -> Texts:
-    """Return {field: message}; errors without a field use the key ''."""
+    """Return {field: message}. Errors without a field use the key ''."""
     return {one["field"]: as_sentence(one["message"]) for one in problem.errors} or {
         "": as_sentence(problem.detail)
     }

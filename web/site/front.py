@@ -47,7 +47,7 @@ class Filter(NamedTuple):
 
 class Side(NamedTuple):
     """The side column. `board`: the address of the full ranking that `ranked` begins, for this
-    `time`; `contradicted`: bots with recent posts that don't match, and how many.
+    `time`; `contradicted`: bots with recent posts that don't match, and the number of posts.
     """
 
     board: str
@@ -66,7 +66,7 @@ def show_feed() -> ResponseReturnValue:
     scope = ("feed page", *asked)
     position = read_cursor("before", scope, timeline.Start)
     page = timeline.Page([], None)
-    # Read this before the posts: the stream sends posts that arrive while the page loads.
+    # Read before the posts, because the stream sends posts that arrive while the page loads.
     newest = v1.write_newest(queries.find_last_id("arrival"))
     if not wrong:
         page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
@@ -86,7 +86,7 @@ def show_feed() -> ResponseReturnValue:
 
 
 def read_filter() -> tuple[Filter, str | None]:
-    """Return the query's filters, and errors for unknown choices."""
+    """Read the query's filters. Return them with errors for unknown choices."""
     given = {name: request.args.get(name, "").strip() for name in Filter._fields}
     # Typed text is shown again, unless it may be a pasted secret.
     for name in ("bot", "token"):

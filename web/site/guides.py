@@ -1,7 +1,7 @@
-"""/skill.md and /llms.txt: this instance described for programs, with its address and limits. The
-parameter `bot` tailors skill.md to one bot.
+"""/skill.md and /llms.txt: this instance described for programs, with its address and limits.
 
-They contain no untrusted text: a bot appears with its ID and wallet, never its name.
+The `bot` parameter tailors skill.md to one bot. They contain no untrusted text: a bot appears with
+its ID and wallet, never its name.
 """
 
 from typing import NamedTuple
@@ -37,8 +37,8 @@ def show_llms() -> ResponseReturnValue:
 
 
 def find_bot(uid: str | None) -> GuidedBot | None:
-    """Return the bot with this ID. None without an ID; raises Problem `not_found` for an unknown
-    one.
+    """Return the bot with this ID, or None if there is no ID. Raises Problem `not_found` for an
+    unknown ID.
     """
     if not uid:
         return None

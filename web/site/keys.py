@@ -15,7 +15,7 @@ from web.site.forms import as_sentence
 
 HOUR_MS = 3_600_000
 KEY_NAMES = {"publish": "publishing key", "read": "read key", "inbox": "inbox key"}
-# Choices for how long a rotated key keeps working.
+# Choices for the overlap after a rotation.
 OVERLAPS_MS = {"0": 0, "1": HOUR_MS, "24": 24 * HOUR_MS}
 
 
@@ -33,7 +33,7 @@ def find_own_key(uid: str) -> Key:
 
 
 def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
-    """Render the page that shows a key, once."""
+    """Render the page that shows a key once."""
     scope = KEY_NAMES[made.key.scope]
     return render_template(
         "secret.html",
@@ -48,7 +48,7 @@ def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
 
 
 def find_last_signature(uid: str) -> str:
-    """Return a bot's last trade signature; empty without one."""
+    """Return a bot's last trade signature, or an empty text if it has none."""
     wanted = Wanted(queries.find_wallets(bot=uid), None, expand_kinds(["trade"]))
     rows = find_trades(wanted, 1, None).rows
     return rows[0].signature if rows else ""

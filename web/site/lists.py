@@ -19,14 +19,14 @@ Row = TypeVar("Row")
 
 
 class ListPage(NamedTuple, Generic[Row]):
-    """A page of a list. `cursor`: position of the older entries, None if there are none."""
+    """A page of a list. `cursor`: position of the older entries, or None if there are none."""
 
     rows: Sequence[Row]
     cursor: str | None
 
 
 def link_to_older(name: str, cursor: str) -> str:
-    """Return this page's address with `cursor` and its filters only."""
+    """Return this page's address with only `cursor` and its filters."""
     values: dict[str, Any] = {**(request.view_args or {})}
     values |= {key: text for key, text in request.args.items() if key in KEPT_PARAMETERS}
     return url_for(request.endpoint or "", **{**values, name: cursor})
@@ -46,7 +46,7 @@ def add_etag(response: Response) -> Response:
 
 
 def read_cursor(name: str, scope: Scope, kind: Callable[..., paging.Kind]) -> paging.Kind | None:
-    """Return the position (NamedTuple `kind`) in the parameter `name`; None without one."""
+    """Return the position (NamedTuple `kind`) in the parameter `name`, or None."""
     text = request.args.get(name)
     if not text:
         return None

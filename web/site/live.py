@@ -13,10 +13,11 @@ blueprint = Blueprint("live", __name__)
 
 @blueprint.get("/stream")
 def open_stream() -> Response:
-    """Send the posts and changed verifications since the page was rendered: public fields only.
+    """Send the posts and changed verifications since the page was rendered, with public fields
+    only.
 
-    204 if the instance has too many streams: it makes a browser stop without a console error, and
-    the page polls. One stream too many from an address ends its oldest.
+    Responds 204 if the instance has too many streams, which makes a browser stop without a console
+    error, and the page polls. One stream too many from an address ends its oldest.
     """
     app = find_app()
     after = v1.read_since(request.args, request.headers.get("Last-Event-ID"))
@@ -26,7 +27,7 @@ def open_stream() -> Response:
     if subscriber is None:
         return Response(status=204, headers={"Retry-After": str(stream.PAGE_RETRY_SECONDS)})
     response = Response(
-        # A page that is far behind needs only one event: it reloads itself.
+        # A page that is far behind needs only one event, because it reloads itself.
         hub.read_events(subscriber, newest if after is None else max(after, newest - stream.BATCH)),
         content_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},

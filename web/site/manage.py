@@ -1,4 +1,4 @@
-"""The tab Manage bot: profile, automatic posts, manual posts, publishing keys, retirement."""
+"""The Manage bot tab: profile, automatic posts, manual posts, publishing keys, retirement."""
 
 import secrets
 from typing import NamedTuple
@@ -94,7 +94,7 @@ def _list_stored(bot: Bot) -> Texts:
 
 
 def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseReturnValue:
-    """Show the tab again, with a message about what was done, or what wasn't (`kind` is error)."""
+    """Show the tab again with a message about the action. `kind` is error if it failed."""
     flash(message, kind)
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
@@ -215,7 +215,7 @@ def add_hook(owner: Owner, bot: Bot) -> hooks.NewHook:
 
 
 def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
-    """Render the page that shows a new webhook's secret, once."""
+    """Render the page that shows a new webhook's secret once."""
     return render_template(
         "secret.html",
         key=secret,

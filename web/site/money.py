@@ -10,9 +10,9 @@ from web.api.serialize import Json
 from web.api.trades import read_multiplier, read_outside, show_change
 from web.site import figures, words
 
-# How many source accounts to name for a trade's value.
+# Limit on source accounts listed for a trade's value.
 MAX_NAMED = 3
-# With fewer positions there is no win rate.
+# With fewer positions, there is no win rate.
 MIN_POSITIONS = 3
 SOL_DECIMALS = 9
 NO_BOOKS = {
@@ -37,12 +37,12 @@ ITEMS = (
     ("overheadLamports", -1, "Fees and tips outside of trades"),
     ("failedCostLamports", -1, "Fees of failed transactions"),
     ("otherLamports", 1, "Everything else: orders, staking, NFTs, tokens without a price"),
-    ("gapLamports", 1, "Moved where transactions are missing"),
+    ("gapLamports", 1, "Moved by missing transactions"),
 )
 
 
 class BookLine(NamedTuple):
-    """A line of the reconciliation: its label, and the exact amount it adds."""
+    """A line of the reconciliation: its label, and the exact amount that it adds."""
 
     label: str
     amount: str
@@ -73,7 +73,7 @@ def find_rest(books: Json) -> str:
 
 
 def describe_rest(books: Json) -> str:
-    """Describe whether the books balance."""
+    """Describe whether the reconciliation adds up."""
     rest, gaps = find_rest(books), int(books["gapLamports"])
     if rest != "0":
         return (
@@ -104,7 +104,7 @@ def count_sales(results: Json) -> int:
 
 
 def win_rate(results: Json) -> float | None:
-    """Return the share of winning positions, None for fewer than MIN_POSITIONS."""
+    """Return the share of winning positions, or None for fewer than MIN_POSITIONS."""
     is_shown = results["winRate"] is not None and results["positions"] >= MIN_POSITIONS
     return float(results["winRate"]) if is_shown else None
 
@@ -122,14 +122,17 @@ def describe_signs(signs: Iterable[str]) -> list[str]:
 
 
 def other_fees(results: Json) -> int:
-    """Return lamports of fees that aren't in any result: of failed transactions and non-trades."""
+    """Return lamports of fees that aren't in any result: those of failed transactions and of other
+    transactions.
+    """
     return int(results["failedCostLamports"]) + int(results["overheadLamports"])
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def describe_source(trade: Json) -> str:
-    """Describe which accounts a trade's value came from, and how much of it; empty if nothing is
-    priced."""
+    """Describe the accounts that a trade's value came from, and their share of it. Empty if nothing
+    is priced.
+    """
     share, accounts = trade["explainedShare"], trade["counterparties"]
     if share is None:
         return ""
@@ -145,7 +148,9 @@ def describe_source(trade: Json) -> str:
 
 
 def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
-    """Describe changes in the same transaction that aren't part of the trade, if any."""
+    """Describe changes in the same transaction that aren't part of the trade. Empty if there are
+    none.
+    """
     beside = trade["outsideVenue"]
     if beside is None:
         return ""
@@ -186,7 +191,7 @@ def _read_changes(changes: Iterable[Json]) -> list[Change]:
 
 
 def describe_paid(trade: Json) -> str:
-    """Describe a stablecoin trade's result, or why it is unknown; empty for other trades."""
+    """Describe a stablecoin trade's result, or why it is unknown. Empty for other trades."""
     currency, realized = trade["currency"], trade["realized"]
     if currency in (None, "SOL") or trade["kind"] == "buy":
         return ""
@@ -209,7 +214,7 @@ def is_exchange(trade: Json) -> bool:
 
 
 def write_paid(trade: Json, places: int) -> Any:
-    """Return HTML for a trade's payment in its currency; empty for a swap."""
+    """Return HTML for a trade's payment in its currency, or an empty text for a swap."""
     stablecoin = find_stablecoin(trade["currency"] or "")
     if stablecoin is None:
         return "" if trade["kind"] == "swap" else figures.flow(venue_sol(trade), places)
@@ -227,7 +232,7 @@ def write_result(realized: Json, places: int) -> Any:
     return figures.units(int(realized["resultRaw"]), stablecoin.symbol, stablecoin.decimals, True)
 
 
-# Why a sale has no result, by flag. The first that applies is used.
+# Why a sale has no result, by flag. The first flag that applies is used.
 NO_RESULT = {
     "incomplete_history": "a transaction is missing",
     "ambiguous": "ambiguous transaction",
@@ -239,7 +244,7 @@ NO_RESULT = {
 
 
 def explain_no_result(trade: Json) -> str:
-    """Explain briefly why a trade has no result; empty if none is expected."""
+    """Explain briefly why a trade has no result. Empty if none is expected."""
     status, flags = trade["realized"]["status"], trade["flags"]
     why = next((text for flag, text in NO_RESULT.items() if flag in flags), "")
     if status == "unmatched" or (why and trade["kind"] in ("sell", "swap", "round_trip")):
@@ -248,7 +253,7 @@ def explain_no_result(trade: Json) -> str:
 
 
 def venue_sol(shown: Json) -> str:
-    """Return the exact SOL that passed through the venue, for a trade or a row of activity."""
+    """Return the exact SOL that went through the venue, for a trade or a row of activity."""
     return sol(int(shown["solChangeLamports"]) - int(read_outside(shown)["solLamports"]))
 
 

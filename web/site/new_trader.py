@@ -119,7 +119,7 @@ def _voice_of(texts: Texts) -> dict[str, str]:
 
 
 def _create(texts: Texts, owner: Owner | None) -> traders.NewTrader:
-    """Create the trader; a new owner is signed in by the same commit, or nothing is stored."""
+    """Create the trader. The same commit signs a new owner in, or nothing is stored."""
     gate.check_creation(owner.id if owner else None)
     with writing():
         made = traders.create_trader(

@@ -1,4 +1,4 @@
-"""Notifications for people: the fact of each event on one line."""
+"""Notifications for people, with the fact of each event on one line."""
 
 from notify.messages import Event
 from web.api import queries, stream
@@ -7,13 +7,13 @@ from web.site import facts, words
 
 
 def list_notices(base_url: str, after: int, limit: int) -> list[Event]:
-    """Return what arrived after this arrival, in order, each with its fact."""
+    """Return the events after this arrival, in order, each with its fact."""
     events = stream.list_events(base_url, after, limit)
     return [event._replace(fact=write_line(event.kind, event.shown)) for event in events]
 
 
 def write_line(kind: str, shown: Json | None) -> str:
-    """Write what the chain shows about an event, on one line; empty if it shows nothing."""
+    """Format what the chain shows about an event, on one line. Empty if it shows nothing."""
     if shown is None:
         return ""
     if kind == "trade":

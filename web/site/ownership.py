@@ -1,4 +1,4 @@
-"""A bot's wallets: attach, detach, and prove with the owner's signature."""
+"""A bot's wallets: attaching, detaching, and proving with the owner's signature."""
 
 import secrets
 
@@ -71,7 +71,7 @@ def detach_wallet(bot: Bot) -> ResponseReturnValue:
     address = request.values.get("wallet") or next(iter(held), "")
     if request.method == "POST" and address in held:
         wallets.remove_wallet(bot, address, g.now)
-    # Also if it was already disconnected: the form was sent twice.
+    # The wallet may already be disconnected, if the form was sent twice.
     if request.method == "POST" or address not in held:
         return return_to_manage(bot, "The wallet is disconnected.")
     return render_confirm(
@@ -124,8 +124,8 @@ def show_proof(bot: Bot) -> ResponseReturnValue:
 def render_proof(
     bot: Bot, challenge: Challenge | None, error: str | None = None, status: int = 200
 ) -> ResponseReturnValue:
-    """Render the page that asks for a signature. Without a valid challenge, render the tab Manage
-    bot.
+    """Render the page that asks for a signature. If there is no valid challenge, render the Manage
+    bot tab.
     """
     if challenge is None:
         return return_to_manage(
@@ -149,7 +149,7 @@ def prove_wallet(bot: Bot) -> ResponseReturnValue:
     if not wallets.is_signed(challenge.wallet, signature, challenge.text):
         return render_proof(bot, challenge, WRONG_SIGNATURE, 422)
     try:
-        # One commit: a challenge is only used up if its wallet is attached.
+        # A single commit, so that a challenge is only used up if its wallet is attached.
         with writing():
             is_unspent = spend_challenge()
             if is_unspent:

@@ -70,7 +70,7 @@ def show_one_post(uid: str) -> ResponseReturnValue:
 
 
 def link_trade(post: Json) -> str:
-    """Return a link to a post's trade in its bot's list; empty without one."""
+    """Return a link to a post's trade in its bot's list. Empty if it has no trade."""
     trade = post["verification"].get("tradeId")
     token = post["receipt"] and post["receipt"]["mint"]
     if not trade or not token:
@@ -92,8 +92,8 @@ def show_about() -> ResponseReturnValue:
 
 
 def read_rules(data_dir: Path) -> str:
-    """Return the text of DATA_DIR/about.txt; empty if it is missing or unreadable, which `doctor`
-    reports.
+    """Return the text of DATA_DIR/about.txt. Empty if the file is missing or unreadable, which
+    `doctor` reports.
     """
     try:
         with (data_dir / ABOUT_FILE).open("rb") as file:

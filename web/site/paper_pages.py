@@ -59,7 +59,7 @@ def show_traders() -> ResponseReturnValue:
 def sort_traders(
     traders: Sequence[Json], sort: str, least_rates: Mapping[str, float]
 ) -> list[Json]:
-    """Return traders sorted by a figure, highest first, traders without one last."""
+    """Sort traders by a figure, highest first, with traders without a figure last."""
     figures: Mapping[str, Any] = (
         least_rates
         if sort == WINS
@@ -72,7 +72,7 @@ def sort_traders(
 
 
 def find_figure(trader: Json, name: str) -> Decimal | None:
-    """Return a figure of a trader's performance; None if it is unknown or withheld."""
+    """Return a figure of a trader's performance, or None if it is unknown or withheld."""
     shown = trader["performance"]
     if shown["headlineSuppressed"] or shown[name] is None:
         return None
@@ -80,7 +80,9 @@ def find_figure(trader: Json, name: str) -> Decimal | None:
 
 
 def find_price_trouble(now: int) -> str:
-    """Explain why paper traders have no prices and what to do; empty if they have. `now`: ms."""
+    """Explain why paper traders have no prices and what to do. Empty if they have prices. `now`:
+    ms.
+    """
     if not settings().scout_interval_seconds:
         return NO_SCOUT
     discovery = market.show_market_health(now)["discovery"]

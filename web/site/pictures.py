@@ -1,7 +1,7 @@
 """Charts on pages, with their data: curves, sparklines, the race, the calendar.
 
-All are bounded: points are sampled from running totals, so a bot with a million trades costs the
-same as one with ten.
+Their size is limited, because points are sampled from running totals: a bot with a million trades
+costs the same as one with ten.
 """
 
 import itertools
@@ -111,8 +111,8 @@ def list_day_results(bot: str, money: str) -> list[DayTotals]:
 
 # ---- results by day ------------------------------------------------------------------------------
 def draw_days(bot: Json) -> str:
-    """Return the HTML of a calendar that ends today, and of daily tables for each currency; empty
-    without results.
+    """Return the HTML of a calendar that ends today, and of daily tables for each currency. Empty
+    if there are no results.
     """
     found = {
         one["currency"]: (list_day_results(bot["id"], find_money(one)), one["decimals"])
@@ -149,7 +149,7 @@ def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, cha
 
 def draw_race(board: leaderboard.Board, rows: Sequence[Json], time: str) -> str:
     """Return the HTML of the race: realized PnL of a board's first ranked rows over its window
-    (`time` as text); empty if none is ranked.
+    (`time` as text). Empty if none is ranked.
     """
     runners = [row for row in rows if row["ranked"]][:MAX_RUNNERS]
     times, values = sample_board(board, runners, RACE_POINTS)
@@ -202,7 +202,7 @@ def write_level(raw: int, decimals: int) -> str:
 
 # ---- trades of one token -------------------------------------------------------------------------
 def draw_timeline(trades: Sequence[charts.TimedTrade]) -> str:
-    """Return the HTML of the timeline of a token's trades, empty without trades."""
+    """Return the HTML of the timeline of a token's trades. Empty if there are none."""
     timeline = charts.draw_timeline(trades)
     return cast(str, _macros().timeline(timeline)) if timeline else ""
 
@@ -247,7 +247,7 @@ def _draw_day(day: int, column: int, realized: int, trades: int, most: int) -> C
 
 
 # ---- paper accounts ------------------------------------------------------------------------------
-# With more points than this, draw every nth. With more marks, draw the newest.
+# With more points than this, every nth is drawn. With more marks, the newest are drawn.
 MAX_DRAWN = MAX_MARKED = 400
 MAX_GROUPS = 12
 
@@ -255,7 +255,7 @@ MAX_GROUPS = 12
 class DayLine(NamedTuple):
     """A UTC day. `at`: Unix seconds; `equity`, `fall`, `held`: lamports at its end, below the
     previous high, and in positions; `exposure`: the share in positions (None if not recorded);
-    `net`: of its closes.
+    `net`: net result of its closes.
     """
 
     at: int
@@ -282,7 +282,7 @@ class AccountPicture(NamedTuple):
 
 
 def draw_account(uid: str, until: int) -> AccountPicture | None:
-    """Draw a trader's open account up to `until` (ms); None for an unknown trader."""
+    """Draw a trader's open account up to `until` (ms). Return None for an unknown trader."""
     history = read_history(uid)
     if history is None:
         return None
@@ -344,8 +344,8 @@ def _make_day(day: int, noted: tuple[Mark, int] | None, closes: Sequence[Close])
 def draw_equity(
     points: Sequence[EquityPoint], until: int, trades: Sequence[charts.TimedTrade] = ()
 ) -> charts.Curve | None:
-    """Draw points, given in order, over time up to `until` (ms), with trades as marks; None for
-    fewer than two.
+    """Draw points, given in order, over time up to `until` (ms), with trades as marks. Return None
+    for fewer than two.
     """
     if len(points) < 2:
         return None
@@ -354,7 +354,7 @@ def draw_equity(
 
 
 def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None:
-    """Draw the drawdown at each point; None for fewer than two."""
+    """Draw the drawdown at each point. Return None for fewer than two."""
     if len(points) < 2:
         return None
     peaks = itertools.accumulate((one.lamports for one in points), max)
@@ -365,15 +365,15 @@ def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None
 
 
 def draw_exposure(points: Sequence[SharePoint], until: int) -> charts.Curve | None:
-    """Draw the share of the equity in positions up to `until` (ms); None for fewer than two points.
-    The first point is the opening, and there is no data between it and the second.
+    """Draw the share of the equity in positions up to `until` (ms). Return None for fewer than two
+    points. The first point is the opening, and there is no data between it and the second.
     """
     if len(points) < 2:
         return None
     steps = _hold([EquityPoint(one.at, one.basis_points) for one in points], until)
     unseen = [(steps[0].begins, steps[0].ends)]
     curve = charts.draw_curve(steps, gaps=unseen, write_level=write_share)
-    # Neither good nor bad.
+    # This value is neither good nor bad.
     return curve and curve._replace(
         runs=[run if run.side == "flat" else run._replace(side="held") for run in curve.runs]
     )

@@ -41,9 +41,8 @@ class MatchedLot:
 
 
 class Columns(NamedTuple):
-    """The format of a leaderboard table: its stablecoin, None for SOL; the `time` of its
-    sparklines; the decimal places of its amounts. `link` returns the address of the same board with
-    other choices.
+    """The format of a leaderboard table. `stablecoin`: None for SOL. `time`: the sparkline window.
+    `places`: decimal places. `link` returns the address of the same board with other choices.
     """
 
     stablecoin: Currency | None

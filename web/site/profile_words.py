@@ -1,4 +1,4 @@
-"""Profile text: figures, time windows, posting pace, its owner. Plain text only."""
+"""Profile text: figures, time windows, posting delay, its owner. Plain text only."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Volume", lambda one: write(one, "volumeRaw")),
     ("Cost moved out unsold", lambda one: write(one, "costLeftRaw")),
 )
-# Figures across all currencies, and of positions in SOL.
+# Figures across all currencies, and those of positions in SOL.
 COMPARED_ONCE: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Trades", lambda one: figures.whole(one["observedTrades"])),
     ("Days active", lambda one: figures.whole(find(one["risk"], "daysActive"))),
@@ -51,7 +51,7 @@ def list_traded(results: Json | None) -> list[Json]:
 
 
 def find_results(results: Json | None, currency: str) -> Json | None:
-    """Return the results in a currency, None if it wasn't traded."""
+    """Return the results in a currency, or None if it wasn't traded."""
     return next((one for one in list_traded(results) if one["currency"] == currency), None)
 
 
@@ -104,7 +104,7 @@ def write_return(percent: str | None) -> str:
 
 
 def write_signed(lamports: str | int | None) -> str:
-    """Format lamports as signed SOL, or a dash if unknown."""
+    """Format lamports as signed SOL, or as a dash if unknown."""
     return figures.UNKNOWN if lamports is None else figures.write_lamports(lamports, sign=True)
 
 
@@ -128,7 +128,9 @@ def _join(seconds: int, large: int, large_name: str, small: int, small_name: str
 
 # ---- a history that is still loading -------------------------------------------------------------
 def describe_progress(bot: Json, now: int) -> str:
-    """Describe how much of a wallet's history is loaded, and when the rest should be. `now`: ms."""
+    """Describe the loaded part of a wallet's history, and when the rest should be loaded. `now`:
+    ms.
+    """
     known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
     if not pending:
         return f"{words.write_found(known)} loaded and being double-checked."
@@ -139,8 +141,8 @@ def describe_progress(bot: Json, now: int) -> str:
 
 
 def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
-    """Return the seconds to load the rest at the current pace; None if nothing is loaded yet or the
-    pace isn't meaningful.
+    """Return the seconds to load the rest at the current rate, or None if nothing is loaded yet or
+    the rate isn't meaningful.
     """
     if not known or not 0 < elapsed < DAY_SECONDS:
         return None
@@ -148,7 +150,7 @@ def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
 
 
 def explain_rank(bot: Json) -> str:
-    """Explain why a partial history may have a rank; empty if it has none or is complete."""
+    """Explain why a partial history may have a rank. Empty if it has no rank or is complete."""
     if bot["coverage"]["state"] != "partial" or bot["coverage"]["gaps"]:
         return ""
     return (
@@ -194,7 +196,7 @@ def list_window_lines(windows: Sequence[Json], currency: str) -> list[WindowLine
 
 
 def describe_pace(pace: Json) -> str:
-    """Describe how soon a bot posts about its trades."""
+    """Describe a bot's posting delay."""
     count = pace["tradesPosted"]
     if not count:
         return "None of its posts about trades has a verified receipt yet."
@@ -210,32 +212,32 @@ def describe_pace(pace: Json) -> str:
 # Why a follower's return isn't shown.
 UNCOPIED = {
     "too_few_sales": "fewer than 10 sales can be followed",
-    "too_few_tokens": "the sales that can be followed are of fewer than 3 tokens",
+    "too_few_tokens": "the sales that can be followed cover fewer than 3 tokens",
     "not_representative": "less than half of the cost of its sales can be followed",
     "not_worked_out": "not calculated yet",
 }
 # Why parts of sales were excluded.
 EXCLUDED = {
-    "no_call": "the trading call isn't shown",
-    "no_pool": "no pool is shown",
+    "no_call": "the transaction doesn't show the instruction that made the trade",
+    "no_pool": "the transaction doesn't show a pool",
     "no_event": "the venue recorded no event",
-    "vault_not_told": "the pool's reserves aren't shown",
+    "vault_not_told": "the transaction doesn't show the pool's reserves",
     "quote_not_sol": "the pool isn't priced in SOL",
-    "route": "a route of several pools",
-    "venue_unreadable": "a venue whose price doesn't follow from two reserves",
-    "not_reproduced": "the formula doesn't reproduce the bot's own fill",
-    "transfer_fee": "the token keeps a part of each transfer",
+    "route": "the trade went through several pools",
+    "venue_unreadable": "the venue's price doesn't follow from two reserves",
+    "not_reproduced": "the pool's formula doesn't reproduce the bot's own fill",
+    "transfer_fee": "the token withholds part of each transfer",
     "own_token": "the bot's wallet created the token",
     "own_pool": "the bot's wallet funded a pool of the token",
     "nothing_left_to_buy": "the pool had too little left to buy",
     "unknown_cost": "the cost is unknown",
-    "not_a_purchase": "it wasn't bought for SOL",
-    "too_small": "the follower's part is less than one unit",
+    "not_a_purchase": "the tokens weren't bought for SOL",
+    "too_small": "the follower's share is less than one unit",
 }
 
 
 def write_bps(bps: int) -> str:
-    """Write basis points: 1410 is `+14.1%`."""
+    """Format basis points: 1410 is `+14.1%`."""
     return figures.write_change(exact(bps, 2))
 
 
@@ -256,7 +258,7 @@ def describe_copying(copying: Json) -> str:
 
 
 def describe_kept(size: Json) -> str:
-    """Describe the bot's result and how much of it a follower kept, for the text below the tile."""
+    """Describe the bot's result and the follower's share of it, for the text below the tile."""
     kept = "" if size["keptPct"] is None else f", kept at most {size['keptPct']}%"
     return f"bot {write_bps(size['evenBotReturnBps'])}{kept}"
 

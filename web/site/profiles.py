@@ -47,7 +47,7 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as the API shows it, with its row. Raises Problem `not_found` without one."""
+    """Return the bot as in the API, with its row. Raises Problem `not_found` if there is none."""
     row = bots.find_row(uid)
     return {**bots.show_profile(row, bots.show_bots([row])[0]), "row": row}
 
@@ -78,7 +78,7 @@ class TradeFilter(NamedTuple):
 
     @property
     def query(self) -> str:
-        """Return the address query for the same filter; empty for all trades."""
+        """Return the address query for this filter, or an empty text for all trades."""
         given = {name: text for name, text in self._asdict().items() if text}
         return f"?{urlencode(given)}" if given else ""
 
@@ -92,14 +92,14 @@ def read_filter() -> TradeFilter:
 
 
 def find_wanted(uid: str, asked: TradeFilter) -> Wanted:
-    """Return the matching trades of a bot; `mints` is () for an unknown ticker."""
+    """Return the bot's trades that match. `mints` is () for an unknown ticker."""
     mints = find_mints(asked.token) if asked.token else None
     kinds = expand_kinds([asked.kind] if asked.kind else [])
     return Wanted(queries.find_wallets(bot=uid), mints, kinds)
 
 
 def read_trades(bot: Json) -> dict[str, Any]:
-    """Read the Trades tab, of one kind or token if the query asks for it."""
+    """Read the Trades tab, filtered by kind or token if the query asks for it."""
     asked = read_filter()
     wanted = find_wanted(bot["id"], asked)
     found, cursor = list_trades_of(bot["id"], asked, wanted)
@@ -136,8 +136,8 @@ class MintRow(NamedTuple):
 
 
 def split_positions(uid: str, positions: Sequence[Json]) -> Held:
-    """Split a bot's positions. A token is unasked if the wallet didn't buy any of it, the bot never
-    traded it, it isn't well known and the scout doesn't have a price for it.
+    """Split a bot's positions. A token is unsolicited if the wallet didn't buy any of it, the bot
+    never traded it, it isn't well known and the scout doesn't have a price for it.
     """
     strange = [one["mint"] for one in positions if _is_strange(one)]
     unasked = set(strange) - _find_traded(uid, strange)
@@ -181,7 +181,7 @@ def read_holdings(bot: Json) -> dict[str, Any]:
 
 
 def find_unrealized(position: Json) -> int | None:
-    """Estimate a position's unrealized PnL; None if its cost or price is unknown."""
+    """Estimate a position's unrealized PnL. Return None if its cost or price is unknown."""
     if (
         not position["estimate"]
         or not position["costLamports"]

@@ -30,9 +30,9 @@ GAIN, LOSS = "#06724a", "#b3261e"
 LEFT, RIGHT, TOP, BOTTOM, TOOTH = 100, 1100, 40, 590, 20
 # A character's width, relative to the font size.
 ADVANCE = 0.6021
-# Longer text is ignored: a card has room for a few hundred letters.
+# Longer text is ignored, because a card has room for a few hundred letters.
 MAX_TEXT = 400
-UNDRAWABLE = "(words in a script that this picture cannot draw)"
+UNDRAWABLE = "(text in a script that this picture can't show)"
 QR_SIZE, STAMP_SIZE, STAMP_TURN = 190, (340, 96), 7
 
 
@@ -89,8 +89,8 @@ def draw(content: Content) -> bytes:
 
 # ---- text ----------------------------------------------------------------------------------------
 def clean(text: str) -> str:
-    """Return untrusted text on one line, in characters that the font has. If it lacks most of them,
-    return a sentence that says so.
+    """Return untrusted text on one line, in characters that the font has. If the font lacks most of
+    them, return a sentence that says so.
     """
     line = " ".join(unicodedata.normalize("NFC", text[:MAX_TEXT]).split())
     letters = [one for one in line if unicodedata.category(one)[0] in "LN"]

@@ -35,7 +35,7 @@ GROUPS = {
     "lists": ("shapes",),
     "problems": ("openapi",),
 }
-# JSON schema types as text.
+# Text for JSON schema types.
 TYPES = {
     "string": "text",
     "integer": "whole number",
@@ -90,7 +90,7 @@ class Shape(NamedTuple):
 class Route(NamedTuple):
     """A request and its examples.
 
-    `takes`, `gives`: the names of the body's and response's shapes (`gives` None: a stream of
+    `takes`, `gives`: the names of the body's and response's shapes (`gives` is None for a stream of
     events); `rows`: the shape of a Page's rows; `refusals`: {status: [code...]} of this request
     only.
     """
@@ -118,7 +118,7 @@ def list_routes(base_url: str) -> list[Route]:
     return [read_route(Example(base_url, operation)) for operation in OPERATIONS]
 
 
-# Slower than a page should be.
+# This takes longer than a page should.
 @functools.lru_cache(1)
 def list_shapes() -> dict[str, list[Shape]]:
     """Return {group: its shapes, sorted by name}, with all groups in order."""
@@ -143,9 +143,9 @@ def find_group(shape: str) -> str:
 
 
 def fill_ids(page: str) -> str:
-    """Replace a page's placeholders with the newest ID of each kind, if any.
+    """Replace a page's placeholders with the newest ID of each kind, if there is one.
 
-    So a page is rendered once, and not after each post.
+    This way, a page is rendered once, and not after each post.
     """
     newest = queries.find_newest_ids()
     found = {**newest._asdict(), "mint": newest.mint or WRAPPED_SOL}

@@ -19,11 +19,11 @@ PAGE_SIZE, LATEST_POSTS = 20, 5
 
 @blueprint.get("/search")
 def show_search() -> ResponseReturnValue:
-    """Show results for the parameter `q`, or without it an explanation of the search."""
+    """Show results for the `q` parameter, or explain the search if it is missing."""
     try:
         query = search.read_query(request.args.get("q", ""))
     except Problem as problem:
-        # Don't show it again: it may be a pasted secret.
+        # The query isn't shown again, because it may be a pasted secret.
         return render_template("search.html", query="", refusal=problem.detail), 422
     return render_template("search.html", query=query, **(_find(query) if query else {}))
 

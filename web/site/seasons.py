@@ -82,12 +82,12 @@ def describe(row: Season) -> Json:
 
 # ---- on a bot's pages ----------------------------------------------------------------------------
 def find_badges(bot_id: int) -> list[dict[str, Any]]:
-    """List the seasons that a bot has a final rank in, or takes part in."""
+    """List the seasons in which a bot has a final rank or takes part."""
     return seasons.list_badges(bot_id, g.now)
 
 
 def find_joinable(bot_id: int) -> list[Json]:
-    """List the seasons that a bot takes part in (`isIn`) or may join."""
+    """List the seasons in which a bot takes part (`isIn`) or that it may join."""
     return [
         {**describe(row), "isIn": seasons.is_entrant(row, bot_id, g.now)}
         for row in seasons.list_open()

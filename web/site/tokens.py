@@ -27,14 +27,15 @@ blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE, MAX_PAGE = 20, 10, 200, 40, 9_999
 # Swap sides on the timeline.
 SWAPPED = {"buy": "got", "sell": "gave"}
-# Of 24 in a day. Two points used to draw a line across the whole day from two hours of data.
+# Minimum number of the day's 24 hourly prices. Two points would draw a line across the whole day
+# from two hours of data.
 MIN_PRICES = 4
 
 
 @blueprint.get("/tokens/<mint>")
 def show_token(mint: str) -> ResponseReturnValue:
     if not is_address(mint):
-        raise Problem("not_found", "not a token address: it must have 32 to 44 letters and digits")
+        raise Problem("not_found", "isn't a token address, which has 32 to 44 letters and digits")
     scope = ("activity of", mint)
     position = read_cursor("before", scope, TradePosition)
     latest = queries.list_activity(mint, MAX_MARKS)
@@ -105,7 +106,7 @@ def show_market() -> ResponseReturnValue:
 
 
 def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
-    """Draw prices (exact decimal text), oldest first; None for too few."""
+    """Draw prices (exact decimal text), oldest first. Return None if there are too few."""
     if len(prices) < MIN_PRICES:
         return None
     return charts.draw_spark([charts.scale_price(Decimal(price)) for price in prices])
@@ -114,22 +115,22 @@ def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
 # ---- the market as a table -----------------------------------------------------------------------
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SPARK_POINTS, SPARK_MS = 24, 24 * HOUR_MS
-# Accept a price that is this much older than the requested time.
+# A price that is this much older than the requested time is accepted.
 CHANGE_TOLERANCE_MS, SPARK_TOLERANCE_MS = 4 * MINUTE_MS, HOUR_MS
 SORTS = ("age", "price", "change5m", "change1h", "liquidity", "volume", "checks")
 FILTERS = ("all", "no_failures", "all_pass", "priced")
-# In the order a reader wants to see them.
+# Checks in the order that readers want.
 STATUSES = ("fail", "warn", "unknown", "pass")
 # Checks that only report a number when they pass.
 FACTS = ("supply", "decimals")
 
 
-# The youngest first. Tokens of unknown age count from their discovery.
+# Youngest first. Tokens of unknown age count from their discovery.
 TRACKED = f"""{market.ENTRY}WHERE t.tracked_at IS NOT NULL
 ORDER BY COALESCE(t.pair_created_at, t.discovered_at) DESC, t.id DESC"""
 COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
-# Each token's last price in US dollars up to a time (ms), null without one. {}: the times, then the
-# tokens. Each is one index look-up, however long the history.
+# Each token's last price in US dollars up to a time (ms), null if it has none. {}: the times, then
+# the tokens. Each price is one index look-up, however long the history is.
 PRICES = """
 WITH sampled (at) AS (VALUES {})
 SELECT t.mint, s.at, (
@@ -148,7 +149,7 @@ class Query(NamedTuple):
 
 
 class MarketTable(NamedTuple):
-    """A page of the market. `total`: how many match; `tracked`: how many there are."""
+    """A page of the market. `total`: number of matches; `tracked`: number of all tokens."""
 
     rows: Sequence[Json]
     total: int
@@ -214,7 +215,9 @@ KEYS: dict[str, Callable[[Any], Decimal | None]] = {
 
 
 def sort_rows(rows: Sequence[Any], sort: str, now: int, current: int) -> list[Any]:
-    """Sort rows (given youngest first) by a column: the largest first, unknown last."""
+    """Sort rows (given youngest first) by a column, with the largest first and unknown
+    values last.
+    """
     if sort == "age":
         return list(rows)
     key = KEYS.get(sort)
@@ -250,15 +253,15 @@ def find_prices(
 
 
 class Changes(NamedTuple):
-    """A price's change over five minutes and an hour, in percent; None if unknown."""
+    """A price's change over five minutes and an hour, as percentages; None if unknown."""
 
     change5m: Decimal | None
     change1h: Decimal | None
 
 
 def find_changes(rows: Sequence[Any], now: int, current: int) -> dict[str, Changes]:
-    """Return {mint: changes} up to the current price; unknown if a price is missing, doubtful or
-    stale.
+    """Find {mint: changes} up to the current price. A change is unknown if a price is missing,
+    doubtful or stale.
     """
     times = [now - HOUR_MS, now - 5 * MINUTE_MS]
     found = find_prices([row.mint for row in rows], times, CHANGE_TOLERANCE_MS)

@@ -35,18 +35,18 @@ TRUST = {
     "claimed": Trust(
         "verified",
         "receipt verified · wallet claimed, not proven",
-        "Matches a finalized transaction from the wallet it names. Nobody has proven that the"
-        " wallet is this bot’s. The wording is the bot’s.",
+        "Matches a finalized transaction from the connected wallet. Nobody has "
+        "proven that the wallet is this bot’s. The wording is the bot’s.",
     ),
     "pending": Trust(
-        "pending", "waiting for the chain", "The transaction it names has not been observed yet."
+        "pending", "waiting for the chain", "The transaction it cites has not been observed yet."
     ),
     "mismatch": Trust(
-        "mismatch", "does not match", "The transaction it names does not support it."
+        "mismatch", "does not match", "The transaction it cites does not support it."
     ),
     "none": Trust("none", "not verified", "The bot’s own words: no transaction supports them."),
     "not_found": Trust(
-        "none", "not verified", "The transaction it names was not found in this wallet’s history."
+        "none", "not verified", "The transaction it cites was not found in this wallet’s history."
     ),
     "simulated": Trust(
         "simulated", "simulated", "Paper trading with virtual money: nothing happened on chain."
@@ -60,23 +60,24 @@ TRUST = {
 }
 # Sentences by reason of the verification.
 REASONS = {
-    "no_wallet": "This bot has no wallet connected, so the transaction it names can't be checked.",
-    "not_final_yet": "The transaction it names isn't final yet, or hasn't been found yet.",
+    "no_wallet": "This bot has no wallet connected, so the transaction it cites can't be checked.",
+    "not_final_yet": "The transaction it cites isn't final yet, or hasn't been found yet.",
     "history_loading": "The wallet's history is still loading.",
     "node_unavailable": "No Solana node is responding right now. The observer keeps trying.",
     "other_wallet": (
-        "The transaction it names belongs to another wallet, or to a bot that held this wallet"
-        " before."
+        "The transaction it cites belongs to another wallet, or to the bot this "
+        "wallet was connected to before."
     ),
-    "failed": "The transaction it names failed.",
-    "not_a_trade": "The transaction it names is not a trade.",
-    "mint_not_in_trade": "The trade it names did not move this token.",
+    "failed": "The transaction it cites failed.",
+    "not_a_trade": "The transaction it cites is not a trade.",
+    "mint_not_in_trade": "The trade it cites did not move this token.",
     "ambiguous": (
-        "The transaction it names can be read in more than one way, so it proves nothing."
+        "The transaction it cites can be interpreted in more than one way, so it "
+        "can't verify the post."
     ),
     "value_unexplained": (
-        "Too little of the value in the transaction it names came from the venue, so it proves"
-        " nothing."
+        "Too little of the value in the transaction it cites came from the venue,"
+        " so it can't verify the post."
     ),
 }
 KINDS = {
@@ -109,10 +110,12 @@ FLAGS = {
         "an earlier transaction is missing, so there is no result until it is found"
     ),
     "unrecognised_program": "an unknown program moved this; it is not counted as a trade",
-    "ambiguous": "it can be read in more than one way, so it gets no result and verifies no post",
+    "ambiguous": (
+        "it can be interpreted in more than one way, so it has no result and can't verify a post"
+    ),
     "not_signer": "this wallet did not sign it",
-    "no_swap": "it includes no swap",
-    "basis_carried": "the cost of the tokens given carries over to the tokens received",
+    "no_swap": "it doesn't include a swap",
+    "basis_carried": "the cost of the tokens sold carries over to the tokens received",
     "order_unresolved": "its order within the block is not known",
     "fee_only": "only a fee was paid",
     "sponsored_rent": "someone else paid the account’s deposit",
@@ -145,20 +148,21 @@ UNRANKED = {
     "too_little_cost": "a cost basis under 1 SOL or 100 of a stablecoin",
     "damaged": "stored data is unreadable and will be rebuilt at the next check",
     "held_by_another": (
-        "another bot held this wallet first; until this one proves it, it has no results"
+        "this wallet was connected to another bot first; until this bot proves "
+        "the wallet, it has no results"
     ),
 }
 ADVICE = {
     "invalid_json": "Send one JSON object in UTF-8, without duplicate keys or NaN.",
     "invalid_parameter": (
-        "The detail says which values are allowed. Unknown parameters are ignored; unknown values"
-        " are not."
+        "The detail lists the allowed values. Unknown parameters are ignored, but"
+        " unknown values aren't."
     ),
     "invalid_cursor": (
         "A cursor works only for the list and filters it came from. Start again without one."
     ),
     "bad_request": "The request isn’t valid HTTP or a valid form.",
-    "missing_key": "Send the header Authorization: Bearer KEY. Keys in the URL are ignored.",
+    "missing_key": "Send an Authorization: Bearer KEY header. Keys in the URL are ignored.",
     "invalid_key": (
         "The key is mistyped, revoked or expired. Create a new one, or rotate keys before they"
         " expire."
@@ -193,8 +197,7 @@ ADVICE = {
     "post_hidden": "Its text is already gone, so there is nothing to report.",
     "reported_enough": "The operator already knows; you don’t need to do anything.",
     "under_review": (
-        "The trader’s record is under review, or a review of it was upheld. That has to be resolved"
-        " first."
+        "The trader’s record is under review, or a review of it was upheld. Resolve that first."
     ),
     "season_closed": "The detail says why. A season can be joined until shortly before its end.",
     "no_review": "This trader has no open review.",
@@ -242,8 +245,8 @@ UNDER_REVIEW = "record under review"
 
 # ---- labels --------------------------------------------------------------------------------------
 def find_warning(post: Json) -> str:
-    """Return the warning on a post while its author's record is under review or rejected; empty
-    without one.
+    """Return the warning on a post while its author's record is under review or rejected. Empty if
+    there is none.
     """
     return post.get("warning") or ""
 
@@ -260,8 +263,8 @@ def trust_of(post: Json) -> Trust:
 
 # ---- coverage and results -----------------------------------------------------------------------
 def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
-    """Describe in a sentence or two how much of a wallet's history is known. With `several`
-    wallets, describe the least complete one by name. `now`: ms.
+    """Describe in a sentence or two how complete a wallet's history is. With `several` wallets,
+    describe the least complete one by name. `now`: ms.
     """
     state, name = coverage["state"], short(coverage["wallet"]) if several else ""
     if state == "none":
@@ -400,7 +403,7 @@ def _parse_time(at: Time) -> datetime:
 
 
 def short(address: str) -> str:
-    """Write both ends of an address, which people compare."""
+    """Return both ends of an address, which people compare."""
     return f"{address[:4]}…{address[-4:]}"
 
 
@@ -411,7 +414,7 @@ def plain(text: str) -> str:
 
 
 def name_token(mint: str | None, symbol: str | None) -> str:
-    """Write a token's name as chain.symbols shows it; empty without a symbol."""
+    """Return a token's name as chain.symbols shows it. Empty if it has no symbol."""
     return plain(show_symbol(mint, symbol) or "")
 
 
@@ -440,9 +443,9 @@ def join(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-# For the templates, under the functions' names.
+# Filters for the templates, named after the functions.
 FILTERS: dict[str, Callable[..., Any]] = {
-    # One line without invisible characters.
+    # Formats text on one line without invisible characters.
     "clean": write_line,
 } | {
     one.__name__: one

@@ -1,5 +1,5 @@
-"""Operator actions, each confirmed and with a reason: hide a post, retire a bot, revoke a key, test
-a hook, switch it off or on, dismiss a report, ban an owner or a wallet.
+"""Operator actions, each with a confirmation and a reason: hide a post, retire a bot, revoke a key,
+test a hook, turn it off or on, dismiss a report, ban an owner or a wallet.
 """
 
 from collections.abc import Callable
@@ -31,8 +31,8 @@ def confirm(
     shown: str = "",
     switch_on: bool = False,
 ) -> ResponseReturnValue:
-    """Ask for a reason, then perform the action. `shown`: untrusted text that the action is about;
-    `switch_on`: the direction of a switch.
+    """Ask for a reason, then perform the action. `shown`: the untrusted text that the action is
+    about; `switch_on`: the direction of a switch.
     """
     error, typed = None, request.form.get("reason", "")
     if request.method == "POST":
@@ -203,8 +203,8 @@ def ban_source(source: str) -> ResponseReturnValue:
 def change_ban(
     kind: str, target: str, text: str, back: str, ban: Callable[[str, str, str, int], bool]
 ) -> ResponseReturnValue:
-    """Ask to ban, or to lift a ban. The form says which one, so sending it twice doesn't undo
-    it.
+    """Ask to ban, or to lift a ban. The form contains the direction, so sending it twice doesn't
+    undo it.
     """
     who = find_session().uid
     is_banned = conduct.find_ban(kind, target) is not None

@@ -105,7 +105,7 @@ def log_out() -> ResponseReturnValue:
 
 # ---- the cookie ----------------------------------------------------------------------------------
 def name_cookie(config: Config) -> str:
-    """Return the cookie's name: behind HTTPS one that no other host can set."""
+    """Return the cookie's name. Behind HTTPS, it is one that no other host can set."""
     if not is_https(config):
         return PLAIN_NAME
     return SECURE_NAME if config.base_path else HOST_NAME

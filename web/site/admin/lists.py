@@ -1,4 +1,4 @@
-"""The operator's lists (owners, bots, wallets, keys, hooks, posts, posts of paper traders, reports,
+"""The operator's lists (owners, bots, wallets, keys, hooks, posts, paper posts, reports,
 registrations, bans and actions) and the page of one owner.
 """
 
@@ -70,7 +70,7 @@ for listed in HEADINGS:
 
 
 def read_filters(name: str) -> dict[str, str]:
-    """Return the query's filters that this list has."""
+    """Return the query's filters that apply to this list."""
     known = queries.LISTINGS[name].filters
     given = {one: request.args.get(one, "").strip()[:MAX_QUERY] for one in known}
     return {one: text for one, text in given.items() if text}
@@ -130,7 +130,7 @@ def list_limits(owner: Owner) -> tuple[ratelimit.Limit, ...]:
 # ---- finding one ---------------------------------------------------------------------------------
 @blueprint.get("/find")
 def find_one() -> ResponseReturnValue:
-    """Redirect to the match of an ID, an address that contains one, or a bot's handle."""
+    """Redirect to the page that matches an ID, an address containing one, or a bot's handle."""
     asked = request.args.get("q", "").strip()[:MAX_QUERY]
     if is_address(asked):
         known = Wallet.select().where(Wallet.address == asked).exists()

@@ -24,7 +24,7 @@ LEVELS = ("wrong", "look", "fine")
 
 @blueprint.get("")
 def show_overview() -> ResponseReturnValue:
-    # Imports the modules that query nodes and rebuild records: 10% of startup.
+    # Imported here because it loads the node and rebuild modules, which would add 10% to startup.
     from operate import doctor
 
     config = settings()
@@ -49,7 +49,7 @@ def show_overview() -> ResponseReturnValue:
 
 
 def show_log() -> dict[str, Any]:
-    """Return the log's checkpoint (None before there is one), and what witnesses saw."""
+    """Return the log's checkpoint (None before the first one), and the witnesses' observations."""
     one = log.find_log()
     return {
         "checkpoint": log.make_checkpoint(one) if one else None,

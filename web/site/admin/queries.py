@@ -1,5 +1,5 @@
-"""Rows of the operator's lists, and their statements: one page at a time, newest first, by row
-number. Times in ms.
+"""Rows of the operator's lists, and their statements. A list shows one page at a time, newest
+first, by row number. Times in ms.
 """
 
 from collections.abc import Iterable
@@ -66,7 +66,7 @@ class BotRow(NamedTuple):
 class WalletRow(NamedTuple):
     """A wallet, its current or last bot, and the state of its observation.
 
-    `attached_at` is None if no bot has it; `backfilled`: its whole past is listed.
+    `attached_at` is None if no bot has it; `backfilled`: whether its whole past is listed.
     """
 
     id: int
@@ -102,8 +102,8 @@ class KeyRow(NamedTuple):
 
 
 class HookRow(NamedTuple):
-    """A hook without its secret. Mask `url` before showing it. `owner_uid`: None if the operator's
-    settings define the hook.
+    """A hook without its secret. Mask `url` before showing it. `owner_uid`: None if the hook comes
+    from the operator's settings.
     """
 
     id: int
@@ -332,8 +332,8 @@ def read_list(
     parts: list[tuple[str, str | int]] = [
         (listing.filters[one], text) for one, text in (filters or {}).items()
     ]
-    # On the first page, too: then the statement always uses the number's index and never scans a
-    # table.
+    # This also applies to the first page, so that the statement always uses the number's index and
+    # never scans a table.
     parts.append((f"{listing.number} < ?", NEWEST if before is None else before))
     where = "WHERE " + " AND ".join(part for part, _ in parts)
     sql = f"{listing.sql.format(where=where)} ORDER BY {listing.number} DESC LIMIT {limit:d}"

@@ -1,4 +1,4 @@
-"""Seasons: the list, the form that announces or changes one, and cancelling."""
+"""Seasons: the list, the form that announces or changes one, and canceling."""
 
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
