@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from web.server.application import Application
 
 MAX_BODY_BYTES = 64 * 1024
-# A list takes up to 150 KB, a caller about 1 KB.
+# A cached list is up to 150 KB; a cached caller is about 1 KB.
 MAX_CACHED_LISTS, MAX_CACHED_CALLERS = 32, 4096
 
 
 def create_app(config: settings.Config | None = None) -> Application:
-    """Create the WSGI application for `config` (None: from the environment).
+    """Create the WSGI application for `config`, or for the environment's settings if it is None.
 
     Its database must be migrated. Raises BadSetting for an invalid setting, BadTable for an
     invalid row in DATA_DIR/programs.csv or currencies.csv.
@@ -43,7 +43,7 @@ def create_app(config: settings.Config | None = None) -> Application:
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
     app.url_map.strict_slashes = True
-    # Redirects must not repeat a URL that a client sent.
+    # Don't redirect: the redirect would repeat a URL that the client sent.
     app.url_map.merge_slashes = False
     fill_memory(app)
     app.log_signer = Signer(key_files.log_key(config))
@@ -56,7 +56,6 @@ def create_app(config: settings.Config | None = None) -> Application:
 
 
 def fill_memory(app: Application) -> None:
-    """Give an application empty caches and a new stream hub."""
     from web.api import stream
     from web.server import cache, places
 
@@ -71,7 +70,7 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
     from web.server import errors, gate, headers, sessions
     from web.site import cards, demonstration, pages
 
-    # This hook runs last, to compress the finished response.
+    # Registered first, so it runs last, on the finished response.
     app.after_request(answers.pack_response)
     gate.init_app(app, config)
     errors.init_app(app)
@@ -86,7 +85,7 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 def _add_routes(app: Application, config: settings.Config) -> None:
     from web.api import document, health, inbox, legacy, log, mcp, registration, seasons
 
-    # The seasons blueprint is v1's.
+    # The blueprint in the module seasons is the one of v1.
     modules = [seasons, registration, inbox, mcp, legacy, health, document, log]
     if config.metrics == "on":
         from web.api import metrics
@@ -151,7 +150,7 @@ def _list_pages() -> list[ModuleType]:
 
 
 def _add_layers(app: Application, config: settings.Config) -> None:
-    """Wrap the application in WSGI middleware, innermost first."""
+    """Wrap the application in its WSGI middleware. The innermost layer comes first."""
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     from web.server.application import Prefix
@@ -163,7 +162,7 @@ def _add_layers(app: Application, config: settings.Config) -> None:
     if config.base_path:
         layers = Prefix(layers, config.base_path)
     layers = Headers(layers, https=config.base_url.startswith("https:"))
-    # Flask's documentation recommends this assignment, although its types call it a method.
+    # Flask's documentation recommends this, although its types call wsgi_app a method.
     app.wsgi_app = layers  # type: ignore[method-assign]
 
 

@@ -1,4 +1,4 @@
-"""Settings, read once from the environment (or `.env`) and validated. Immutable.
+"""Settings: read once from the environment (or `.env`), validated and immutable.
 
 docs/settings.md lists them.
 """
@@ -32,7 +32,7 @@ MAX_TABLE_BYTES = 256_000
 WINDOW_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
-# Apprise schemes of social networks, which are refused.
+# Apprise supports these social networks, but we refuse them.
 SOCIAL = frozenset(
     "bluesky bsky humhub humhubs mastodon mastodons misskey misskeys nostr reddit toot toots tweet"
     " twitter x".split()
@@ -42,14 +42,14 @@ SOCIAL = frozenset(
 class BadSetting(ValueError):
     """An invalid setting.
 
-    The message names the setting and what is allowed, and never repeats the value.
+    The message names the setting and the allowed values, and never repeats the given value.
     """
 
 
 # ---- what a value may be -------------------------------------------------------------------------
 # A setting's `description` completes the error message: "PORT must be ...".
 def _written_as(pattern: str) -> BeforeValidator:
-    """Accept only text that matches; for numbers, pydantic would accept more formats."""
+    """Accept only text that matches the pattern. pydantic would accept more number formats."""
 
     def check(value: object) -> object:
         if isinstance(value, str) and not re.fullmatch(pattern, value):
@@ -76,7 +76,7 @@ def _split(value: object) -> object:
 
 def _is_url(value: str, schemes: tuple[str, ...]) -> bool:
     try:
-        # PostgreSQL URLs may list several hosts, separated by commas; keep the last one.
+        # PostgreSQL URLs may list several hosts, separated by commas. Check only the last one.
         parts = urlsplit(re.sub("[^/@,]+,", "", value) if "postgresql" in schemes else value)
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
@@ -92,9 +92,10 @@ def _is_ws_url(value: str) -> bool:
 
 
 def _is_base_url(value: str) -> bool:
-    """Whether this is just a scheme, a host, and optionally a port and a path of plain names.
+    """Return whether this URL has only a scheme, a host, and optionally a port and a path of plain
+    names.
 
-    It is prepended to links unchanged.
+    Links are built by appending to it, unchanged.
     """
     if not _is_http_url(value) or "?" in value or "#" in value:
         return False
@@ -104,16 +105,16 @@ def _is_base_url(value: str) -> bool:
 
 
 def _split_apprise(value: object) -> object:
-    """Split at commas or blanks that precede a URL: Apprise URLs may contain commas."""
+    """Split at commas or blanks that precede a URL, because Apprise URLs may contain commas."""
     if not isinstance(value, str):
         return value
     return tuple(re.split(r"[\s,]+(?=[a-z0-9]+://)", value.strip(" \t\r\n,"), flags=re.I))
 
 
 def _is_apprise_url(value: str) -> bool:
-    """Whether this looks like an Apprise URL that isn't a social network.
+    """Return whether this looks like an Apprise URL that isn't for a social network.
 
-    Apprise itself is large, so it only validates the URL when a notification is due.
+    Importing Apprise is slow, so Apprise validates the URL only when a notification is due.
     """
     scheme = re.match(r"([a-z0-9]+)://\S", value, re.I)
     if not scheme or scheme[1].lower() in SOCIAL:
@@ -125,9 +126,9 @@ def _is_apprise_url(value: str) -> bool:
 
 
 def _is_redis_url(value: str) -> bool:
-    """Whether this is just a server, and optionally a password and a database number.
+    """Return whether this URL has only a server, and optionally a password and a database number.
 
-    Other mistakes in a Redis URL would only show at the first request.
+    Any other mistake in a Redis URL would only show at the first request.
     """
     if not _is_url(value, ("redis", "rediss")):
         return False
@@ -180,8 +181,8 @@ def _number(default: float, low: float, high: float) -> Any:
 class Config(BaseSettings):
     """All settings and their defaults. `load` reads them.
 
-    Times are seconds, limits are counts per window. Settings that may contain a password or token
-    are excluded from the `repr`.
+    Times are in seconds. Limits are counts per window. Settings that may contain a password or
+    token are excluded from the `repr`.
     """
 
     model_config = SettingsConfigDict(
@@ -203,7 +204,7 @@ class Config(BaseSettings):
         " digits and . _ ~ -",
     )
     data_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Path("data")
-    # If empty: app.db in data_dir.
+    # If empty, the database is app.db in data_dir.
     database_url: Annotated[str, _fulfills(lambda url: _is_url(url, ("postgresql",))), BareUrl] = (
         Field("", repr=False, description="must be a URL beginning with postgresql://")
     )
@@ -215,7 +216,8 @@ class Config(BaseSettings):
         repr=False,
         description="must be one or more http(s) URLs separated by commas",
     )
-    # If empty: derived from each RPC endpoint (observing.subscriptions). ("off",) means none.
+    # If empty, a URL is derived from each RPC endpoint (observing.subscriptions). ("off",) turns
+    # subscriptions off.
     solana_ws_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_ws_url)], ...], BeforeValidator(_split)
     ] = Field(
@@ -223,7 +225,7 @@ class Config(BaseSettings):
         repr=False,
         description='must be one or more ws(s) URLs separated by commas, or "off"',
     )
-    # Applies per endpoint and method.
+    # Applies to each endpoint and method.
     rpc_requests_per_second: Number = _number(2.0, 0.1, 10_000)
     # Setting 0 turns a job off.
     observer_interval_seconds: Number = _number(15.0, 0, 86_400)
@@ -243,16 +245,17 @@ class Config(BaseSettings):
         (("minute", 120), ("hour", 2000), ("day", 10000)),
         description="must look like 120/minute;2000/hour;10000/day, with each window at most once",
     )
-    # If empty: the file in data_dir.
+    # If empty, the key is read from a file in data_dir.
     secret_key: str = Field("", repr=False)
-    # If empty: the file in data_dir. The log's signing keys are derived from these 32 bytes.
+    # If empty, the key is read from a file in data_dir. The log's signing keys are derived from
+    # these 32 bytes.
     log_key: Annotated[str, _written_as(r"[0-9a-f]{64}")] = Field(
         "", repr=False, description="must be 64 hexadecimal digits (0-9, a-f)"
     )
     registration: Literal["open", "closed"] = Field(
         "open", description="must be one of: open, closed"
     )
-    # On: agents may register themselves with their wallet's signature.
+    # "on" lets agents register themselves with their wallet's signature.
     self_registration: Literal["off", "on"] = Field("off", description="must be one of: off, on")
     max_wallets_per_owner: Whole = _whole(5, 1, 10**6)
     max_receipts_per_wallet: Whole = _whole(50_000, 1, 10**8)
@@ -265,7 +268,7 @@ class Config(BaseSettings):
         LOCAL_HOSTS,
         description="must be host names without ports, separated by commas",
     )
-    # Other instances whose logs we watch.
+    # Other instances whose logs this instance watches.
     witnesses: Annotated[tuple[HttpUrl, ...], BeforeValidator(_split)] = Field(
         (), description="must be http(s) URLs of other instances, separated by commas"
     )
@@ -278,11 +281,11 @@ class Config(BaseSettings):
         description="must be redis[s]://[[user]:password@]host[:port][/database], with special"
         " characters in the password as %XX",
     )
-    # On: webhooks may use loopback, private and link-local addresses, and plain HTTP.
+    # "on" lets webhooks use loopback, private and link-local addresses, and plain HTTP.
     hooks_private: Literal["off", "on"] = Field("off", description="must be one of: off, on")
-    # On: paper traders may use the operator's files in DATA_DIR/strategies.
+    # "on" lets paper traders use the operator's files in DATA_DIR/strategies.
     own_strategies: Literal["off", "on"] = Field("off", description="must be one of: off, on")
-    # Where to send all bots' events through Apprise (notify.outbox).
+    # All bots' events are sent to these URLs through Apprise (notify.outbox).
     apprise_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_apprise_url)], ...], BeforeValidator(_split_apprise)
     ] = Field(
@@ -298,9 +301,9 @@ class Config(BaseSettings):
         min_length=1,
         description="must be one or more of: post, trade, verification, coverage",
     )
-    # On: serve /metrics for Prometheus.
+    # "on" serves /metrics for Prometheus.
     metrics: Literal["off", "on"] = Field("off", description="must be one of: off, on")
-    # If empty: plain on a terminal, otherwise JSON.
+    # If empty, logs are plain on a terminal and JSON otherwise.
     log_format: Literal["", "json", "plain"] = Field("", description="must be one of: json, plain")
     llm_base_url: HttpUrl = Field("", repr=False)
     llm_model: str = ""
@@ -325,47 +328,54 @@ class Config(BaseSettings):
 
     @cached_property
     def demonstration(self) -> bool:
-        """Whether `app.py demo` created DATA_DIR."""
+        """Return whether `app.py demo` created DATA_DIR."""
         return is_demonstration(self.database_path)
 
     @cached_property
     def added_programs(self) -> str:
-        """The content of DATA_DIR/programs.csv, or ""; reading.programs validates its rows.
+        """Return the content of DATA_DIR/programs.csv, or "" if there is no such file.
 
-        Raises BadSetting if it is unreadable, too large or not UTF-8.
+        reading.programs validates its rows.
+
+        Raises BadSetting if the file is unreadable, too large or not UTF-8.
         """
         return _read_table(self.data_dir / "programs.csv")
 
     @cached_property
     def added_currencies(self) -> str:
-        """The content of DATA_DIR/currencies.csv, or ""; its reader validates the rows."""
+        """Return the content of DATA_DIR/currencies.csv, or "" if there is no such file.
+
+        The module that parses it validates its rows.
+        """
         return _read_table(self.data_dir / "currencies.csv")
 
     @property
     def base_path(self) -> str:
-        """The path of BASE_URL, the prefix of everything served: "" or "/candor"."""
+        """Return the path of BASE_URL, "" or for example "/candor". All URLs of this instance begin
+        with it.
+        """
         return urlsplit(self.base_url).path
 
     @property
     def database_path(self) -> Path:
-        """The SQLite file, used unless DATABASE_URL is set."""
+        """Return the path of the SQLite file, which is used unless DATABASE_URL is set."""
         return self.data_dir / "app.db"
 
     @property
     def ratelimit_path(self) -> Path:
-        """The rate-limit counter file, used unless the counters are in Redis."""
+        """Return the path of the rate-limit counters, which is used unless they are in Redis."""
         return self.data_dir / "ratelimit.db"
 
 
-# Environment variables that are settings.
+# The names of the environment variables that are settings.
 NAMES = frozenset(name.upper() for name in Config.model_fields)
 
 
 def load(environ: Mapping[str, str] | None = None, dotenv: str | None = ".env") -> Config:
-    """Return this process's settings. `environ` (None: the process's own) overrides the file
-    `dotenv`.
+    """Return this process's settings. Variables in `environ` override the file `dotenv`. If it is
+    None, the process's own environment is used.
 
-    Empty values count as unset. Raises BadSetting, naming the setting, for an invalid value.
+    Empty values count as unset. Raises BadSetting if a value is invalid.
     """
     file, process = DotEnvSettingsSource(Config, env_file=dotenv), EnvSettingsSource(Config)
     if environ is not None:
@@ -383,13 +393,13 @@ def _tell(refused: ValidationError) -> str:
 
 
 def _complete(config: Config) -> Config:
-    """Add values derived from other settings, and read files in DATA_DIR."""
+    """Add values derived from other settings, and read the files in DATA_DIR."""
     given = "base_url" in config.model_fields_set
     base_url = config.base_url if given else f"http://{_in_url(config.host)}:{config.port}"
     host = _in_url(urlsplit(base_url).hostname or "")
     hosts = tuple(dict.fromkeys((*config.allowed_hosts, host)))
     complete = config.model_copy(update={"base_url": base_url, "allowed_hosts": hosts})
-    # Read these now: a bad file stops startup, and later changes need a restart.
+    # Read these files now, so that a bad file stops startup and later changes need a restart.
     _ = complete.demonstration, complete.added_programs, complete.added_currencies
     return complete
 
@@ -399,7 +409,7 @@ def _in_url(host: str) -> str:
 
 
 def lift_quotas(config: Config) -> Config:
-    """Return the settings without owner quotas, for the operator's command line."""
+    """Return the settings without owner quotas. The operator's command line uses them."""
     quotas = (
         "max_wallets_per_owner",
         "max_posts_kept_mb",
@@ -411,15 +421,15 @@ def lift_quotas(config: Config) -> Config:
 
 
 def is_demonstration(path: Path | str) -> bool:
-    """Whether this database's header has the application id of a demonstration.
+    """Return whether this database's header has the application id of a demonstration.
 
-    Bytes 68 to 71: sqlite.org/fileformat.html.
+    The application id is in bytes 68 to 71 (sqlite.org/fileformat.html).
     """
     try:
         with open(path, "rb") as file:
             return file.read(72)[68:] == DEMONSTRATION_ID
     except OSError:
-        # The file is missing or unreadable, which opening the database will report.
+        # If the file is missing or unreadable, opening the database will report it.
         return False
 
 
@@ -428,7 +438,7 @@ def _read_table(path: Path) -> str:
         with open(path, "rb") as file:
             raw = file.read(MAX_TABLE_BYTES + 1)
     except OSError as error:
-        # An inaccessible folder is reported by the code that needs it.
+        # If the folder is inaccessible, the code that needs it will report it.
         if not os.path.lexists(path):
             return ""
         raise BadSetting(f"{path} cannot be read: {error.strerror}") from None

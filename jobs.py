@@ -1,7 +1,7 @@
-"""Background jobs: which process runs them, when, and their status for health checks.
+"""Run the background jobs in exactly one process, and record their status for health checks.
 
-Every worker on every machine calls `start`. Exactly one has the lock and runs the jobs; another
-takes over within a second of its death. Once a process has lost the lock, its jobs can't write. The
+Every worker on every machine calls `start`. The worker that has the lock runs the jobs. If it dies,
+another worker takes over within a second. A process that has lost the lock can't write. The
 observer has a second lock, so the command line can run a pass while a server is running.
 """
 
@@ -39,34 +39,35 @@ from scout import HELD_SECONDS, Scout
 from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
-# Time after which health reports that no node responds, even while the pass is still waiting. A
-# single call times out sooner (chain.rpc), so one wallet can't be the cause. A job counts as
-# failing only after its passes fail for this long, because endpoints may recover by the next pass.
+# After this long without a response from any node, health reports it, even while the pass is still
+# waiting. A single call times out sooner (chain.rpc), so one wallet can't be the cause. A job
+# counts as failing only after its passes have failed for this long, because endpoints may recover
+# by the next pass.
 SILENT_SECONDS = 40.0
-# Seconds that a running pass gets when the process ends.
+# How long to wait for a running pass when the process exits.
 GRACE_SECONDS = 5.0
-# Delay before a failed pass of the hooks is retried. Other passes run for up to a minute, back to
-# back.
+# A failed pass of the hooks job is retried after this long. Its other passes run for up to a
+# minute, back to back.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 300.0
 COPYING_SECONDS = SEASONS_SECONDS = 60.0
-# After an error outside a pass, the process waits this many seconds before it requests the lock
-# again.
+# After an error outside a pass, wait this long before requesting the lock again.
 FAULT_SECONDS = 5.0
-# Reschedule the jobs if the wall clock drifts from the monotonic one by more than this.
+# Reschedule the jobs if the wall clock drifts from the monotonic clock by more than this.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
-# Errors are logged here and shown by health. A pass that outlasts its interval isn't an error.
+# Errors are logged by this module and shown by health. A pass that outlasts its interval isn't an
+# error.
 logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
 
-# A pass's result: (problem or None, details for health or None).
+# The result of a pass: a problem (or None), and details for health (or None).
 Outcome = tuple[str | None, str | None]
 Tick = Callable[[int], Outcome]
 Check = Callable[[], None]
 
 
 class Work(NamedTuple):
-    """A job that runs `tick(now)` every `seconds`. With 0 it is off."""
+    """A job: run `tick(now)` every `seconds`. If that is 0, the job is off."""
 
     name: str
     seconds: float
@@ -75,7 +76,7 @@ class Work(NamedTuple):
 
 @contextlib.contextmanager
 def observer_lock() -> Iterator[None]:
-    """Hold the observer's lock; wait while another process observes or rebuilds."""
+    """Hold the observer's lock. Waits while another process observes or rebuilds."""
     lock = storage.database.lock("work")
     try:
         lock.take(wait=True)
@@ -86,9 +87,9 @@ def observer_lock() -> Iterator[None]:
 
 
 class DaemonThreads(BaseExecutor):
-    """Runs each pass in its own daemon thread, which doesn't keep an exiting process alive.
+    """Runs each pass in its own daemon thread, which can't keep an exiting process alive.
 
-    APScheduler's own pool is joined at exit, even if a node doesn't respond.
+    At exit, Python joins the threads of APScheduler's own pool, even if a node doesn't respond.
     """
 
     def __init__(self) -> None:
@@ -105,21 +106,21 @@ class DaemonThreads(BaseExecutor):
         try:
             outcome = run_job(job, job._jobstore_alias, run_times, self._logger.name)
         except BaseException as error:
-            # APScheduler's listener logs the error with its traceback, and health shows it.
+            # APScheduler's listener logs the error with its stack trace, and health shows it.
             self._run_job_error(job.id, error, error.__traceback__)
         else:
             self._run_job_success(job.id, outcome)
 
     def join(self) -> None:
-        """Wait until every pass has ended."""
         for thread in self._threads:
             thread.join()
 
 
 class Every(BaseTrigger):
     """Run a job every `seconds` from `first` on, regardless of extra passes in between.
-    (APScheduler's own interval steps through every run that a clock set forward skipped, which
-    takes minutes for a year.)
+
+    APScheduler's own interval trigger steps through every run that was skipped when the clock was
+    set forward. For a year, that takes minutes.
     """
 
     def __init__(self, seconds: float, first: datetime) -> None:
@@ -128,17 +129,17 @@ class Every(BaseTrigger):
     def get_next_fire_time(
         self, previous_fire_time: datetime | None, now: datetime
     ) -> datetime | None:
-        """Return the next run in UTC, for APScheduler."""
+        """Return the time of the next run in UTC. APScheduler calls this."""
         return now + self._interval - (now - self._first) % self._interval
 
 
 class Leadership:
-    """The jobs while this process has the lock. `check` raises once it is lost."""
+    """The jobs of a process that has the lock. `check` raises once the lock is lost."""
 
     def __init__(self, work: list[Work], check: Check) -> None:
         self._check, self._clock_offset = check, _clock_offset()
         self._late: set[str] = set()
-        # Time of each job's last success, by time.monotonic().
+        # When each job last succeeded, in seconds of time.monotonic().
         self._well_at: dict[str, float] = {}
         self._seconds = {one.name: one.seconds for one in work}
         self._unstored = [one.name for one in work if not one.seconds]
@@ -169,14 +170,14 @@ class Leadership:
         self.keep_up()
 
     def stop(self) -> None:
-        """Start no more passes, and wait for running ones."""
-        # wait=True would hold locks that a pass needs to end.
+        """Stop starting passes, and wait for the running ones."""
+        # With wait=True, shutdown would hold locks that a pass needs in order to end.
         self._scheduler.shutdown(wait=False)
         self._executor.join()
 
     def keep_up(self) -> None:
-        """Run every job now if the wall clock, which APScheduler uses, was changed. Record which
-        jobs are off.
+        """Record which jobs are off, and run every job now if the wall clock, which APScheduler
+        uses, was changed.
         """
         offset = _clock_offset()
         if abs(offset - self._clock_offset) > CLOCK_STEP_SECONDS:
@@ -207,8 +208,10 @@ class Leadership:
         self._run_late(name)
 
     def _judge(self, name: str, problem: str | None) -> str:
-        """Return a job's state after a pass. It is `failing` if it has a problem and hasn't
-        succeeded for SILENT_SECONDS beyond its interval, or not at all in this process.
+        """Return a job's state after a pass.
+
+        It is `failing` if it has a problem and hasn't succeeded for SILENT_SECONDS beyond its
+        interval, or hasn't succeeded in this process yet.
         """
         now = time.monotonic()
         if problem is None:
@@ -217,7 +220,7 @@ class Leadership:
         return "failing" if overdue >= SILENT_SECONDS else "ok"
 
     def _run_late(self, name: str) -> None:
-        """Run a job now if it was due while its last pass was still running."""
+        """Run a job now if it became due while its last pass was still running."""
         if name in self._late:
             self._late.discard(name)
             self.run_now(name)
@@ -230,7 +233,7 @@ class Leadership:
 
 
 class Jobs:
-    """The jobs of one process, which is the leader or waits to become it."""
+    """The jobs of one process, which either has the lock or waits for it."""
 
     def __init__(self, config: Config, read_events: Reader | None = None) -> None:
         self.config, self._read_events = config, read_events
@@ -238,7 +241,7 @@ class Jobs:
         self._lock, self._ending = storage.database.lock("jobs"), threading.Event()
         self._thread = threading.Thread(target=self._take_turns, daemon=True)
         self._observer = Observer(config, beat=_beat)
-        # The running observer's Rpc, and whether health reports its silence.
+        # The running observer's Rpc, and whether health already reports that no node responds.
         self._rpc: Any = None
         self._silence_reported = False
 
@@ -254,28 +257,28 @@ class Jobs:
 
     # ---- one of all processes --------------------------------------------------------------------
     def _take_turns(self) -> None:
-        """Wait for the lock, and run the jobs while holding it."""
+        """Wait for the lock, run the jobs while holding it, and repeat."""
         while not self._ending.is_set():
             try:
                 if self._take_lock():
                     self._lead()
                 self._report_silence()
             except Exception as error:
-                # This thread must survive any error; another process may take over the lead.
+                # This thread must survive any error. Another process may take over the jobs.
                 log.error("the jobs stopped on an error and will restart", exc_info=error)
                 self._lock.release()
                 self._ending.wait(FAULT_SECONDS)
             self._ending.wait(TAKEOVER_SECONDS)
 
     def _take_lock(self) -> bool:
-        # The database may be down for everyone, or unreachable for this process only.
+        # Either the database is down, or only this process can't reach it.
         try:
             return bool(self._lock.take())
         except OperationalError:
             return False
 
     def _lead(self) -> None:
-        # Start with a new one, because the old one's memory is outdated.
+        # Create a new one, because the old observer's memory is outdated.
         self._observer = Observer(self.config, beat=_beat)
         leadership = Leadership(self._list_jobs(), self._lock.check)
         subscriptions = self._subscribe(leadership)
@@ -288,12 +291,12 @@ class Jobs:
         finally:
             if self._outbox:
                 self._outbox.stop()
-            # This must happen before the process requests the lock again.
+            # Stop the jobs before this process requests the lock again.
             leadership.stop()
             subscriptions.stop(GRACE_SECONDS)
 
     def _report_silence(self, check: Check | None = None) -> None:
-        """Report in health, once, that no node answers while the observer's pass is waiting."""
+        """Report once in health that no node responds while the observer's pass is waiting."""
         silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
         if silent and not self._silence_reported:
             problem = f"no node has responded for {SILENT_SECONDS:.0f} seconds"
@@ -327,21 +330,19 @@ class Jobs:
         ]
 
     def _log_digests(self) -> list[Work]:
-        """Return the job that logs evidence digests, which is off if wallets aren't observed."""
+        """Return the job that logs evidence digests, if wallets are observed."""
         if not self.config.observer_interval_seconds:
             return []
         return [Work("digests", DIGEST_SECONDS, DigestLog().run_tick)]
 
     def _follow(self) -> list[Work]:
-        """Return the job that computes the simulated return of copying bots."""
+        """Return the job that computes what copying each bot would have earned."""
         if not self.config.observer_interval_seconds:
             return []
         return [Work("copying", COPYING_SECONDS, copying_store.run_tick)]
 
     def _watch_logs(self) -> list[Work]:
-        """Return the job that witnesses other instances' logs, which is off if none are
-        configured.
-        """
+        """Return the job that watches other instances' logs, if any are configured."""
         urls = self.config.witnesses
         if not urls:
             return []
@@ -377,7 +378,7 @@ class Jobs:
 
 
 def run_observer(observer: Observer, now: int) -> Outcome:
-    """Run one pass of the observer; return (problem or None, details for health)."""
+    """Run one pass of the observer. Return a problem (or None), and details for health."""
     with observer_lock():
         more = observer.run_tick(now)
     details = {**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem}
@@ -385,8 +386,10 @@ def run_observer(observer: Observer, now: int) -> Outcome:
 
 
 def give_back_memory(now: int) -> Outcome:
-    """Return freed memory to the system. glibc returns free pages between used ones only on
-    request; other C libraries don't have the call.
+    """Return freed memory to the system.
+
+    glibc returns free pages between used ones only on request. Other C libraries don't have this
+    call.
     """
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -394,13 +397,15 @@ def give_back_memory(now: int) -> Outcome:
 
 
 def _store_state(name: str, state: str, check: Check | None, *told: str | None) -> bool:
-    """Record a job's status for health (`told`: problem, details). Return False on failure."""
+    """Record a job's status for health (`told`: its problem and details). Return False if that
+    failed.
+    """
     try:
         with storage.database.connection_context(), storage.database.guarding(check):
             note_job(name, state, _now(), *told)
         return True
     except OperationalError as error:
-        # The lock is lost, or the database busy or unreachable; the next pass retries.
+        # Either the lock is lost, or the database is busy or unreachable. The next pass retries.
         log.warning("could not store the state of job %s: %s", name, type(error).__name__)
         return False
 
@@ -414,7 +419,7 @@ def _now() -> int:
 
 
 def _clock_offset() -> float:
-    """Return seconds between the wall clock and the monotonic clock. They change when the wall
+    """Return the seconds between the wall clock and the monotonic clock. They change when the wall
     clock is set.
     """
     return time.time() - time.monotonic()
@@ -425,8 +430,9 @@ _guard = threading.Lock()
 
 
 def start(config: Config, read_events: Reader | None = None) -> None:
-    """Start this process's jobs; they run once it has the lock. `read_events` reads arrivals for
-    webhooks.
+    """Start this process's jobs, which run once it has the lock.
+
+    `read_events` reads arrivals for webhooks.
     """
     global _running
     with _guard:
@@ -445,7 +451,9 @@ def stop() -> None:
 
 
 def note_heartbeat(name: str, now: int) -> None:
-    """Record that a long pass of this job is running, even its first one after being off."""
+    """Record that a long pass of this job is running, even if it is the first one after the job was
+    off.
+    """
     state = fn.REPLACE(Job.state, "off", "unknown")
     Job.update(heartbeat_at=now, state=state).where(Job.name == name).execute()
 
@@ -453,7 +461,7 @@ def note_heartbeat(name: str, now: int) -> None:
 def note_job(
     name: str, state: str, now: int, problem: str | None = None, details: str | None = None
 ) -> None:
-    """Record a job's status for health. `now` in ms. Without `details`, the last ones stay."""
+    """Record a job's status for health. `now`: ms. Without `details`, the stored details stay."""
     row: dict[str, Any] = {"state": state, "heartbeat_at": now, "last_error": problem}
     if state == "ok" and problem is None:
         row["last_success_at"] = now

@@ -1,10 +1,9 @@
-"""Tables and constraints. The tables of the market and of paper mode are in their rooms'
-`tables.py`.
+"""Tables and constraints. The tables of the market and paper mode are in their own `tables.py`.
 
-Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as on the chain. Lamports are
-integers, which fit a signed 64-bit column. Raw token amounts are u64, which don't, so they are
-decimal text in JSON or zero-padded text columns. JSON columns contain text written by `orjson`; the
-class that writes a column defines its shape. Hashes are SHA-256, in hex.
+Columns named `*_at` are UTC milliseconds. `block_time` is UTC seconds, as on the chain. Lamports
+are integers, because they fit a signed 64-bit column. Raw token amounts are u64 and don't fit, so
+they are decimal text in JSON or zero-padded text columns. JSON columns contain text written by
+`orjson`; the class that writes a column defines its shape. Hashes are SHA-256, in hex.
 """
 
 from peewee import (
@@ -23,8 +22,6 @@ from storage import database
 
 
 class Base(Model):
-    """A table of this database."""
-
     class Meta:
         database = database
         legacy_table_names = False
@@ -33,8 +30,10 @@ class Base(Model):
 
 # ---- people, bots, keys --------------------------------------------------------------------------
 class Owner(Base):
-    """An owner of bots. `recovery_hash`: hash of the recovery code, null once the account is
-    deleted; `posts_bytes`: stored size of the owner's posts (accounts.posts.measure_post).
+    """An owner of bots.
+
+    `recovery_hash` is the hash of the recovery code, or null once the account is deleted.
+    `posts_bytes` is the stored size of the owner's posts (accounts.posts.measure_post).
     """
 
     id = AutoField()
@@ -49,7 +48,7 @@ class Bot(Base):
 
     The handle is lowercase and derived from the name; look-alike names share `likeness`
     (accounts.fields). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
-    `salt`: salt of the hash in the last `profile` leaf. The observer only posts trades that
+    `salt` is the salt of the hash in the last `profile` leaf. The observer only posts trades that
     happened after `auto_post_since`.
     """
 
@@ -67,7 +66,7 @@ class Bot(Base):
     auto_post_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     retired_at = BigIntegerField(null=True)
-    # When its leaderboard entry was last computed; null if it must be computed.
+    # When the bot's leaderboard entry was last computed, or null if it is due.
     standing_at = BigIntegerField(null=True)
     salt = TextField(default="")
 
@@ -76,7 +75,7 @@ Bot.add_index(Bot.index(Bot.id, where=SQL("standing_at IS NULL"), name="bot_with
 
 
 class Key(Base):
-    """An API key. Only its hash is stored; a read key has no bot.
+    """An API key. Only its hash is stored. A read key has no bot.
 
     `scope`: read | publish | inbox; `prefix`: cnd_read_ | cnd_pub_ | cnd_inbox_. The time of last
     use is in the rate-limit counters, because a write here would invalidate cached lists.
@@ -96,16 +95,16 @@ class Key(Base):
     created_at = BigIntegerField()
     expires_at = BigIntegerField(null=True)
     revoked_at = BigIntegerField(null=True)
-    # Not a column; set by accounts.api_keys.list_keys.
+    # This isn't a column. accounts.api_keys.list_keys sets it.
     last_used_at: int | None = None
 
 
 class Session(Base):
-    """A signed-in browser. Its cookie has a random id, this table the hash; deleting the row signs
-    it out.
+    """A signed-in browser. The cookie contains a random id, and this table its hash. Deleting the
+    row signs the browser out.
 
-    `seen_at` is written at most once an hour. `challenge`: a proof of wallet ownership in progress,
-    JSON {text, bot, wallet, endsAt, action}; it works once.
+    `seen_at` is written at most once an hour. `challenge` is a proof of wallet ownership in
+    progress, as JSON {text, bot, wallet, endsAt, action}. It works once.
     """
 
     id = AutoField()
@@ -117,18 +116,17 @@ class Session(Base):
 
 
 # ---- what is observed ----------------------------------------------------------------------------
-# `Wallet.trouble` of an address that is a program according to a node. Such an address isn't
-# observed.
+# The `Wallet.trouble` of an address that is a program according to a node. It isn't observed.
 IS_PROGRAM = "this address is a program, not a wallet"
 
 
 class Wallet(Base):
-    """A public address that is or was observed, and what observation derived from it.
+    """A public address that is or was observed, and the data derived from it.
 
-    `bot` has it now, or had it last; BOT_OF_TRADE decides whose its trades are. If `bot` only
-    claimed it after another bot had it, `earlier_bot` is the bot that last proved it, or else had
-    it first, and `bot` owns trades since `bot_since` (ms). Otherwise both are null and `bot` owns
-    all trades.
+    `bot` is the bot it is or was last attached to. BOT_OF_TRADE decides which bot a trade belongs
+    to. If `bot` only claimed it after another bot had it, `earlier_bot` is the bot that last proved
+    it, or else the first bot it was attached to, and `bot` owns the trades since `bot_since` (ms).
+    Otherwise both are null and `bot` owns all trades.
     """
 
     id = AutoField()
@@ -144,21 +142,21 @@ class Wallet(Base):
     polled_at = BigIntegerField(null=True, index=True)
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)
-    # The time of disconnection, until all earlier activity has been seen.
+    # When the wallet was detached. Null once all its earlier activity has been seen.
     closing_at = BigIntegerField(null=True)
-    # Whether all signatures of every address were listed at least once.
+    # Whether every address was scanned to its end at least once.
     backfilled = BooleanField(default=False)
     # Don't repair gaps before this time.
     repair_at = BigIntegerField(default=0)
-    # Digest of the rules its entries were read with. While entries are being reread, it includes
-    # the last ID that is done.
+    # Digest of the rules that its entries were read with. While they are being reread, the last id
+    # done.
     rules = TextField(default="")
-    # Block time up to which a node has shown its activity.
+    # A node has shown the wallet's activity up to this block time.
     observed_to = BigIntegerField(null=True)
-    # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
-    # averageCost of Bot in the API, `by_stablecoin`. `last_trade_at` (ms) counts only trades.
-    # `imbalance` (lamports) and `stablecoin_imbalance` (by mint) are amounts that don't add up
-    # although no transaction is missing, which is a bug.
+    # Derived from the ledger. The text columns are JSON: Coverage, the results, and openPositions,
+    # reconciliation and averageCost of Bot in the API, and `by_stablecoin` (chain.stored.tables).
+    # `last_trade_at` (ms) counts only trades. `imbalance` (lamports) and `stablecoin_imbalance` (by
+    # mint) are differences although no transaction is missing, which means a bug.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
@@ -166,36 +164,40 @@ class Wallet(Base):
     reconciliation = TextField(null=True)
     average_cost = TextField(null=True)
     by_stablecoin = TextField(null=True)
-    # Lamports realized while attached to bots; null until computed.
+    # Lamports realized while attached to bots, or null until computed.
     forward_realized = BigIntegerField(null=True, index=True)
     imbalance = BigIntegerField(default=0)
     stablecoin_imbalance = TextField(default="{}")
-    # Why observing it currently fails (a sentence, or null), since when, and how often in a row.
+    # Why observing this wallet currently fails (a sentence, or null), since when, and how often in
+    # a row.
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)
     trouble_tries = IntegerField(default=0)
-    # Number of token accounts beyond listing.MAX_ADDRESSES in the last list.
+    # The number of token accounts beyond listing.MAX_ADDRESSES when they were last listed.
     accounts_left_out = IntegerField(default=0)
-    # Transactions before this slot aren't loaded, because there are too many. 0 means that the
-    # limit must be determined again.
+    # Transactions before this slot aren't loaded, because there are too many. 0 means: check again
+    # how far back there is room.
     history_from = BigIntegerField(null=True)
-    # Percent used of the tighter limit, on transactions or token accounts (coverage.Progress).
+    # How much of the tighter limit, on transactions or token accounts, is used (coverage.Progress),
+    # in percent.
     filled = IntegerField(default=0)
 
 
-# SQL for the bot that a trade `t` of a wallet `w` belongs to; the only place that decides. A trade
-# without a block time never goes to a claim.
+# SQL for the bot that a trade `t` of a wallet `w` belongs to. Only this decides. A trade without a
+# block time never belongs to a bot that only claimed the wallet.
 BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_since THEN w.bot_id
                   ELSE w.earlier_bot_id END"""
 
 
 class Attachment(Base):
-    """A bot's wallet, with the time (ms) from when to when.
+    """A period (ms) in which a wallet is or was attached to a bot. `ownership`: claimed | proven.
 
-    `ownership`: claimed | proven. At most one open row per wallet. A bot can have several if all
-    are proven; the first is the primary. Derived from the ledger, null before the first
-    publication: `open_positions`, tokens acquired in this period at a known cost and still held,
-    and `forward_realized`, lamports realized in it.
+    A wallet has at most one open row. A bot can have several if all are proven. The first one is
+    its primary wallet.
+
+    Two columns are derived from the ledger and null before the first publication: `open_positions`
+    (tokens acquired in this period at a known cost and still held) and `forward_realized` (lamports
+    realized in this period).
     """
 
     id = AutoField()
@@ -223,9 +225,10 @@ class Address(Base):
     """A watched address of a wallet: the wallet itself, or a token account it ever owned. Its
     coverage is defined in docs/observing.md.
 
-    Everything listed up to `head_slot` was seen at least once. `full_scans`: full scans done;
-    `scan_new`: unknown signatures the last one listed; `scan_cursor` (JSON): the one in progress,
-    so that it resumes after a restart; `endpoint`: label of the node that served it.
+    Every transaction up to `head_slot` was listed at least once. `full_scans` is the number of
+    finished full scans. `scan_new` is the number of unknown signatures in the last one.
+    `scan_cursor` (JSON) is the position of a scan in progress, which resumes after a restart.
+    `endpoint` is the label of the node that served it.
     """
 
     id = AutoField()
@@ -250,9 +253,10 @@ class Address(Base):
 
 
 class Receipt(Base):
-    """A finalized transaction as returned by the node (`body`: packed by reading.receipts), stored
-    once for all wallets it involves. `tx_index`: its position in the block; `digest`: digest of
-    everything in it that affects a number.
+    """A finalized transaction as returned by the node (`body`, packed by reading.receipts). It is
+    stored once for all wallets it involves.
+
+    `tx_index` is its position in the block. `digest` covers everything in it that affects a number.
     """
 
     id = AutoField()
@@ -267,11 +271,12 @@ class Receipt(Base):
 
 
 class WalletSignature(Base):
-    """A signature listed for a wallet. `state`: pending until its transaction is stored, then
-    stored; `problem`: why it couldn't be processed.
+    """A signature listed for a wallet. `state` is pending until its transaction is stored, then
+    stored. `problem` is the reason if it couldn't be processed.
 
-    `head`: arrived after the first full scan, so it is fetched before the backfill. `entry`: packed
-    JSON of chain.reading.entries.Entry, once stored. `idle`: it didn't change the wallet.
+    `head` means that it arrived after the first full scan, so it is fetched before the backfill.
+    `entry` is the packed JSON of chain.reading.entries.Entry, once stored. `idle` means that it
+    didn't change the wallet.
     """
 
     id = AutoField()
@@ -298,11 +303,11 @@ class WalletSignature(Base):
 
 # ---- what is derived -----------------------------------------------------------------------------
 class Trade(Base):
-    """A transaction from the point of view of one wallet. Derived: `rebuild` recreates the same
-    rows from stored transactions.
+    """A transaction from the point of view of one wallet. `rebuild` recreates the same rows from
+    stored transactions.
 
-    `id` is the order of arrival, which followers page by; `uid` is derived from wallet and
-    signature and survives rebuilds. `place` sorts within a slot: tx_index, or 0. Amounts are
+    Followers page by `id`, the order of arrival. `uid` is derived from wallet and signature and
+    survives rebuilds. `place` is the order within a slot: tx_index, or 0 if unknown. Amounts are
     lamports, unless `currency` says otherwise.
     """
 
@@ -324,8 +329,8 @@ class Trade(Base):
     fee = BigIntegerField()
     tip = BigIntegerField()
     rent = BigIntegerField()
-    # The currency it was priced in: a stablecoin's mint, or empty for SOL. The next four amounts
-    # and the costs in `lots` are raw units of it.
+    # The currency of the trade's price: a stablecoin's mint, or empty for SOL. The next four
+    # amounts and the costs in `lots` are in raw units of this currency.
     currency = TextField(default="")
     # matched | partial | unmatched | not_applicable.
     realized = TextField()
@@ -336,20 +341,20 @@ class Trade(Base):
     unmatched_raw = TextField()
     # JSON [[trade uid or null, raw amount, cost or null]...]
     lots = TextField()
-    # Whether it sold, for a stablecoin, units paid for in another currency (1 if so).
+    # 1 if the trade sold, for a stablecoin, units paid for in another currency.
     paid_elsewhere = IntegerField(default=0)
     # JSON list of words, sorted
     flags = TextField()
-    # The part of sol_change and token_changes that bypassed the venue; same format.
+    # The part of sol_change and token_changes that bypassed the venue, in the same format.
     beside_sol = BigIntegerField(default=0)
     beside_tokens = TextField(default="[]")
     # Share (0 to 100) of a trade's value that came from or went to `counterparties` (JSON list of
-    # addresses); null if nothing is priced.
+    # addresses). Null if nothing is priced.
     explained = IntegerField(null=True)
     counterparties = TextField(default="[]")
-    # Known cost of lots that were moved out unsold.
+    # The known cost of lots that were moved out unsold.
     cost_left = BigIntegerField(default=0)
-    # Covers all derived columns: a rebuild only writes rows whose digest differs.
+    # The digest covers all derived columns. A rebuild only writes rows whose digest differs.
     digest = TextField()
 
     class Meta:
@@ -365,11 +370,12 @@ class Post(Base):
     """A bot's post. Its text never changes. Only observation changes `status` and related columns;
     `hide` erases the text.
 
-    `source`: bot | observer; `channel`: api | studio | discord | observer; `claim`: the bot's first
-    post about its transaction; `wallet`: the one it is judged against, permanently; `status`: none
-    | pending | verified | mismatch | not_found; `delay`: seconds after its trade, on the bot's
-    first verified post about it; `hidden_hash`: compared with retries once the text is erased;
-    `leaf_id`: its log leaf, which has the hash of its text salted with `salt`.
+    `source`: bot | observer. `channel`: api | studio | discord | observer. `claim`: whether it is
+    the bot's first post about its transaction. `wallet`: the wallet that the post is checked
+    against, permanently. `status`: none | pending | verified | mismatch | not_found. `delay`:
+    seconds between the trade and the bot's first verified post about it. `hidden_hash`: compared
+    with retries once the text is erased. `leaf_id`: the post's log leaf, which contains the hash of
+    the text and `salt`.
     """
 
     id = AutoField()
@@ -411,8 +417,10 @@ class Post(Base):
             (("signature",), False),
             (("bot", "signature", "status"), False),
             (("status", "id"), False),
-            # indexes for all posts, by token, by bot, and by both (web.api.timeline)
-            (("source", "status", "id"), False),
+            (
+                ("source", "status", "id"),
+                False,
+            ),  # lists of all posts, by token, bot or both (web.api.timeline)
             (("mint", "source", "status", "id"), False),
             (("bot", "source", "status", "id"), False),
             (("bot", "mint", "source", "status", "id"), False),
@@ -420,13 +428,13 @@ class Post(Base):
 
 
 class Arrival(Base):
-    """An event for followers, in the order it took effect, written by storage.arrivals in the
-    transaction it reports.
+    """An event for followers, in the order of their commits. storage.arrivals writes it in the same
+    database transaction.
 
-    Rows are never deleted, so no ID is reused; a follower's cursor is an ID. Because there is one
-    writer at a time, IDs become visible in order. `kind`: post | trade | verification (of a post) |
-    coverage (of a wallet) | restore (a marker; later IDs are above it). `trade` is null if a
-    rebuild deleted it.
+    Rows are never deleted, so ids aren't reused. A follower's cursor is an id. With one writer at a
+    time, ids become visible in order. `kind`: post | trade | verification (of a post) | coverage
+    (of a wallet) | restore (a marker: ids after a restored backup are above it). `trade` is null if
+    a rebuild deleted it.
     """
 
     id = AutoField()
@@ -446,8 +454,10 @@ for name, columns, some in (
 
 # ---- the jobs ------------------------------------------------------------------------------------
 class Job(Base):
-    """A background job's status for health checks, by its name in jobs.py. `state`: ok | failing |
-    off | unknown (first pass after being off); `details`: JSON, specific to the job.
+    """A background job's status for health checks, by its name in jobs.py.
+
+    `state`: ok | failing | off | unknown (during the first pass after it was off). `details`: JSON
+    specific to the job.
     """
 
     name = TextField(primary_key=True)

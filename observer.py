@@ -1,10 +1,10 @@
-"""The observer job: fetch transactions of watched wallets and update their ledgers. chain/ decides
-what a transaction means.
+"""The observer job fetches transactions of watched wallets and updates their ledgers. chain/
+decides what a transaction means.
 
 A poll of a wallet compares the node's balances with the ledger, lists new signatures, continues
 full scans of its history and fetches transactions that are listed but not yet stored. A notice from
 a node makes its wallet due now and ends a pass over other wallets early. Network calls come first,
-then short writes: killing the process loses at most the response in flight.
+then short writes, so killing the process loses at most the response in flight.
 """
 
 import math
@@ -33,7 +33,7 @@ from storage import in_parts
 
 # The command line gives up after this many failed passes in a row.
 MAX_FAILED_PASSES = 3
-# Plain SQL for speed: this runs in each poll, or for each wallet in it.
+# Plain SQL for speed: these run in each poll, or for each wallet in it.
 ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
 COUNT = "SELECT COUNT(*) FROM address WHERE wallet_id IN ({marks})"
 BEGIN = f"UPDATE wallet SET due_at = {IN_WORK} WHERE due_at = 0"
@@ -44,7 +44,9 @@ UPDATE wallet SET coverage = ?, polled_at = ?, observed_to = ?,
 
 
 class Observer:
-    """The job. `run_tick` is one pass over due wallets. See State for the arguments."""
+    """The observer job. `run_tick` does one pass over the due wallets. State documents the
+    arguments.
+    """
 
     def __init__(
         self,
@@ -68,17 +70,18 @@ class Observer:
 
     @property
     def rpc(self) -> Rpc:
-        """The nodes it queries."""
         return self.state.rpc
 
     @property
     def problem(self) -> str | None:
-        """Why the last pass stopped or nothing is observed; None if all is well."""
+        """Return why the last pass stopped or nothing is observed, or None if all is well."""
         return self.state.problem
 
     def run_tick(self, now: int) -> bool:
-        """Do one pass; `now` in ms. Return whether work is left because of missing time or
-        responses.
+        """Do one pass over the due wallets. Return whether work is left because time or responses
+        ran out.
+
+        `now`: ms.
         """
         self.state.begin_pass(now)
         due = self._begin_polls(now)
@@ -99,7 +102,7 @@ class Observer:
         """List the wallets that are due, most urgent first."""
         storage.database.execute_sql(BEGIN)
         interval = self.state.config.observer_interval_seconds
-        # A time beyond the longest pause was set by a wrong clock.
+        # A time beyond the longest pause was set when the clock was wrong.
         wrong = Wallet.due_at > now + int(1000 * max(MAX_SLEEP_SECONDS, interval))
         self.state.watched_count = _select_watched(now).count()
         due = _select_watched(now).where((Wallet.due_at <= now) | wrong)
@@ -113,10 +116,12 @@ class Observer:
 
     # ---- a pass ----------------------------------------------------------------------------------
     def _prepare_due(self, due: Sequence[Wallet], now: int) -> list[Wallet]:
-        """Prepare wallets for about an interval, those with a ledger in memory first, and return
-        the ready ones. The others stay due.
+        """Prepare wallets for polling, and return those that are ready.
 
-        Building the ledger of a long history takes seconds.
+        Stops after about one interval; the other wallets stay due. Wallets with a ledger in memory
+        come first.
+
+        Building the ledger for a long history takes seconds.
         """
         state, until = self.state, self.state.clock() + self._span_seconds
         wake(state, due, now)
@@ -131,7 +136,7 @@ class Observer:
         return [wallet for wallet in due if wallet.id not in left]
 
     def _poll(self, wallets: Sequence[Wallet], now: int) -> set[int]:
-        """Poll these wallets within about an interval; return those with work left."""
+        """Poll these wallets for about one interval. Return those with work left."""
         state, attempt = self.state, self.attempts.attempt
         begun_at, span_seconds = state.clock(), self._span_seconds
         state.work_until = begun_at + span_seconds
@@ -155,7 +160,6 @@ class Observer:
             return {wallet.id for wallet in wallets}
 
     def _reread(self, wallet: Wallet) -> None:
-        """Read the wallet's entries again by the current rules, and report progress."""
         state = self.state
 
         def tell(done: int) -> None:
@@ -163,11 +167,11 @@ class Observer:
             state.report(f"{wallet.address}: read {done} stored transactions again under new rules")
 
         reread_by_new_rules(wallet, state.programs, state.rules, tell)
-        # A currency's decimals decide who is ranked, but don't change the ledger's rows.
+        # A currency's decimals decide which bots are ranked, but don't change the ledger's rows.
         forget_standings_of(wallet.id)
 
     def _prepare(self, wallet: Wallet) -> None:
-        """Bring memory in line with the database, and entries with the current rules."""
+        """Update the ledger in memory from the database, and reread entries if rules changed."""
         state = self.state
         if wallet.rules != state.rules:
             self._reread(wallet)
@@ -181,7 +185,9 @@ class Observer:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:
-        """List addresses whose balance changed or that have a notice, and publish what is new."""
+        """List the addresses whose balance changed or that a notice named, and publish new
+        transactions.
+        """
         state, watch = self.state, self.state.watches[wallet.id]
         watch.quiet = watch.quiet and all(state.check_balances(wallet).values())
         if watch.quiet:
@@ -213,9 +219,9 @@ class Observer:
     def _list_own_heads(self, wallets: Sequence[Wallet], until: float, now: int) -> None:
         """List signatures of the wallets' own addresses.
 
-        Wallets with a pending post, a last poll or a failed list come first; then the others,
-        longest unlisted first, as time and spare requests allow. Only this finds transactions that
-        involve a wallet without changing a balance.
+        Wallets with a pending post, a last poll or a failed list come first. The others follow as
+        time and spare requests allow; those not listed for the longest time come first. Only this
+        finds transactions that mention a wallet without changing a balance.
         """
         pending = Post.select(Post.wallet).where(Post.status == "pending")
         watches = self.state.watches
@@ -253,10 +259,11 @@ class Observer:
         return {wallet.id for wallet in turns}
 
     def _work_on(self, wallet: Wallet, now: int) -> bool:
-        """Do one step: urgent transactions, or else a page of a full scan, or else the backfill.
+        """Do one step for a wallet, and return whether there may be more to do now.
 
-        Return whether there may be more to do now. Full scans come before the backfill, so that the
-        backfill can start with the oldest transaction and never has to apply one again.
+        The steps are: urgent transactions, then a page of a full scan, then the backfill. Full
+        scans come before the backfill, so that it can start with the oldest transaction and never
+        has to rebook one.
         """
         steps: tuple[Callable[[Wallet, int], Any], ...] = (
             self.fetching.fetch_urgent,
@@ -272,8 +279,9 @@ class Observer:
         return worked
 
     def _show_work(self, wallet: Wallet, now: int) -> None:
-        """Publish intermediate results of a long pass occasionally. The end of the pass publishes
-        everything.
+        """Publish intermediate results of a long pass from time to time.
+
+        At the end of the pass, all results are published.
         """
         self.listing.mark_backfilled(wallet)
         watch, begun_at = self.state.watches[wallet.id], self.state.clock()
@@ -282,7 +290,7 @@ class Observer:
             watch.rest_from_showing(begun_at, self.state.clock(), self.state.at_work)
 
     def _end_polls(self, wallets: Sequence[Wallet], now: int, left: set[int]) -> None:
-        """Publish, and plan the next poll of each wallet."""
+        """Publish the wallets, and schedule the next poll of each."""
         quiet = [wallet for wallet in wallets if self.state.watches[wallet.id].quiet]
         for wallet in list_awake(self.state, wallets):
             self.attempts.attempt(self._finish, wallet, now, wallet.id in left)
@@ -291,7 +299,7 @@ class Observer:
                 self._tell_quiet(wallet, now)
 
     def _tell_quiet(self, wallet: Wallet, now: int) -> None:
-        """Store when nodes last responded about a wallet that didn't change otherwise."""
+        """Store when nodes last responded about a wallet that didn't change."""
         self.balances.note_poll(wallet, now)
         last_time = self.state.ledger_store.last_time(wallet.id)
         observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
@@ -304,7 +312,7 @@ class Observer:
         storage.database.execute_sql(TELL, values)
 
     def _finish(self, wallet: Wallet, now: int, is_left: bool) -> None:
-        """End a wallet's poll: repair what is wrong, publish, and schedule the next poll."""
+        """Finish a wallet's poll: repair problems, publish, and schedule the next poll."""
         progress = read_progress(self.state, wallet)
         self.balances.note_poll(wallet, now)
         if wallet.backfilled and progress.pending == progress.stuck:
@@ -344,7 +352,7 @@ def _has_pending(wallet: Wallet) -> bool:
     return bool(pending.exists())
 
 
-# The address isn't known to be a program.
+# Wallets that aren't known to be programs.
 IS_WALLET = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
 
 
@@ -353,7 +361,7 @@ def _select_watched(now: int) -> Any:
 
 
 def _find_common_trouble() -> str | None:
-    """Return the first wallet's trouble if every wallet has one; otherwise None."""
+    """Return the first wallet's trouble if every wallet has one, or else None."""
     if storage.database.execute_sql(ANY_WELL).fetchone():
         return None
     watched = Wallet.select(Wallet.address, Wallet.trouble).where(is_held(), IS_WALLET)
@@ -372,11 +380,13 @@ def _count_addresses(wallets: Sequence[Wallet]) -> int:
 def observe_once(
     observer: Observer, now: int, sleep: Callable[[float], object] = time.sleep
 ) -> dict[str, Any]:
-    """Poll every wallet until nothing is left to do now or no node answers; the caller has the
-    observer's lock. Return each wallet's coverage by address. `now` in ms.
+    """Poll every wallet until no work is left or no node responds. Return each wallet's coverage by
+    address.
+
+    The caller holds the observer's lock. `now`: ms.
     """
     polls = failures = 0
-    # Only the second poll shows whether the full scan explained a balance.
+    # The first poll can't show whether the full scan explained a balance. The second one can.
     while polls < 2 and failures < MAX_FAILED_PASSES:
         Wallet.update(due_at=0).where(is_held() | is_closing(now)).execute()
         more = observer.run_tick(now)

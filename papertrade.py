@@ -1,7 +1,8 @@
-"""The paper mode job: run all traders on the scout's snapshots, then write their posts. paper/
-makes every decision; this module moves data and never calls a price provider. A tick reads new
-snapshots, processes them in time order, stores the result in one transaction and then writes posts,
-each in its trader's current voice.
+"""The paper mode job runs all traders on the scout's snapshots, then writes their posts.
+
+paper/ makes every decision. This module moves data and never calls a price provider. A tick reads
+new snapshots, processes them in time order, stores the result in one transaction and then writes
+posts, each in its trader's current voice.
 """
 
 import logging
@@ -29,14 +30,14 @@ from storage import writing
 from voice import builtin, language_model
 
 log = logging.getLogger("candor.paper")
-# Maximum age of a snapshot for trading.
+# Don't trade on snapshots that are older than this.
 BACKLOG_MS = 2 * 3_600_000
 # Used as the scout's interval when the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
-# Limit on diary lines considered for posts per tick. The rest follow later.
+# At most this many diary lines are considered for posts per tick. The rest follow later.
 MAX_LINES = 1_000
-# Limit on passes per tick. Each one leaves out what failed in the previous one.
+# Passes per tick. Each pass omits the tokens and traders that failed in the one before.
 MAX_PASSES = 20
 MAX_TROUBLED_TOKENS = 3
 MAX_NAMED_TROUBLES = 5
@@ -46,14 +47,14 @@ MODEL_SECONDS = 20
 
 @dataclass
 class Trouble:
-    """An internal error with a trader, a token, or a token of one trader, which is skipped for a
-    while.
+    """An internal error with a trader, a token, or one trader's token. The failing part is skipped
+    for a while.
     """
 
-    # The subject and the exception class.
+    # What failed, and the exception class.
     what: str
     tries: int = 0
-    # The time (ms) until which it is suspended.
+    # It is suspended until this time (ms).
     until: int = 0
     # Whether the trader's diary mentions it.
     noted: bool = False
@@ -61,12 +62,12 @@ class Trouble:
 
 @dataclass
 class Pass:
-    """An attempt to play the new snapshots; nothing is stored yet."""
+    """An attempt to process the new snapshots. Nothing is stored yet."""
 
     cursor: int
     newest: int
     now: int
-    # None if it must be rebuilt.
+    # If None, the market is rebuilt.
     market: Market | None
     traders: list[Player] = field(default_factory=list)
     rounds: int = 0
@@ -74,12 +75,12 @@ class Pass:
 
 
 class PaperJob:
-    """The job of one process. `run_tick` processes the snapshots since the last tick."""
+    """The paper mode job of one process. `run_tick` processes the snapshots since the last tick."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
-        # This process hasn't processed anything yet.
+        # True until this process has processed snapshots.
         self.fresh = True
         self.market: Market | None = None
         self.costs = RECORDED_COSTS
@@ -87,14 +88,17 @@ class PaperJob:
         self.own = OwnFiles(config.data_dir, config.own_strategies)
 
     def run_tick(self, now: int) -> tuple[str | None, str]:
-        """Run one tick. Return (problem or None, details for health as JSON). `now` in ms."""
+        """Run one tick. Return a problem (or None), and details for health as JSON.
+
+        `now`: ms.
+        """
         self.own.begin()
         measured_store.measure_swaps(now)
         self.costs = measured_store.refresh_costs(now)
         try:
             rounds = self.play(now)
         except store.Outdated:
-            # A trader was reviewed or reset during this tick; the next one replays it.
+            # A trader was reviewed or reset during this tick, so the next tick replays it.
             rounds = 0
         posts, model_problem = self.write_posts(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
@@ -102,22 +106,22 @@ class PaperJob:
         return self._name_troubles(), orjson.dumps(details).decode()
 
     def play(self, now: int) -> int:
-        """Process the snapshots since the last tick and store the result.
+        """Process the snapshots since the last tick and store the result. Return the number of
+        rounds.
 
-        Return the number of rounds. Raises Outdated, without storing anything. If a trader fails,
-        the pass is discarded and replayed without it, so that no fill depends on the trades of a
-        trader that isn't stored.
+        If a trader fails, the pass is discarded and replayed without it, so that no fill depends on
+        a trader that isn't stored. If Outdated is raised, nothing was stored.
         """
         cursor, newest = store.find_cursor(), store.find_newest()
         has_traders = store.has_traders()
         if newest <= cursor and not has_traders:
-            # There are no traders, so the previous process didn't leave any open orders.
+            # Without traders, the previous process can't have left open orders.
             self.fresh = False
             return 0
         if has_traders and (newest > cursor or store.list_copied()):
             store.see_flows(now - DAY_MS, cursor + 1, now)
             newest = store.find_newest()
-        # A market that was processed but not stored is useless.
+        # If the result isn't stored, this market can't be used again.
         market, self.market = self.market, None
         if market and market.newest_at > now + SKEW_MS:
             # The clock was set back, so every new snapshot would count as out of date.
@@ -181,7 +185,7 @@ class PaperJob:
         engine.run_heartbeat(trader, now)
 
     def _update_market(self, one: Pass, tokens: Mapping[int, Token], first: int) -> Market:
-        """Return the market at the cursor, or rebuild it from older snapshots if there is none."""
+        """Return the market at the cursor. If there is none, rebuild it from older snapshots."""
         market, now, faults = one.market, one.now, one.faults
         if market is None:
             market = Market(self.interval_ms)
@@ -203,16 +207,14 @@ class PaperJob:
         return [key for key, trouble in self.troubles.items() if trouble.until > now]
 
     def _put_off(self, faults: Faults, now: int) -> bool:
-        """Suspend what failed. Return whether any of it concerns a trader."""
+        """Suspend what failed. Return whether a trader is among it."""
         traders = store.list_trader_rows() if faults.found else {}
         for key, error in faults.found.items():
             self._note(self._widen(key, error, now), error, traders, now)
         return any(key.trader is not None for key in faults.found)
 
     def _widen(self, key: FaultKey, error: Exception, now: int) -> FaultKey:
-        """Return the whole trader's key if many of its tokens fail, or if its strategy
-        file fails.
-        """
+        """Return the whole trader's key if many of its tokens or its strategy file fail."""
         if key.trader is None:
             return key
         if isinstance(error, OwnFault):
@@ -223,7 +225,7 @@ class PaperJob:
     def _note(
         self, key: FaultKey, error: Exception, traders: Mapping[int, store.TraderRow], now: int
     ) -> None:
-        """Record an error and extend its suspension. Logs the traceback the first time."""
+        """Record a failure and extend its suspension. The first time, log the stack trace."""
         trouble = self.troubles.get(key)
         if trouble is None:
             row = traders.get(key.trader) if key.trader is not None else None
@@ -235,7 +237,7 @@ class PaperJob:
             trouble = self.troubles[key] = Trouble(f"{where} is suspended {why}")
             log.error("%s", trouble.what, exc_info=error)
         elif trouble.until > now:
-            # The error is from this tick, or hasn't been retried yet.
+            # The failure is from this tick, or wasn't retried yet.
             return
         trouble.tries += 1
         trouble.until = now + min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (trouble.tries - 1))
@@ -269,10 +271,10 @@ class PaperJob:
 
     # ---- posts -----------------------------------------------------------------------------------
     def write_posts(self, now: int) -> tuple[int, str | None]:
-        """Write and store posts about news in the diaries.
+        """Write and store posts about news in the diaries. Return the number of posts, and why the
+        optional model wrote none (or None if it did).
 
-        Return their number, and why the optional model wrote none (None if it did). A line whose
-        post fails stays without one and doesn't block the others.
+        If the post for a line fails, that line stays without a post and doesn't block the others.
         """
         entries, faults = store.list_unposted(MAX_LINES), Faults()
         authors: dict[int, Author] = {}
@@ -333,13 +335,13 @@ class Author:
 
     handle: str
     persona: dict[str, Any]
-    # Number of posts that it has written.
     posts: int
     recent: list[str]
 
     def write(self, facts: Mapping[str, Any], model: language_model.Writer) -> language_model.Text:
-        """Write its next post. The built-in text depends only on persona, facts, number and recent
-        posts.
+        """Write the trader's next post.
+
+        The built-in text depends only on the persona, the facts, the number and the recent posts.
         """
         self.posts += 1
         seed = f"{self.handle}|post|{self.posts}"
@@ -350,10 +352,11 @@ class Author:
 
 
 def rebuild_trader(trader: Any, now: int) -> list[str]:
-    """Refill the stored decisions of a trader and its random-entry twins, in all account periods.
+    """Recompute the fills of all stored decisions of a trader and its random-entry twins. Return
+    the differences as sentences.
 
-    Return the differences as sentences. A difference opens a review of the trader's period and has
-    no other effect; a wrong twin makes the comparison meaningless too.
+    A difference opens a review of the trader's period and doesn't change anything else. This
+    includes differences in a twin, because they make the comparison meaningless.
     """
     found = []
     periods = Period.select().where(Period.trader == trader)

@@ -1,10 +1,10 @@
-"""Rate limits: requests per minute, hour and day of an owner, exact across all keys, workers and
+"""Limit each owner's requests per minute, hour and day, exactly across all keys, workers and
 machines.
 
-Windows are fixed and aligned to the clock. A request counts in all its windows or in none, so a
-refused request doesn't use up anything. `storage.counters` stores the counts. flask-limiter, which
-limits addresses and forms (web.server.gate), uses the same store, so switching workers gains
-nothing.
+Windows are fixed and aligned to the clock. A request counts either in all its windows or in none,
+so a refused request isn't counted at all. `storage.counters` stores the counts. flask-limiter,
+which limits addresses and forms (web.server.gate), uses the same store, so a client can't gain by
+switching workers.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class Limit(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A limit's state: `remaining` of `most`, until `reset` seconds from now."""
+    """The state of a limit: `remaining` of `most` requests until `reset` seconds from now."""
 
     name: str
     most: int
@@ -45,14 +45,16 @@ class Window(NamedTuple):
 
 
 class RateLimitState(NamedTuple):
-    """A check's result. `admitted`: whether the request was counted, in all its windows."""
+    """The result of a check. `admitted` is whether the request was counted, in all its windows."""
 
     admitted: bool
     windows: tuple[Window, ...]
 
     @property
     def tightest(self) -> Window:
-        """Return the window with the fewest requests left; on a tie, the one that resets later."""
+        """Return the window with the fewest requests left. On a tie, return the one that resets
+        later.
+        """
         return min(self.windows, key=lambda window: (window.remaining, -window.reset))
 
 
@@ -64,10 +66,13 @@ class Allowance:
         self._used: dict[str, int] = {}
 
     def note_use(self, key: str, now: int) -> None:
-        """Record a key's last use (by public ID), `now` in ms, at most once a minute.
+        """Record when a key was last used, at most once a minute.
 
-        It is stored with the counters, because every database commit invalidates all cached lists.
-        Skipped while the store fails, because the time is approximate anyway.
+        `key`: its public id. `now`: ms.
+
+        The time is stored with the counters, because every commit to the database invalidates all
+        cached lists. It isn't recorded while the store fails, which is acceptable because it is
+        approximate anyway.
         """
         if now - self._used.get(key, -NOTE_USE_MS) < NOTE_USE_MS:
             return
@@ -76,26 +81,26 @@ class Allowance:
             self.store.note_use(key, now)
 
     def find_uses(self) -> dict[str, int]:
-        """Return the last use of each key, {public id: ms}, since counting began."""
+        """Return when each key was last used, as {public id: ms}, since counting began."""
         try:
             return self.store.find_uses()
         except self.store.unusable:
             return {}
 
     def charge(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Count one request in all of `limits`, or in none if one of them is used up.
+        """Count one request in all of `limits`, or in none of them if any is used up.
 
         `now`: Unix seconds.
         """
         return self._ask(limits, 1, now)
 
     def add(self, limit: Limit, amount: int, now: float) -> None:
-        """Add to an admitted request's count. Ignores a failing store."""
+        """Add to the count of an admitted request. Failures of the store are ignored."""
         with contextlib.suppress(*self.store.unusable):
             self._ask([limit], amount, now)
 
     def peek(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Return the limits' state without counting."""
+        """Return the state of the limits without counting a request."""
         return self._ask(limits, 0, now)
 
     def _ask(self, limits: Sequence[Limit], amount: int, now: float) -> RateLimitState:
@@ -116,7 +121,7 @@ class Allowance:
 
 
 def _end(seconds: int, now: float) -> int:
-    """Return when the current window ends, in Unix seconds. Windows are aligned to the clock."""
+    """Return when the current window ends, in Unix seconds."""
     return (int(now) // seconds + 1) * seconds
 
 
@@ -133,11 +138,11 @@ MINUTE, UNLIMITED = WINDOW_SECONDS["minute"], 10**15
 class Counters(Storage):
     """The counters as a storage backend of the library `limits` (scheme `allowance:`).
 
-    Supports only fixed one-minute windows, aligned like all others. `clock()`: Unix seconds.
+    Supports only fixed one-minute windows, aligned to the clock. `clock` returns Unix seconds.
     """
 
     STORAGE_SCHEME = ["allowance"]  # noqa: RUF012
-    # The store's exceptions are handled in this class.
+    # This class handles the store's exceptions itself.
     base_exceptions = ()
 
     def __init__(
@@ -153,7 +158,7 @@ class Counters(Storage):
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Count a request and return this minute's count."""
-        # `get` isn't told the window, so there can be only one.
+        # `get` doesn't receive the window, so all windows must be one minute.
         assert expiry == MINUTE
         now = self.clock()
         try:
@@ -161,7 +166,7 @@ class Counters(Storage):
                 [counters.Counter(key, "", _end(MINUTE, now), UNLIMITED)], amount, now
             ).used[0]
         except self.store.unusable as error:
-            # With a full disk or without Redis, readers are still served, uncounted.
+            # Without disk space or Redis, still serve readers and skip the count.
             log.error("a request was not counted for its address: %s", type(error).__name__)
             return 0
 
@@ -170,7 +175,7 @@ class Counters(Storage):
         return self.incr(key, MINUTE, 0)
 
     def get_expiry(self, key: str) -> float:
-        """Return when this minute ends, in Unix seconds."""
+        """Return when the current minute ends, in Unix seconds."""
         return _end(MINUTE, self.clock())
 
     def clear(self, key: str) -> None:
@@ -178,17 +183,17 @@ class Counters(Storage):
         self.incr(key, MINUTE, -self.get(key))
 
     def reset(self) -> int | None:
-        """Not supported: counters expire with their windows."""
+        """Raise NotImplementedError, because counters expire with their windows."""
         raise NotImplementedError("counters expire with their windows")
 
     def check(self) -> bool:
-        """Whether requests can be counted."""
+        """Return whether requests can be counted."""
         return counters.find_problem(self.store, self.clock()) is None
 
 
 # ---- which limits a request meets ----------------------------------------------------------------
 def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[Limit, ...]:
-    """List an owner's windows, shortest first; with `posting`, also the one for posts."""
+    """List an owner's limits, shortest window first. With `posting`, include the one for posts."""
     subject = f"owner:{owner_id}"
     limits = [Limit(subject, name, WINDOW_SECONDS[name], most) for name, most in config.allowance]
     if posting:
@@ -199,7 +204,7 @@ def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[L
 def find_address_limit(config: Config, network: str) -> Limit:
     """Return the limit whose counter flask-limiter uses for an address (web.server.gate).
 
-    This allows counting a request for its owner and its address in one step.
+    With it, a request can be counted for its owner and its address in one step.
     """
     item = RateLimitItemPerMinute(config.ip_limit_per_minute)
     return Limit(item.key_for(network, "address"), "", 60, item.amount)
@@ -208,8 +213,8 @@ def find_address_limit(config: Config, network: str) -> Limit:
 # Cached, because parsing an address took 5% of the CPU time of a cached list.
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
-    """Return an IPv4 address unchanged, or the /64 of an IPv6 address, because a client has the
-    whole /64.
+    """Return an IPv4 address unchanged, or the /64 network of an IPv6 address, because each client
+    has a whole /64.
     """
     try:
         parsed = ipaddress.ip_address(address)
@@ -235,7 +240,7 @@ def show_headers(state: RateLimitState) -> dict[str, str]:
 
 
 def show_policy(config: Config, posting: bool = False) -> str:
-    """Return RateLimit-Policy for an owner: the windows a request counts in."""
+    """Return RateLimit-Policy for an owner: the windows that a request is counted in."""
     windows = [(name, most, WINDOW_SECONDS[name]) for name, most in config.allowance]
     if posting:
         windows.append(("posts_minute", config.posts_per_minute, MINUTE))

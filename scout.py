@@ -1,7 +1,7 @@
-"""The market scout: queries DexScreener and GeckoTerminal for new tokens and prices, and the node
-for mint accounts.
+"""The market scout queries DexScreener and GeckoTerminal for new tokens and prices, and a node for
+mint accounts.
 
-Only this job queries them; everything else reads the tables Token and Snapshot. It queries outside
+Only this job queries them. All other code reads the tables Token and Snapshot. It queries outside
 transactions and stores each response in one short write (market.store). An unusable response only
 changes health.
 
@@ -39,25 +39,25 @@ from storage.rows import make_object, make_shape, read_stored
 
 # Prices of tokens that paper mode holds or has ordered are fetched this often.
 HELD_SECONDS = 6
-# Prices wait for a second provider's response about a fall, but only this long.
+# A second opinion about a falling price delays other prices, so it has short limits.
 SECOND_LIMITS = Limits(connect_seconds=2, read_seconds=3, answer_seconds=4, max_bytes=1_000_000)
-# getMultipleAccounts has this limit.
+# The maximum of getMultipleAccounts.
 ACCOUNTS_PER_CALL = 100
-# The parts of the job's own health details that it rereads after a restart.
+# The parts of the job's health details that it reads again after a restart.
 TIMES: Any = make_object(lastAttemptAt=int | None, lastSuccessAt=int | None)
 COUNTS: Any = make_object(day=int, requests=int, heldBack=int, heldBackAt=int | None)
 FEEDS: Any = make_object(feeds=dict[str, TIMES])
 DETAILS = make_shape(make_object(safety=TIMES, discovery=FEEDS, budgets=dict[str, COUNTS]))
-# Returns the current time in ms.
+# A function that returns the time in ms.
 Clock = Callable[[], int]
 
 
 @dataclass
 class Feed:
-    """One kind of request and the result of the last one.
+    """One kind of request and the outcome of the last one.
 
-    `pace`, `budget`: None if it needs no limit of its own; `attempted_at`, `success_at`: ms;
-    `dropped`: unreadable rows in the last usable response.
+    `pace` and `budget` are None if the feed doesn't need its own limit. `attempted_at` and
+    `success_at` are in ms. `dropped` is the number of unreadable rows in the last usable response.
     """
 
     label: str
@@ -69,8 +69,9 @@ class Feed:
     dropped: int = 0
 
     def take_turn(self, now_ms: int) -> bool:
-        """Count a request if one is allowed now. Return whether it is. A refusal is counted, and if
-        the day's limit is used up, the feed has failed.
+        """Count a request if one is allowed now, and return whether it is.
+
+        Refusals are counted, too. If the day's limit is used up, the feed fails.
         """
         if self.pace is None or self.budget is None:
             return True
@@ -83,7 +84,7 @@ class Feed:
 
 
 class Scout:
-    """The job and its state between ticks. Only one pass runs at a time."""
+    """The scout job and its state between ticks. Only one pass runs at a time."""
 
     def __init__(
         self, config: Config, rpc: Rpc, monotonic: Callable[[], float] = time.monotonic
@@ -93,7 +94,8 @@ class Scout:
         self.dexscreener = config.dexscreener_url
         self.geckoterminal = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2"
         self.session, self.limits = open_session(), PROVIDER_LIMITS
-        # 60 lists, 300 price requests and 30 lists of new pools per minute.
+        # Requests a minute: for DexScreener, 60 for lists and 300 for prices; for GeckoTerminal,
+        # 30.
         dex, gecko = Budget(360), Budget(30)
         self.budgets = {"dexscreener": dex, "geckoterminal": gecko}
         # Profiles and boosts share DexScreener's limit of 60 a minute.
@@ -101,27 +103,29 @@ class Scout:
         self.profiles = Feed("DexScreener profiles", lists, dex)
         self.boosts = Feed("DexScreener boosts", lists, dex)
         self.pools = Feed("GeckoTerminal new pools", pools, gecko)
-        # Not part of health, because the last response about a fall may be days old.
+        # Not shown in health, because the last response about a fall may be days old.
         self.falls = Feed("GeckoTerminal falls", pools, gecko)
         self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic), dex)
         self.safety = Feed("mint accounts")
         # Both kinds of passes share the feeds.
         self.busy = threading.Lock()
-        # The ID of the last TradeMint row read.
+        # The ID of the last TradeMint row that was read.
         self.trade_cursor = 0
         self.is_restored = False
 
     def run_tick(self, now_ms: int) -> tuple[str | None, str]:
-        """Query all feeds once.
+        """Query all feeds once. Return a problem (or None), and details for health as JSON.
 
-        Return a problem or None, and details for health as JSON text. Raises only database errors.
+        Only database errors are raised.
         """
         with self.busy:
             return self._ask_all(now_ms)
 
     def run_held(self, now_ms: int) -> tuple[str | None, str | None]:
         """Fetch the prices of tokens that paper mode holds or has ordered, so that latencies of
-        seconds are meaningful. Does nothing if the other pass is running, or runs as often.
+        seconds are meaningful.
+
+        Does nothing if the other pass is running or has the same interval.
         """
         if self.interval_seconds <= HELD_SECONDS or not self.busy.acquire(blocking=False):
             return None, None
@@ -158,10 +162,10 @@ class Scout:
         return self._report(clock())
 
     def _attempt(self, feed: Feed, clock: Clock, read: Callable[[], RowCount]) -> bool:
-        """Query one feed if its pace allows.
+        """Query one feed if its pace allows, and return whether it was queried.
 
-        Return whether it did. After a failure, the tables keep their data. Unreadable rows are
-        dropped and counted; the feed has failed only if most rows are unreadable.
+        After a failure, the tables keep their data. Unreadable rows are dropped and counted. The
+        feed fails only if most rows are unreadable.
         """
         if not feed.take_turn(clock()):
             return False
@@ -212,7 +216,9 @@ class Scout:
         return rows
 
     def _read_prices(self, mints: list[str], clock: Clock) -> RowCount:
-        """Query batch after batch while the pace allows. _attempt already counted the first one."""
+        """Query one batch after another while the pace allows. _attempt already counted the first
+        one.
+        """
         rows = RowCount(0, 0)
         for at in range(0, len(mints), ADDRESSES_PER_CALL):
             if at and not self.prices.take_turn(clock()):
@@ -225,7 +231,7 @@ class Scout:
             url = f"{self.dexscreener}/tokens/v1/solana/{','.join(mints)}"
             quotes, rows = parse_pairs(self._fetch(url, clock))
         except FetchError:
-            # These tokens count as queried, so the others come first next time.
+            # Mark these tokens as queried, so that the others come first next time.
             store.store_quotes({}, mints, clock())
             raise
         taken_at, found = clock(), {mint: quotes[mint] for mint in mints if mint in quotes}
@@ -233,8 +239,10 @@ class Scout:
         return rows
 
     def _check_falls(self, quotes: dict[str, Quote], clock: Clock) -> dict[str, FallCheck]:
-        """Ask GeckoTerminal about the pools of held tokens whose price fell beyond the limit, so
-        that paper mode doesn't have to wait for the next snapshot. Return its responses by mint.
+        """Query GeckoTerminal about the pools of held tokens whose price fell beyond the limit.
+        Return its answers by mint.
+
+        Without them, paper mode would have to wait for the next snapshot.
         """
         falls = store.find_falls(quotes)
         told: dict[str, Quote] = {}
@@ -263,7 +271,7 @@ class Scout:
             store.store_quotes(missing, (), clock())
 
     def _read_mints(self, clock: Clock) -> None:
-        """Read the mint accounts that are due. After a failure the earlier results stay."""
+        """Read the mint accounts that are due. If that fails, the earlier results stay."""
         due, feed = store.list_unchecked(clock()), self.safety
         for at in range(0, len(due), ACCOUNTS_PER_CALL):
             tokens, feed.attempted_at = due[at : at + ACCOUNTS_PER_CALL], clock()
@@ -276,11 +284,11 @@ class Scout:
             feed.error, feed.success_at = None, clock()
 
     def _follow_trades(self, now_ms: int) -> None:
-        """Add the tokens that observed wallets moved, so that they get a name. Tokens bought or
-        sold within a day are discoveries, which also get prices.
+        """Add the tokens that observed wallets moved, so that their names are looked up. Tokens
+        bought or sold within a day count as discoveries and are priced, too.
 
-        A rebuild of a ledger may reuse ids below the cursor. Rows missed this way are read after
-        the next start, which begins with the first row again.
+        A ledger rebuild may reuse ids below the cursor. Rows missed this way are read after the
+        next restart, which begins with the first row again.
         """
         while rows := store.list_moved(self.trade_cursor):
             self.trade_cursor = rows[-1].id
@@ -302,7 +310,7 @@ class Scout:
         }
 
     def _report(self, now_ms: int) -> tuple[str | None, str]:
-        """Return a problem or None, and details for health as JSON text."""
+        """Return a problem (or None), and details for health as JSON."""
         feeds = self._feeds()
         discovery, safety = sum_feeds(feeds.values()), sum_feeds([self.safety])
         errors = [part["lastError"] for part in (discovery, safety) if part["lastError"]]
@@ -320,8 +328,8 @@ class Scout:
         ).decode()
 
     def _restore_times(self) -> None:
-        """At the first tick, read when each feed and how often each provider was queried before the
-        restart.
+        """At the first tick, restore the last query time of each feed and the usage of each
+        provider's budget.
         """
         if self.is_restored:
             return
@@ -340,8 +348,9 @@ class Scout:
 
 
 def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallCheck:
-    """Return a second provider's view of a fall. `quote`: its quote, or None if it has none;
-    `problem`: why it is missing.
+    """Return a second provider's view of a fall.
+
+    `quote` is its quote, or None if there is none. `problem` is the reason if it is missing.
     """
     if quote is None or quote.pair != fall.pair or quote.price_sol is None:
         return FallCheck(fall.before, None, problem or "returned no price for this pool")
@@ -351,7 +360,7 @@ def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallChec
 def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
     """Combine the health of feeds: {state, lastAttemptAt, lastSuccessAt, lastError, droppedRows}.
 
-    Times are ms. The last success is that of the feed that succeeded least recently.
+    Times are in ms. The last success is the oldest one among the feeds.
     """
     feeds = list(feeds)
     asked = [feed for feed in feeds if feed.attempted_at is not None]
@@ -367,7 +376,7 @@ def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
 
 
 def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | None]:
-    """Return the node's value of each account, in order, or None for an unknown account.
+    """Return the node's value for each account, in order, or None if the node doesn't know it.
 
     Raises RpcError.
     """

@@ -1,5 +1,5 @@
-"""How `app.py run` serves: worker processes with threads. One worker has the lock and runs the
-jobs.
+"""The gunicorn settings of `app.py run`: workers with threads, one of which has the lock and runs
+the jobs.
 """
 
 import functools
@@ -19,7 +19,7 @@ _config = settings.load()
 
 
 def raise_descriptors(wanted: int) -> int:
-    """Raise the limit on open files to `wanted`, or as far as possible; return the limit."""
+    """Raise the limit on open files to `wanted`, or as far as possible. Return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
@@ -45,7 +45,7 @@ worker_connections = max(64, min(4096, raise_descriptors(8192) - 256))
 keepalive = 30
 graceful_timeout = 5
 control_socket_disable = True
-# TRUSTED_PROXIES decides which proxies are trusted.
+# TRUSTED_PROXIES decides which proxies are trusted, so gunicorn doesn't trust any.
 forwarded_allow_ips = ""
 limit_request_line = 4094
 limit_request_fields = 64
@@ -53,8 +53,9 @@ limit_request_field_size = 8190
 
 
 def start_jobs() -> None:
-    """Load and start the jobs of this process. If that fails, the server exits, as it does if the
-    application can't be loaded.
+    """Load and start this process's jobs.
+
+    If that fails, the server exits, as it does if the application can't be loaded.
     """
     try:
         import jobs
@@ -67,8 +68,8 @@ def start_jobs() -> None:
         os._exit(Arbiter.WORKER_BOOT_ERROR)
 
 
-# Imports that only the jobs need take a tenth of the startup time, so the first responses don't
-# wait for them.
+# Imports that only the jobs need are 10% of the startup time. In a thread, they don't delay the
+# first responses.
 _starting = threading.Thread(target=start_jobs, name="start", daemon=True)
 
 
@@ -85,7 +86,6 @@ def post_worker_init(worker: Any) -> None:
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """Stop the jobs of this process."""
     # A worker that couldn't load the application never started them.
     if _starting.is_alive():
         _starting.join()

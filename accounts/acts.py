@@ -1,7 +1,7 @@
-"""Operator actions. Each one and its line in the audit log are a single transaction.
+"""Operator actions. Each action and its line in the audit log are one transaction.
 
 `who` is COMMAND_LINE or the uid of an admin session. `now` is UTC milliseconds. Repeating an action
-that already took effect does nothing and logs nothing.
+that already took effect doesn't do or log anything.
 """
 
 import functools
@@ -16,7 +16,7 @@ from storage import erasing, writing
 
 COMMAND_LINE = "command line"
 MAX_REASON = 300
-# Values of `AdminAct.what` and how pages describe them.
+# The values of `AdminAct.what`, and how pages describe them.
 ACTS = {
     "login_link": "created a sign-in link",
     "login": "signed in",
@@ -63,7 +63,7 @@ def check_reason(text: str, shortest: int = 0) -> str:
 def _act(
     what: str, who: str, now: int, target: str, reason: str, effect: Callable[[], bool]
 ) -> bool:
-    """Act and add the line to the audit log. Return False if the action had taken effect before."""
+    """Act, and add a line to the audit log. Return False if the action had already taken effect."""
     with writing():
         done = effect()
         if done:
@@ -112,11 +112,11 @@ def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def ban_source(source: str, who: str, reason: str, now: int, most: int | None = None) -> int:
-    """Ban the accounts created by registrations from this source, and the wallets of their bots
-    from it, up to `most` bots. Return how many were newly banned.
+    """Ban the accounts created by registrations from this source, and the wallets of the bots
+    registered from it. Return how many bots were newly banned, at most `most`.
 
-    Claiming a bot doesn't exempt it. An account from elsewhere isn't banned for a bot it claimed.
-    Each bot is a transaction, so that other writers get a turn.
+    Claiming a bot doesn't exempt it. An account from another source isn't banned for a bot that it
+    claimed. Each bot is a separate transaction, so that other writers get a turn.
     """
     rows = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
     rows = rows.where(Registration.source == source).order_by(Registration.id)

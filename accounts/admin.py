@@ -1,4 +1,4 @@
-"""Admin sign-in: a single-use link valid for ten minutes, and the session it opens.
+"""Admin sign-in: a single-use link that is valid for ten minutes, and the session it opens.
 
 Each function is one short transaction. `now` is UTC milliseconds.
 """
@@ -15,12 +15,12 @@ from storage import new_uid, writing
 
 LOGIN_MS, SESSION_MS = 10 * 60_000, 12 * 3_600_000
 SECRET_BYTES = 32
-# Bounds the table.
+# Limits the size of the table.
 MAX_SESSIONS = 20
 
 
 class NewSession(NamedTuple):
-    """A new session. `token` is the cookie's value; it isn't stored."""
+    """A new session. `token` is the cookie's value, which isn't stored."""
 
     session: AdminSession
     token: str

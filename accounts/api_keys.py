@@ -1,7 +1,7 @@
 """Create, rotate, revoke and list an owner's API keys. `accounts.keys` defines their format.
 
-Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
-UTC milliseconds.
+Each function is one short transaction that raises Problem and rolls back if the change isn't
+allowed. `now` is UTC milliseconds.
 """
 
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ def create_key(
     bot: Bot | None = None,
     expires_at: int | None = None,
 ) -> NewKey:
-    """Create a key. A `read` key has no bot; other scopes require one."""
+    """Create a key. A `read` key doesn't have a bot, but the other scopes require one."""
     name = check_line("name", name, MAX_KEY_NAME, shortest=0)
     with writing():
         check_present(owner.id)
-        # Read again: the bot may have been retired since the caller loaded it.
+        # Read the row again, because the bot may have been retired since the caller loaded it.
         if bot is not None and Bot.get_by_id(bot.id).retired_at is not None:
             raise Problem("bot_retired", "a retired bot cannot get a new key")
         if Key.select().where(Key.owner == owner, is_active(now)).count() >= MAX_ACTIVE_KEYS:
@@ -65,7 +65,7 @@ def create_key(
 
 
 def rotate_key(key: Key, now: int, overlap_ms: int = 0) -> NewKey:
-    """Replace `key`, which stops working now or after `overlap_ms`.
+    """Replace `key`, which stops working immediately or after `overlap_ms`.
 
     The replacement keeps the expiry of `key`, and the overlap never extends past it. Both count
     toward MAX_ACTIVE_KEYS during an overlap. Raises Problem `key_ended` if `key` is revoked or
@@ -92,9 +92,9 @@ def find_key(uid: str) -> Key:
 
 
 def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) -> list[Key]:
-    """List `owner`'s keys, or all keys, with owners and bots, oldest first.
+    """List the keys of `owner`, or all keys, with their owners and bots, oldest first.
 
-    `uses`: last use of each key, {uid: ms}, from ratelimit.Allowance.
+    `uses` is the last use of each key, {uid: ms}, from ratelimit.Allowance.
     """
     keys = (
         Key.select(Key, Owner, Bot)
@@ -110,5 +110,5 @@ def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) ->
 
 
 def is_active(now: int) -> Any:
-    """SQL condition for keys that are neither revoked nor expired."""
+    """Return the SQL condition for keys that are neither revoked nor expired."""
     return Key.revoked_at.is_null() & (Key.expires_at.is_null() | (Key.expires_at > now))

@@ -1,4 +1,4 @@
-"""Automatic posts: a bot reports its own trades if its owner turned that on."""
+"""Automatic posts: a bot reports its own trades, if its owner turned this on."""
 
 import sys
 from collections.abc import Collection
@@ -36,8 +36,8 @@ AND s.seen_at >= ? AND t.kind IN ({{}}) ORDER BY t.slot, t.place"""
 def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
     """Verify a wallet's posts against its trades and post new trades.
 
-    `changed`: signatures whose trades changed; `now`: UTC milliseconds. The ledger store calls this
-    inside the transaction that publishes the trades.
+    `changed` are signatures whose trades changed. `now` is UTC milliseconds. The ledger store calls
+    this inside the transaction that publishes the trades.
     """
     verify_posts(wallet, changed, now)
     post_trades(wallet, changed, now)
@@ -46,10 +46,10 @@ def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
 def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     """Post the trades among `changed` that arrived after automatic posts were turned on.
 
-    "Arrived" means seen at the head of the wallet's list, not by the clock: a backfill finds old
-    trades, which aren't posted.
+    A trade arrived after that if it was at the head of the wallet's list. Its time doesn't matter,
+    because a backfill finds old trades, which aren't posted.
     """
-    # This many changes means a rebuild, not new trades.
+    # If there are this many changes, it was a rebuild, not new trades.
     if not changed or len(changed) > MAX_AT_ONCE:
         return
     bot = next(iter(Bot.raw(POSTER, wallet.id, True)), None)
@@ -58,7 +58,7 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     sql = ARRIVED.format(mark(changed), mark(TRADES))
     values = wallet.id, *sorted(changed), True, bot.auto_post_since or now, *sorted(TRADES)
     for trade in list(Trade.raw(sql, *values)):
-        # Skip trades that couldn't verify the bot's own post.
+        # Skip trades that couldn't verify a post if the bot itself cited them.
         status, _ = judge(trade.kind, orjson.loads(trade.flags), (), None, trade.explained)
         if trade.mint and status == "verified":
             _post_trade(bot, wallet, trade, now)
@@ -95,12 +95,12 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
 
 
 def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
-    """Collect the facts about a trade's venue leg that the voice may mention, as exact strings.
+    """Return the facts about a trade at its venue that the voice may mention, as exact strings.
 
-    `is_alone`: the wallet is its bot's only one. With several, each wallet is read separately, so
-    another wallet's part in the same transaction may still remove the price. The result of such a
-    trade, or of a partial sale, appears only in the post's receipt, which always follows the
-    ledger.
+    `is_alone` means that the wallet is its bot's only one. If there are several, each wallet is
+    read separately, so another wallet's part in the same transaction may still remove the price.
+    The result of such a trade, or of a partial sale, appears only in the post's receipt, which
+    always follows the ledger.
 
     A token without a known symbol, or one that imitates a stablecoin's, is called by the first
     letters of its mint.
@@ -143,14 +143,18 @@ def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str
 
 
 def _tell_result(trade: Trade) -> str | None:
-    """Return a sale's result in its currency if the cost basis of everything sold is known."""
+    """Return a sale's result in its currency, or None unless the cost basis of everything sold is
+    known.
+    """
     if trade.result is None or trade.realized != "matched":
         return None
     return exact(trade.result, CURRENCIES[trade.currency].decimals)
 
 
 def _find_symbols(mints: list[str]) -> dict[str, str]:
-    """Return {mint: symbol} for stablecoins and for tokens whose symbol imitates no other."""
+    """Return {mint: symbol} for stablecoins, and for tokens whose symbol doesn't imitate another
+    one.
+    """
     rows: Any = Token.select(Token.mint, Token.symbol).where(Token.mint.in_(mints)).tuples()
     told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol}
     own = {mint: told.get(mint) for mint in mints if not find_imitated(mint, told.get(mint))}

@@ -40,7 +40,7 @@ from storage import database, new_uid, writing
 from storage.children import Limits, start_python
 from storage.rows import make_shape, read_stored
 
-# Combinations of settings per backtest.
+# The maximum number of combinations of settings per backtest.
 MAX_CANDIDATES = 24
 # Used as the scout's interval when the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
@@ -50,7 +50,7 @@ EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
 
 @dataclass(frozen=True)
 class BacktestRequest:
-    """A backtest to run: the recorded period `span` (ms) with each candidate."""
+    """A backtest to run: the recorded period `span` (ms), once for each candidate."""
 
     family: str
     candidates: tuple[Strategy, ...]
@@ -66,10 +66,10 @@ def check_request(
     start_mode: str = "standard",
     own: OwnFiles | None = None,
 ) -> BacktestRequest:
-    """Check typed settings (`riseBps=600` or `riseBps=400,600`) and times (like EXAMPLE).
+    """Check typed input. Raises Problem, which names the field.
 
-    An empty time means the start or end of the recording. `own`: strategy files that may be used
-    too. Raises Problem naming the field.
+    Settings look like `riseBps=600` or `riseBps=400,600`, times like EXAMPLE. An empty time means
+    the start or end of the recording. `own` are strategy files that are allowed, too.
     """
     check_choice("start", start_mode, START_MODES)
     return BacktestRequest(
@@ -80,7 +80,7 @@ def check_request(
 def find_candidates(
     family: str, settings: Sequence[str], own: OwnFiles | None = None
 ) -> tuple[Strategy, ...]:
-    """Return a strategy for each combination of settings, at most MAX_CANDIDATES."""
+    """Return a strategy for each combination of settings. There are at most MAX_CANDIDATES."""
     if family == COPY:
         raise invalid("family", f"copy can't be backtested; must be one of: {', '.join(FAMILIES)}")
     choices: dict[str, list[int]] = {}
@@ -90,7 +90,7 @@ def find_candidates(
             raise invalid("set", "must look like riseBps=600, or riseBps=400,600 to try several")
         name, values = found.groups()
         choices[name] = [int(value) for value in values.split(",")]
-    # Count before building: a few lists of values can multiply beyond memory.
+    # Count first, because the product of a few lists of values may not fit in memory.
     if prod(map(len, choices.values())) > MAX_CANDIDATES:
         raise invalid("set", f"must be at most {MAX_CANDIDATES} combinations")
     combinations = [dict(zip(choices, one, strict=True)) for one in product(*choices.values())]
@@ -121,9 +121,9 @@ def parse_time(field: str, text: str, default: int) -> int:
 def run_backtest(
     config: Config, asked: BacktestRequest, now: int, note: backtests.Note = lambda percent: None
 ) -> Json:
-    """Run the backtest with the paper traders' engine and fill model and return the report.
+    """Run the backtest with the paper traders' engine and fill model, and return the report.
 
-    Nothing is stored. `note` is called with the progress in percent.
+    It isn't stored. `note` is called with the progress as a percentage.
     """
     interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
     recording = recordings.read_recording(asked.span, interval_ms, now)
@@ -135,7 +135,7 @@ def run_backtest(
 
 
 def write_table(report: Json) -> str:
-    """Return a report's closes as CSV: the strategy's first, then the random entries'."""
+    """Return a report's closes as CSV: first the strategy's, then those of the random entries."""
     closes = [*report["closes"], *report.get("randomCloses", [])]
     told = ({**close, "symbol": disarm(close["symbol"])} for close in closes)
     return write_lines([COLUMNS, *([close[name] for name in COLUMNS] for close in told)])
@@ -146,7 +146,7 @@ log = logging.getLogger("candor.backtests")
 MAX_SECONDS = 600
 LIMITS = Limits(memory_bytes=2**30, cpu_seconds=MAX_SECONDS, niceness=19)
 MAX_RESULT_BYTES = 4_000_000
-# Newest backtests kept per owner.
+# The number of backtests kept per owner. Older ones are deleted.
 MAX_KEPT = 10
 MAX_AN_HOUR = 10
 HOUR_MS = 3_600_000
@@ -156,7 +156,7 @@ LOCK, MAX_UID_BYTES = "backtest.lock", 200
 FIELDS = ("family", "set", "from", "to", "start")
 ASKED = make_shape(dict[str, str])
 INTERRUPTED = "Interrupted: the server restarted."
-# A frozen executable has no Python interpreter for a child process.
+# A frozen executable doesn't have a Python interpreter for a child process.
 FROZEN = (
     "the single-file build runs backtests only on the command line: `candor trader backtest`. To"
     " run them on this page, use candor.pyz or a pip install"
@@ -165,7 +165,7 @@ FAILED = "It took too long or too much memory. Try a shorter period or fewer com
 
 
 def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: int) -> Backtest:
-    """Start a backtest with the typed FIELDS and return; it runs in the background.
+    """Start a backtest with the typed FIELDS. It runs in the background.
 
     Raises Problem if the request is invalid, another backtest is running, or the owner already
     started MAX_AN_HOUR within the hour.
@@ -190,7 +190,8 @@ def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: 
             _drop_old(owner)
         os.pwrite(held, run.uid.encode(), 0)
     except BaseException:
-        # Re-raised, but first release the lock: this backtest never started.
+        # The error is raised again, but first release the lock, because this backtest never
+        # started.
         os.close(held)
         raise
     start(config, run.uid, dict(typed), held)
@@ -218,8 +219,9 @@ def _drop_old(owner: Owner) -> None:
 
 
 def _lock(config: Config) -> int:
-    """Lock the only backtest slot. Raises Problem `busy` if a backtest is running. The lock file
-    names the last backtest started on this host.
+    """Lock the only backtest slot. Raises Problem `busy` if a backtest is running.
+
+    The lock file contains the id of the last backtest started on this host.
     """
     held = os.open(config.data_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     for _ in range(LOCK_TRIES):
@@ -232,8 +234,8 @@ def _lock(config: Config) -> int:
 
 
 def _end_last(held: int) -> None:
-    """Mark the last backtest started on this host as failed if it is still `running`. Runs in the
-    caller's transaction.
+    """If the last backtest started on this host is still `running`, mark it as failed. The caller
+    begins the transaction.
     """
     last = os.pread(held, MAX_UID_BYTES, 0).decode()
     Backtest.update(state="failed", error=INTERRUPTED).where(
@@ -260,10 +262,10 @@ def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
 
 
 def _judge(config: Config, run: Backtest, now: int) -> Backtest:
-    """Return the backtest, marked failed if its process is gone.
+    """Return the backtest, marked as failed if its process has died.
 
-    A dead process is noticed immediately on this host, and after twice the time limit on another
-    host.
+    On this host, a dead process is noticed immediately. On another host, it is noticed after twice
+    the time limit.
     """
     if run.state == "running" and (
         run.created_at < now - 2 * MAX_SECONDS * 1000 or _is_left(config, run.uid)
@@ -273,7 +275,7 @@ def _judge(config: Config, run: Backtest, now: int) -> Backtest:
 
 
 def _is_left(config: Config, uid: str) -> bool:
-    """Whether this host started the backtest and no longer runs it.
+    """Return whether this host started the backtest and no longer runs it.
 
     The system releases a process's locks when the process exits.
     """
@@ -301,7 +303,7 @@ def _play(config: Config, uid: str, typed: Mapping[str, str], held: int) -> None
     except OSError as error:
         log.error("backtest failed", exc_info=error)
     finally:
-        # Release the lock last: a `running` backtest without a lock counts as interrupted.
+        # Release the lock last, because a `running` backtest without a lock counts as interrupted.
         try:
             state = "failed" if problem else "done"
             _update(uid, state=state, result=result, error=problem, progress=100)

@@ -1,7 +1,7 @@
-"""Moderation: readers report posts, the operator hides them and bans owners and wallets.
+"""Moderation: readers report posts, and the operator hides posts and bans owners and wallets.
 
-Each function is one short transaction that raises Problem if it refuses. `now` is UTC milliseconds.
-accounts.acts calls the operator's actions and keeps their audit log.
+Each function is one short transaction that raises Problem if it isn't allowed. `now` is UTC
+milliseconds. accounts.acts calls the operator's actions and keeps their audit log.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from models import Bot, Owner, Post, Session
 from paper.tables import PaperPost, Trader
 from storage import database, new_uid, writing
 
-# Values of `Report.about` and their labels.
+# The values of `Report.about`, and their labels.
 ABOUT = {
     "abuse": "It threatens or harasses someone",
     "private": "It reveals a secret or private information",
@@ -25,7 +25,8 @@ ABOUT = {
     "other": "Something else",
 }
 MAX_NOTE = 500
-# Limits on open reports per post and in total; the operator learns nothing from more.
+# The maximum number of open reports per post and in total. More of them wouldn't tell the operator
+# anything new.
 MAX_OPEN_OF_POST, MAX_OPEN = 20, 10_000
 BANNED = "SELECT reason FROM ban WHERE kind = ? AND target = ?"
 SILENT_TRADERS = """
@@ -84,9 +85,9 @@ def find_ban(kind: str, target: str) -> str | None:
 
 
 def list_silent() -> set[int]:
-    """Return the ids of paper traders that must not post: their owner is banned or deleted.
+    """Return the ids of paper traders that must not post because their owner is banned or deleted.
 
-    Traders of banned owners keep trading so that their records have no gap.
+    Traders of banned owners keep trading, so that their records don't have a gap.
     """
     return {number for (number,) in database.execute_sql(SILENT_TRADERS).fetchall()}
 
@@ -103,7 +104,9 @@ def tell_owner(reason: str) -> str:
 
 def ban_owner(owner: Owner, reason: str, now: int) -> bool:
     """Ban an owner: reject their keys and recovery code, sign out their browsers and turn off their
-    bots' automatic posts. Existing posts stay. Return False if already banned.
+    bots' automatic posts.
+
+    Existing posts stay. Return False if the owner was already banned.
     """
     if not _ban("owner", owner.uid, reason, now):
         return False
@@ -113,8 +116,9 @@ def ban_owner(owner: Owner, reason: str, now: int) -> bool:
 
 
 def ban_wallet(address: str, reason: str, now: int) -> bool:
-    """Ban a checked wallet address from all bots. Return False if already banned. The caller
-    disconnects the wallet.
+    """Ban a checked wallet address from all bots. Return False if it was already banned.
+
+    The caller disconnects the wallet.
     """
     return _ban("wallet", address, reason, now)
 
@@ -144,8 +148,9 @@ def find_author(post: Post | PaperPost) -> Bot | Trader:
 
 
 def hide_post(uid: str, now: int) -> bool:
-    """Erase a post's text and keep its record. Return False if it was already hidden. Call it
-    inside an erasing transaction.
+    """Erase a post's text and keep its record. Return False if it was already hidden.
+
+    Call this inside an erasing transaction.
     """
     post = find_post(uid)
     if post.hidden_at is not None:
@@ -158,8 +163,9 @@ def hide_post(uid: str, now: int) -> bool:
 
 
 def erase_paper_words(chosen: Any, now: int) -> None:
-    """Erase the text of paper posts that match a condition. No log entry or webhook refers to
-    them.
+    """Erase the text of paper posts that match a condition.
+
+    The log and webhooks don't contain these posts.
     """
     said = PaperPost.update(body="", symbol=None, hidden_at=now)
     said.where(chosen, PaperPost.hidden_at.is_null()).execute()

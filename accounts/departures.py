@@ -1,12 +1,11 @@
-"""Account export and deletion (docs/leaving.md).
+"""Export and delete accounts (docs/leaving.md). `now` is UTC milliseconds.
 
 The export is a zip file of JSON lines and CSV. It never contains hashes of keys, recovery codes or
-sessions, webhook secrets or full URLs, or salts. It reads one snapshot, a page of rows at a time.
+sessions, webhook secrets, full webhook URLs, or salts. It reads one snapshot, a page of rows at a
+time.
 
-Deletion: erase the text, delete keys and webhooks, free wallets, stop traders.
-
-The log, the chain, and the record of when a bot posted and what the chain showed are kept. `now` is
-UTC milliseconds.
+Deletion erases the text, deletes keys and webhooks, frees wallets and stops traders. The log stays,
+and so does the record of when a bot posted and what the chain showed.
 """
 
 import datetime
@@ -32,7 +31,7 @@ from storage.rows import read_stored
 FORMAT, VERSION = "candor-export", 1
 HEAD, README = "export.json", "README.txt"
 BOTS, POSTS, TRADERS = "bots.jsonl", "posts.jsonl", "traders.jsonl"
-# Row limit per file. The archive's export.json lists truncated files.
+# The maximum number of rows per file. export.json lists truncated files.
 MAX_ROWS = 200_000
 PAGE_ROWS = 500
 TOLD = """All data of this account at {instance}, as of {at}.
@@ -48,9 +47,9 @@ Row = dict[str, Any]
 class Sheet(NamedTuple):
     """A table of an owner's rows.
 
-    `columns`: words `name=expression`, or just the name if the column has the same name. `source`:
-    the SQL from FROM on, with a placeholder for the owner's id. Rows are ordered by the id of table
-    `x`.
+    `columns` are words like `name=expression`, or just the name if the column has the same name.
+    `source` is the SQL from FROM on, with a placeholder for the owner's id. Rows are ordered by the
+    id of table `x`.
     """
 
     columns: str
@@ -86,7 +85,7 @@ WALLET_ROWS = Sheet(
     "FROM attachment x JOIN bot b ON b.id = x.bot_id JOIN wallet w ON w.id = "
     f"x.wallet_id WHERE x.bot_id IN {OWN_BOTS}",
 )
-# A season entry's key is a pair; pages need a single number.
+# A season entry's key is a pair, but pages need a single number.
 ENTRIES = "(SELECT e.*, e.season_id * 4294967296 + e.bot_id AS id FROM season_entry e)"
 TRADER_ROWS = Sheet(
     "id=x.uid handle name bio voice family settings startMode=x.start_mode "
@@ -189,7 +188,10 @@ class Written(NamedTuple):
 
 
 def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO[bytes]) -> Written:
-    """Write an owner's export to `file`. `instance`: this server's URL; `now`: UTC milliseconds."""
+    """Write an owner's export to `file`.
+
+    `instance` is this server's URL. `now` is UTC milliseconds.
+    """
     written = Written({}, [])
     with snapshot(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         told = TOLD.format(instance=instance, at=write_time(now))
@@ -214,7 +216,8 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
 
 
 def _name_entry(name: str) -> zipfile.ZipInfo:
-    # A fixed time and default permissions reveal nothing about this machine.
+    # Use a fixed time and default permissions, so that the file doesn't reveal anything about this
+    # machine.
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
@@ -235,7 +238,7 @@ def _write(archive: zipfile.ZipFile, name: str, lines: Iterator[bytes], written:
 
 # ---- rows ----------------------------------------------------------------------------------------
 def list_rows(sheet: Sheet, owner: Owner) -> Iterator[Row]:
-    """Yield a sheet's rows as {column: value}, reading PAGE_ROWS at a time."""
+    """Yield a sheet's rows as {column: value}. PAGE_ROWS are read at a time."""
     names, last = sheet.names, 0
     page = f"{sheet.sql} AND x.id > ? ORDER BY x.id LIMIT {PAGE_ROWS}"
     while True:
@@ -248,7 +251,7 @@ def list_rows(sheet: Sheet, owner: Owner) -> Iterator[Row]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Format times as text, and flags as booleans on either database."""
+    """Format times as text, and flags as booleans, on both engines."""
     if name.endswith("At"):
         return write_time(value)
     if name in ("autoPost", "sanitized", "failed"):
@@ -294,7 +297,7 @@ def _list_csv_lines(sheet: Sheet, owner: Owner) -> Iterator[bytes]:
 
 
 def write_time(ms: int | None) -> str | None:
-    """Format UTC milliseconds as `2026-11-20T12:00:00.123Z`; None stays None."""
+    """Format UTC milliseconds as `2026-11-20T12:00:00.123Z`. None stays None."""
     if ms is None:
         return None
     moment = datetime.datetime.fromtimestamp(ms // 1000, datetime.UTC)
@@ -302,30 +305,33 @@ def write_time(ms: int | None) -> str | None:
 
 
 # ---- deletion ------------------------------------------------------------------------------------
-# Posts erased per transaction, so that other writers get a turn.
+# The number of posts erased per transaction, so that other writers get a turn.
 POSTS_AT_ONCE = 200
 
 
 def delete_owner(owner: Owner, now: int) -> None:
-    """Delete an account. If interrupted, the owner can request it again: the session and the
-    recovery code are deleted last.
+    """Delete an account.
+
+    If this is interrupted, the owner can request it again, because the session and the recovery
+    code are deleted last.
     """
     with writing():
         Key.update(revoked_at=now).where(Key.owner == owner, Key.revoked_at.is_null()).execute()
         Hook.delete().where(Hook.owner == owner).execute()
     while not _forget(owner, now):
         for bot in influencers.list_bots_of(owner):
-            # Retire first, so that neither the bot nor the observer posts any more.
+            # Retire the bot first, so that neither the bot nor the observer can post.
             influencers.retire_bot(bot, now)
             while _erase_some(bot, now):
                 pass
 
 
 def _erase_some(bot: Bot, now: int) -> bool:
-    """Erase the text of one batch of posts and the event IDs that their bot chose.
+    """Erase the text of one batch of posts, and the event ids that their bot chose. Return whether
+    there were any.
 
-    Return whether there were any. Works from the newest post back, because a bot may have used an
-    earlier post's ID as an event ID, and that earlier post needs it itself.
+    The newest posts come first, because a bot may have used an earlier post's id as an event id,
+    and the earlier post then needs this id as its own.
     """
     with erasing():
         found = list(_find_said([bot]).order_by(Post.id.desc()).limit(POSTS_AT_ONCE))
@@ -333,8 +339,7 @@ def _erase_some(bot: Bot, now: int) -> bool:
             if post.hidden_at is None:
                 erase_words(post, now)
             if post.source == "bot":
-                # The fields that identify a retry. None can arrive, because the bot's keys are
-                # revoked.
+                # These identify retries. The bot's keys are revoked, so no retry can arrive.
                 told = Post.update(event_id=post.uid, hidden_hash=None)
                 told.where(Post.id == post.id).execute()
     return bool(found)
@@ -354,9 +359,10 @@ def _empty_bot(bot: Bot, now: int) -> None:
 
 
 def _empty_trader(trader: Trader, now: int) -> None:
-    """Stop a trader and erase its text. Open positions stay open: their outcome is unknown.
+    """Stop a trader and erase its text.
 
-    Keep its handle, which seeds its random draws.
+    Open positions stay open, because their outcome is unknown. The handle stays, because it seeds
+    the trader's random draws.
     """
     name = f"Deleted {trader.uid[-10:]}"
     periods = Period.select().where(Period.trader == trader, Period.closed_at.is_null())
@@ -374,10 +380,10 @@ def _empty_trader(trader: Trader, now: int) -> None:
 
 
 def _forget(owner: Owner, now: int) -> bool:
-    """Erase everything except posts, and delete keys, webhooks, backtests and sessions, so that
-    nobody can sign in, nothing can be created and no trader posts.
+    """Erase everything except posts, and delete keys, webhooks, backtests and sessions.
 
-    Return False, and change nothing, if a bot isn't retired yet or a post still has its text.
+    After that, nobody can sign in or create anything, and no trader posts. If a bot isn't retired
+    yet or a post still has its text, return False without a change.
     """
     with erasing():
         bots = influencers.list_bots_of(owner)

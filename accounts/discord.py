@@ -16,19 +16,20 @@ from accounts.problem import invalid
 from chain.base58 import is_base58
 
 MAX_EMBEDS, MAX_FIELDS = 10, 25
-# Length limit of a post; longer text is truncated.
+# The maximum length of a post. Longer text is truncated.
 MAX_WORDS = 4000
 EVENT_ID_BYTES = 16
-# Discord's own limit.
+# Discord has the same limit.
 MAX_NONCE = 25
 MINUTE_MS = 60_000
-# Discord's epoch in ms. The low 22 bits of its message IDs distinguish IDs within a millisecond.
+# Discord's epoch in ms. The low 22 bits of its message ids distinguish messages within a
+# millisecond.
 SNOWFLAKE_EPOCH, SNOWFLAKE_BITS = 1_420_070_400_000, 22
-# 64 bytes in base58 have 87 or 88 characters, rarely fewer.
+# 64 bytes are 87 or 88 characters in base58, rarely fewer.
 SIGNATURE = re.compile(
     r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{80,88}(?![1-9A-HJ-NP-Za-km-z])"
 )
-# Discord's markup as plain words: masked links, custom emoji, bold, underline, code.
+# How to write Discord's markup as plain text: masked links, custom emoji, bold, underline, code.
 MARKUP = (
     # Nested brackets aren't matched, because that would take quadratic time.
     (re.compile(r"\[([^\[\]\n]*)\]\(\s*<?https?://[^()\s]*>?\s*\)"), r"\1"),
@@ -56,11 +57,11 @@ def read_message(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def name_event(value: dict[str, Any], signature: str | None, key: str, now: int) -> str:
-    """Return a message's event ID, so that a retry maps to the same event: its `nonce`, or a hash
-    of the message, the inbox key's public ID and the minute.
+    """Return a message's event id, so that a retry maps to the same event.
 
-    `now` in ms. If the message cites a transaction, the hash omits key and minute, because the
-    message can only be about that transaction.
+    It is the message's `nonce`, or a hash of the message, the inbox key's public id and the minute.
+    If the message cites a transaction, the hash omits key and minute, because the message can only
+    be about that event. `now`: ms.
     """
     nonce = value.get("nonce")
     if nonce is not None and nonce != "":
@@ -82,8 +83,8 @@ def show_message(
 ) -> dict[str, Any]:
     """Build Discord's message object for a `value` stored as this post.
 
-    `post`, `bot` and `key` are public ids, `name` is the bot's, `created_at` in ms. Clients parse
-    ids as integers and read the creation time from them.
+    `post`, `bot` and `key` are public ids. `name` is the bot's name. `created_at` is in ms. Clients
+    parse ids as integers and read the creation time from them.
     """
     moment = datetime.fromtimestamp(created_at / 1000, UTC)
     webhook = _number(key)
@@ -116,12 +117,12 @@ def show_message(
 
 
 def _number(uid: str) -> str:
-    """Derive a 60-bit integer, as text, from a public ID."""
+    """Return a 60-bit integer derived from a public id, as text."""
     return str(int(hashlib.sha256(uid.encode()).hexdigest()[:15], 16))
 
 
 def _number_at(uid: str, created_at: int) -> str:
-    """Like _number, but with the timestamp encoded as in Discord's own IDs."""
+    """Return an integer like `_number`, with the creation time encoded as in Discord's own ids."""
     low = int(_number(uid)) & ((1 << SNOWFLAKE_BITS) - 1)
     return str((created_at - SNOWFLAKE_EPOCH) << SNOWFLAKE_BITS | low)
 

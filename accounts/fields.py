@@ -26,9 +26,9 @@ from chain.symbols import DIGIT_LIKE, LEET, clean_text, find_bare, fold, join_pa
 
 # ---- strict JSON ---------------------------------------------------------------------------------
 Body = TypeVar("Body", bound=BaseModel)
-# Limit on unknown fields listed in an error.
+# The maximum number of unknown fields named in an error.
 MAX_UNKNOWN_FIELDS = 20
-# Our messages by pydantic error type.
+# Our messages, by pydantic's error type.
 REFUSALS = {
     "missing": "is required",
     "string_type": "must be text",
@@ -37,16 +37,16 @@ REFUSALS = {
 
 
 def parse_json(raw: bytes) -> dict[str, Any]:
-    """Parse the JSON object of a request body.
+    """Parse the JSON object in a request body.
 
-    Raises Problem `invalid_json` also for input that RFC 8259 parsers read differently: duplicate
+    Raises Problem `invalid_json`, also for input that parsers interpret differently: duplicate
     keys, NaN, lone surrogates, deep nesting.
     """
     try:
         value = json.loads(
             raw.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_constant=_no_constant
         )
-        # Rejects lone surrogates, integers over 64 bits and deep nesting.
+        # This rejects lone surrogates, integers over 64 bits and deep nesting.
         orjson.dumps(value)
     except (ValueError, RecursionError, TypeError):
         raise Problem(
@@ -75,10 +75,10 @@ def parse_body(
     tell: Callable[[str, str, str], str] = lambda kind, field, message: message,
     errors: Iterable[dict[str, str]] = (),
 ) -> Body:
-    """Return a body as its model. Raises Problem (422) naming each invalid field.
+    """Return a body as its model. Raises Problem (422), which names each invalid field.
 
-    `tell` builds a field's message from pydantic's error type and message; `errors` were found
-    before.
+    `tell` builds a field's message from pydantic's error type and message. `errors` were found
+    earlier.
     """
     crowd = {*[name for name in value if name not in model.model_fields][MAX_UNKNOWN_FIELDS:]}
     try:
@@ -104,7 +104,9 @@ def parse_body(
 
 
 def _name(path: tuple[int | str, ...]) -> str:
-    """Return a field's name for a message, or "(unknown)": an arbitrary name could be a secret."""
+    """Return a field's name for a message, or "(unknown)", because an arbitrary name could be a
+    secret.
+    """
     text = ".".join(map(str, path))
     return text if re.fullmatch(r"[A-Za-z_]\w{0,31}", text, re.ASCII) else "(unknown)"
 
@@ -127,7 +129,7 @@ API_KEY, RECOVERY_CODE = (
     re.compile(r"cnd_(?:read|pub|inbox|claim)_[0-9A-Za-z]{49}"),
     re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),
 )
-# Text formats of a 64-byte secret key, and their decoders.
+# The text formats of a 64-byte secret key, and their decoders.
 SECRET_KEY_FORMS = (
     (
         re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"),
@@ -140,14 +142,14 @@ SECRET_KEY_FORMS = (
         lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text)),
     ),
 )
-# An integer without leading zeros, and the value used for longer ones.
+# An integer without leading zeros, and the value for integers that are too long.
 WHOLE, BEYOND = re.compile(r"0|[1-9][0-9]*"), 10**18
 
 
 def looks_secret(text: str) -> bool:
-    """Whether this could be a private key or seed phrase in any format that wallets export.
+    """Return whether this could be a private key or seed phrase in any format that wallets export.
 
-    Errs on the side of warning.
+    If in doubt, it could be.
     """
     text = text.strip()
     words = re.split(r"[\s,;]+", text)
@@ -161,9 +163,9 @@ def looks_secret(text: str) -> bool:
 
 
 def holds_secret(text: str) -> bool:
-    """Whether the text contains an API key, recovery code, secret key or seed phrase.
+    """Return whether the text contains an API key, recovery code, secret key or seed phrase.
 
-    API keys and seed phrases are recognized by their checksums, secret keys by the public half.
+    API keys and seed phrases are recognized by their checksums, secret keys by their public half.
     """
     return (
         any(map(is_well_formed, API_KEY.findall(text)))
@@ -178,12 +180,12 @@ def holds_secret(text: str) -> bool:
 
 
 def _is_key_pair(raw: bytes) -> bool:
-    """Whether this is a Solana secret key: a 32-byte seed followed by its public key."""
+    """Return whether this is a Solana secret key: a 32-byte seed followed by its public key."""
     return len(raw) == 64 and SigningKey(raw[:32]).verify_key.encode() == raw[32:]
 
 
 def _holds_phrase(text: str) -> bool:
-    """Whether the text contains a seed phrase.
+    """Return whether the text contains a seed phrase.
 
     The checksum distinguishes it from prose. One repeated word doesn't count.
     """
@@ -200,13 +202,13 @@ def _holds_phrase(text: str) -> bool:
 
 
 def _run_holds_phrase(run: list[int]) -> bool:
-    """Whether these words, given as indexes in the BIP39 list, contain a seed phrase.
+    """Return whether these words, given as indexes in the BIP39 list, contain a seed phrase.
 
-    Hashes once per position and length, but only in runs of at least twelve words.
+    It hashes once per position and length, but only in runs of at least twelve words.
     """
     if len(run) < SEED_LENGTHS[0]:
         return False
-    # The last 24 words as one integer with 11 bits per word (BIP39's concatenated bits).
+    # The last 24 words as one integer, with 11 bits each (BIP39's concatenated bits).
     bits, most = 0, (1 << 11 * SEED_LENGTHS[-1]) - 1
     for end, number in enumerate(run, start=1):
         bits = (bits << 11 | number) & most
@@ -220,7 +222,9 @@ def _run_holds_phrase(run: list[int]) -> bool:
 
 
 def _is_checked(bits: int, size: int) -> bool:
-    """Whether BIP39's checksum matches: 1 of every 33 bits comes from the hash of the others."""
+    """Return whether BIP39's checksum matches: 1 of every 33 bits comes from the hash of the
+    others.
+    """
     check_bits = size // 3
     entropy = (bits >> check_bits).to_bytes(4 * check_bits, "big")
     first = hashlib.sha256(entropy).digest()[0]
@@ -233,8 +237,9 @@ def _phrase_numbers() -> dict[str, int]:
 
 
 def check_wallet(text: str, field: str = "wallet") -> str:
-    """Return the wallet address in `text`. Raises Problem for anything else, with a warning if it
-    looks like a secret.
+    """Return the wallet address in `text`.
+
+    Raises Problem for other text, with a warning if it looks like a secret.
     """
     text = text.strip()
     if len(text) <= MAX_WALLET_TEXT and looks_secret(text):
@@ -251,19 +256,19 @@ def check_wallet(text: str, field: str = "wallet") -> str:
 
 @functools.lru_cache(4096)
 def is_provable(address: str) -> bool:
-    """Whether a key could sign for this address. Vaults and multisigs have no key."""
+    """Return whether a key could sign for this address. Vaults and multisigs don't have a key."""
     return is_on_curve(base58.b58decode(address))
 
 
 def has_control(text: str) -> bool:
-    """Whether the text contains control characters other than newline and tab."""
+    """Return whether the text contains control characters other than newline and tab."""
     return any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text)
 
 
 def parse_whole(text: str) -> int | None:
-    """Parse ASCII digits without leading zeros, or return None.
+    """Parse ASCII digits without leading zeros. Return None for other text.
 
-    Numbers too long to parse become BEYOND, which exceeds every upper bound.
+    A number that is too long to parse becomes BEYOND, which exceeds every upper bound.
     """
     if not WHOLE.fullmatch(text):
         return None
@@ -271,8 +276,8 @@ def parse_whole(text: str) -> int | None:
 
 
 def parse_moment(text: Any) -> int | None:
-    """Parse a time or a day (midnight), in UTC unless it has an offset. Return ms, or None if it
-    can't be parsed.
+    """Parse a time or a day (midnight) as ms, in UTC unless it says otherwise. Return None for
+    other values.
     """
     try:
         read = datetime.fromisoformat(text.strip())
@@ -288,9 +293,10 @@ def check_choice(field: str, value: str, allowed: Collection[str]) -> str:
 
 
 def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
-    """Raise Problem if the text is over twice the limit, before anything else reads it.
+    """Raise Problem if the text is over twice the limit.
 
-    The limit is doubled because invisible characters are removed before the exact check.
+    This runs before other code reads the text. The factor is two because invisible characters are
+    removed before the exact check.
     """
     if len(text.strip()) > 2 * longest:
         raise invalid(field, f"must have {shortest} to {longest} characters")
@@ -311,8 +317,9 @@ def check_line(field: str, text: str, longest: int, shortest: int = 1) -> str:
 # ---- names ---------------------------------------------------------------------------------------
 MAX_NAME = 60
 MAX_MARKS_IN_A_ROW, MAX_MARKS = 2, 8
-# Rendered blank but not whitespace: the empty Braille pattern, Hangul and Khmer fillers, a note
-# without a head. (letters.INVISIBLE is removed earlier; these stand in for a letter.)
+# Characters that are rendered blank but aren't whitespace: the empty Braille pattern, Hangul and
+# Khmer fillers, a note without a head. (INVISIBLE ones are removed earlier. These take the place of
+# a letter.)
 BLANK = re.compile("[\u2800\u115f\u1160\u17b4\u17b5\u3164\uffa0\U0001d159]")
 BRACKETS = re.compile(
     r"[\[\]\u3010\u3011\u3014\u3015\u3016-\u301b\u27e6\u27e7\u2772\u2773\u2045\u2046]"
@@ -324,15 +331,16 @@ def _by_letters(*words: str) -> dict[str, str]:
     return {find_bare(word): word for word in words}
 
 
-# Words forbidden in a name, however spelled: the site uses them as labels or for its operator.
+# Words that must not be in a name, however spelled, because the site uses them as labels or for its
+# operator.
 TRUSTED = _by_letters(
     *("proven", "official", "simulated", "admin", "administrator", "moderator", "candor")
 )
-# Also forbidden inside a word (web.site.words).
+# Words that must not be inside another word, either (web.site.words).
 LABELS = _by_letters(
     *("verified", "wallet claimed", "waiting for the chain", "does not match", "doesn’t match")
 )
-# A name can't consist of these words only.
+# A name must not consist only of these words.
 ROLES = _by_letters("operator", "support", "system", "staff")
 FILLERS = _by_letters("the", "a", "bot", "team", "desk", "account")
 WORD, CAPITAL = re.compile(r"[a-z]+"), re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -375,7 +383,9 @@ def find_trusted(name: str) -> str | None:
 
 
 def _list_readings(name: str) -> list[list[str]]:
-    """List readings of a name as words: digits as letters or dropped, capitals as word starts."""
+    """List the ways to read a name as words: digits as letters or dropped, capitals as word
+    starts.
+    """
     folded, split = fold(name), fold(CAPITAL.sub(" ", name))
     return [
         [join_pairs(word) for word in WORD.findall(text.translate(LEET).translate(DIGIT_LIKE))]
@@ -386,8 +396,8 @@ def _list_readings(name: str) -> list[list[str]]:
 def find_free_handle(name: str, table: Any, fallback: str) -> str:
     """Derive a lowercase handle of at most 47 characters from a name.
 
-    Uses `fallback`, such as "bot", if nothing of the name is ASCII, and adds six random hex digits
-    if a row of `table` has it.
+    If the name has no ASCII letters or digits, `fallback`, such as "bot", is used. If a row of
+    `table` has the handle, six random hex digits are added.
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or fallback
@@ -396,7 +406,9 @@ def find_free_handle(name: str, table: Any, fallback: str) -> str:
 
 
 def _has_piled_marks(text: str) -> bool:
-    """Whether the name has too many combining marks. Emoji variation selectors don't count."""
+    """Return whether the name has too many combining marks. Emoji variation selectors don't
+    count.
+    """
     marks = "".join(
         "m" if unicodedata.category(one) in ("Mn", "Me") and one != "\ufe0f" else " "
         for one in text

@@ -1,9 +1,9 @@
 """An owner's webhooks: their URLs, events and bots. `notify` delivers to them.
 
-A webhook can follow other owners' bots. It gets what the chain shows about them, and nothing else.
+A webhook can follow other owners' bots. It receives only what the chain shows about them.
 
-Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
-UTC milliseconds.
+Each function is one short transaction that raises Problem and rolls back if the change isn't
+allowed. `now` is UTC milliseconds.
 """
 
 import base64
@@ -30,10 +30,10 @@ from storage import in_parts, new_uid, writing
 from storage.rows import read_stored
 
 EVENTS = ("post", "trade", "verification", "coverage")
-# Events of other owners' bots.
+# The events of other owners' bots that a hook can receive.
 PUBLIC_EVENTS = ("trade", "verification", "coverage")
 MAX_BOTS = 50
-# Allowed hosts by kind. A webhook can use any host, and the operator can use other ntfy servers.
+# The allowed hosts by kind. A webhook can use any host, and the operator can add ntfy servers.
 HOSTS = {
     "webhook": (),
     "discord": ("discord.com", "discordapp.com"),
@@ -41,14 +41,14 @@ HOSTS = {
     "telegram": ("api.telegram.org",),
     "ntfy": ("ntfy.sh",),
 }
-# Only the operator's settings create hooks of this kind.
+# Only the operator's settings create these.
 APPRISE = "apprise"
-# State of a hook that the operator turned off.
+# The state of a hook that the operator turned off.
 OFF = "off"
 MAX_URL = 500
-# For webhooks only. Other ports belong to services that don't speak HTTP.
+# Webhooks can use only these, because other ports belong to services that don't speak HTTP.
 WEB_PORTS = (None, 80, 443)
-# Excludes characters that urlsplit would drop or a request line can't contain.
+# Excludes characters that urlsplit would drop or that a request line can't contain.
 PLAIN_URL = re.compile(r"[!-~]+")
 TELEGRAM_PATH = re.compile(r"/bot\d+:[\w-]+/sendMessage")
 SECRET_BYTES = 24
@@ -56,7 +56,7 @@ SECRET_BYTES = 24
 
 @dataclass(frozen=True)
 class NewHook:
-    """A new hook. `secret` (webhooks only) is shown once."""
+    """A new hook. `secret` exists only for webhooks and is shown once."""
 
     hook: Hook
     secret: str | None
@@ -80,9 +80,9 @@ def add_hook(
 ) -> NewHook:
     """Store a hook for events from now on.
 
-    It gets nothing until it responds to a ping, unless the operator vouches for it (`trusted`).
-    `bots`: uids of the owner's bots, or of others to follow; empty means all of the owner's. Raises
-    Problem naming the field.
+    It doesn't receive events until it responds to a ping, unless the operator vouches for it
+    (`trusted`). `bots` are uids of the owner's bots, or of other bots to follow. If empty, all of
+    the owner's bots are included. Raises Problem, which names the field.
     """
     check_url(config, url, kind)
     if not events or not set(events) <= set(EVENTS):
@@ -133,7 +133,7 @@ def _split_url(url: str) -> SplitResult:
         if PLAIN_URL.fullmatch(url) and len(url) <= MAX_URL and parts.hostname and parts.port != 0:
             return parts
     except ValueError:
-        # Malformed brackets around a host, or a port that isn't a number.
+        # There are malformed brackets around the host, or the port isn't a number.
         pass
     raise invalid("url", f"must be a web address of at most {MAX_URL} characters")
 
@@ -162,8 +162,9 @@ def _without_banned(bots: Any) -> set[str]:
 
 
 def find_followed(rows: Iterable[Hook]) -> dict[int, frozenset[str]]:
-    """Return {hook's row id: the other owners' bots it follows}, without bots of banned owners and
-    hooks of banned owners.
+    """Return {hook's row id: the other owners' bots it follows}.
+
+    Bots of banned owners and hooks of banned owners are left out.
     """
     named = {row.id: set(read_list(row.bots) or ()) for row in rows if row.owner_id is not None}
     owners = {row.id: row.owner_id for row in rows if row.id in named}
@@ -198,7 +199,7 @@ def follow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
 
 
 def unfollow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
-    """Drop a bot from one of the owner's hooks. A hook with no bots left is deleted."""
+    """Remove a bot from one of the owner's hooks. If it was the last one, delete the hook."""
     with writing():
         hook = find_own_hook(owner, hook_uid)
         named = read_list(hook.bots) or []
@@ -238,7 +239,7 @@ def list_hooks(owner: Owner | None = None) -> list[Hook]:
 def remove_hook(uid: str) -> None:
     """Delete a hook with its URL and secret.
 
-    Raises Problem if it is from the operator's settings: the next start would add it again.
+    Raises Problem if it is from the operator's settings, because the next start would add it again.
     """
     with writing():
         if Hook.get_or_none(Hook.uid == uid, Hook.owner.is_null()):
@@ -248,9 +249,10 @@ def remove_hook(uid: str) -> None:
 
 
 def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
-    """Replace the hooks without an owner by `wanted`.
+    """Replace the hooks without an owner with `wanted`.
 
-    New ones start with the next event; existing ones keep their position; others are deleted.
+    New hooks start with the next event, existing ones keep their position, and all others are
+    deleted.
     """
     kept = {(hook.kind, hook.url): hook for hook in Hook.select().where(Hook.owner.is_null())}
     with writing():
@@ -276,7 +278,7 @@ def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
 def ask_for_ping(uid: str, now: int) -> bool:
     """Schedule a ping. If the receiver responds, a waiting or paused hook becomes active.
 
-    Return False, and do nothing, if the operator turned the hook off.
+    If the operator turned the hook off, return False without scheduling one.
     """
     with writing():
         mine = (Hook.id == find_hook(uid).id) & (Hook.state != OFF)
@@ -284,7 +286,7 @@ def ask_for_ping(uid: str, now: int) -> bool:
 
 
 def switch_hook(uid: str, on: bool, now: int) -> bool:
-    """Turn a hook on or off. Return False if it already was.
+    """Turn a hook on or off. Return False if it already was on or off.
 
     Only the operator can turn it on again. Events resume once it responds to a ping.
     """
@@ -306,37 +308,39 @@ def mask_url(url: str) -> str:
 
 
 def read_list(text: str) -> list[str] | None:
-    """Parse a hook's JSON list; None if it is damaged."""
+    """Parse a hook's JSON list. Return None if it is damaged."""
     words: list[str] | None = read_stored(text, NAMES.shape)
     return words
 
 
 # ---- what followers get --------------------------------------------------------------------------
 LABELS = ("verified", "mismatch")
-# A history with or without a gap.
+# The states of a history with and without a gap.
 STATES = ("partial", "complete")
 
 
 class Shared(NamedTuple):
-    """An event as followers get it. `kind` is one of PUBLIC_EVENTS."""
+    """An event in the form that followers receive: one of PUBLIC_EVENTS, and the object to show."""
 
     kind: str
     shown: Mapping[str, Any]
 
 
 def share(kind: str, shown: Mapping[str, Any]) -> Shared | None:
-    """Return an event's public version: a verified trade, a post labeled verified or mismatch, or a
-    gap in the history that was found or closed. Return None for other events.
+    """Return the public version of an event, or None if it isn't public.
+
+    Public events are a verified trade, a post labeled verified or mismatch, and a gap in the
+    history that was found or closed.
     """
     if kind == "trade":
-        # Whether a post about the trade would be verified.
+        # Share the trade only if a post about it would be verified.
         status, _ = judge(shown["kind"], shown["flags"], (), None, shown["explainedShare"])
         return Shared(kind, shown) if status == "verified" else None
     if kind == "coverage":
         coverage = shown["coverage"]
         return Shared(kind, shown) if coverage and coverage["state"] in STATES else None
     verification = shown["verification"]
-    # A later label change is a separate event.
+    # A later change of the label is a separate event.
     is_judged = kind == "verification" or verification["checkedAt"] == shown["createdAt"]
     if shown["hiddenAt"] or verification["status"] not in LABELS or not is_judged:
         return None

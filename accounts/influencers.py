@@ -1,7 +1,7 @@
 """Create, edit and retire bots (AI influencers).
 
-Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
-UTC milliseconds.
+Each function is one short transaction that raises Problem and rolls back if the change isn't
+allowed. `now` is UTC milliseconds.
 """
 
 from collections.abc import Mapping
@@ -70,7 +70,8 @@ def create_bot(
 ) -> NewBot:
     """Create a bot, its publishing key and, without `owner`, a new owner.
 
-    `voice` and `bio` as in `set_profile`; `uid`: the preferred id, used if it is free.
+    `voice` and `bio` are as in `set_profile`. `uid` is the preferred id, which is used if it is
+    free.
     """
     name, bio, stored_voice = check_name(name), check_bio(bio), check_voice(voice or {})
     address = check_wallet(wallet) if wallet is not None else None
@@ -96,8 +97,9 @@ def create_bot(
 
 
 def retire_bot(bot: Bot, now: int) -> bool:
-    """Revoke the bot's keys and free its wallets; page and posts stay. Return False if it was
-    already retired.
+    """Retire a bot. Return False if it was already retired.
+
+    Its keys are revoked and its wallets freed. Its page and posts stay.
     """
     with writing():
         retired = Bot.update(retired_at=now, auto_post=False).where(
@@ -134,12 +136,13 @@ def set_profile(
     *,
     now: int,
 ) -> None:
-    """Change the given fields. `voice`: values for any of VOICE's names.
+    """Change the given fields.
 
-    Turning on `auto_post` starts with trades after `now`.
+    `voice` has values for any of VOICE's names. If `auto_post` is turned on, it starts with trades
+    after `now`.
     """
     with writing():
-        # Read again: another form may have changed the bot.
+        # Read the row again, because another form may have changed the bot.
         bot = Bot.get_by_id(bot.id)
         check_present(bot.owner_id)
         change_texts(bot, name, bio, voice)
@@ -157,9 +160,9 @@ SAID = ("name", "handle", "bio", "voice", "avatar_url")
 
 
 def log_profile(bot: Bot, now: int) -> None:
-    """Save the bot, and log its self-description and owner, inside a transaction.
+    """Save the bot, and log its self-description and owner. Call this inside a transaction.
 
-    Each leaf has its own salt, so an earlier name can't be guessed once that salt is erased.
+    Each leaf has its own salt. Once a salt is erased, the earlier name can't be guessed.
     """
     bot.salt = new_salt()
     bot.save(only=bot.dirty_fields)
@@ -171,7 +174,7 @@ def log_profile(bot: Bot, now: int) -> None:
 def change_texts(
     one: Bot | Trader, name: str | None, bio: str | None, voice: Mapping[str, Any] | None
 ) -> None:
-    """Set the given texts. A current name stays valid even if it breaks a newer rule."""
+    """Set the given texts. The current name stays valid even if it breaks a newer rule."""
     if name is not None and name.strip() != one.name:
         one.name = check_name(name)
         one.likeness = find_free_likeness(one.name, one)
@@ -182,7 +185,7 @@ def change_texts(
 
 
 def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:
-    """Return the name's likeness. Raises Problem if another bot or trader already has it."""
+    """Return the name's likeness. Raises Problem if anyone except `holder` has it."""
     likeness = find_skeleton(name)
     for table in (Bot, Trader):
         alike = table.select().where(table.likeness == likeness)
@@ -203,8 +206,9 @@ def check_bio(text: str) -> str:
 
 
 def read_voice(text: str) -> dict[str, Any]:
-    """Parse a stored voice and fill in defaults. A damaged voice becomes the default; its owner can
-    rewrite it.
+    """Parse a stored voice and fill in defaults.
+
+    A damaged voice becomes the default, and its owner can rewrite it.
     """
     return {**VOICE, **(read_stored(text, STORED_VOICE) or {})}
 
@@ -231,7 +235,7 @@ def _check_words(name: str, value: Any, default: Any) -> str | list[str]:
         raise invalid(name, f"must have at most {MAX_WORDS} entries")
     for word in value:
         check_size(name, word, MAX_WORD, shortest=1)
-    # A seed phrase can be split into a list.
+    # A seed phrase can be split across a list.
     if holds_secret(" ".join(value)):
         raise invalid(name, HOLDS_SECRET)
     return [check_line(name, word, MAX_WORD) for word in value]

@@ -33,8 +33,9 @@ def find_owner(uid: str) -> Owner:
 
 
 def check_present(owner_id: int) -> None:
-    """Raise Problem `not_found` if the account was deleted since it was loaded. Call it inside the
-    transaction that writes for the account.
+    """Raise Problem `not_found` if the account was deleted since it was loaded.
+
+    Call this inside the transaction that writes for the account.
     """
     if Owner.select().where(Owner.id == owner_id, Owner.recovery_hash.is_null()).exists():
         raise Problem("not_found", "this account was deleted")
@@ -53,10 +54,10 @@ def hash_recovery_code(code: str) -> str:
 
 
 def recover_owner(code: str) -> OwnerWithCode | None:
-    """Exchange a recovery code for its owner and a new code; None if it is unknown or used.
+    """Exchange a recovery code for its owner and a new code. Return None if it is unknown or used.
 
-    If two requests send the same code at the same time, one wins. Raises Problem `owner_banned` if
-    the owner is banned, and leaves the code valid.
+    If two requests send the same code at the same time, one wins. If the owner is banned, Problem
+    `owner_banned` is raised, and the code stays valid.
     """
     new_code = make_recovery_code()
     used, new = hash_recovery_code(code), hash_recovery_code(new_code)
@@ -71,7 +72,7 @@ def recover_owner(code: str) -> OwnerWithCode | None:
 def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
     """Replace the current recovery code and return the new one, or None if `present_code` is wrong.
 
-    A session isn't enough: anyone who stole one could take over the account for good.
+    A session isn't enough, because anyone who stole one could take over the account permanently.
     """
     code, present = make_recovery_code(), hash_recovery_code(present_code)
     with writing():

@@ -1,4 +1,4 @@
-"""Publish posts. An event id maps to one post of a bot, forever.
+"""Publish posts. A bot's event id maps to the same post forever.
 
 Nothing in a request can make a post verified.
 """
@@ -30,11 +30,11 @@ from storage.rows import select
 
 MAX_TEXT = 4000
 MAX_LENGTHS = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
-# Fields that must be identical in a retry.
+# These fields must be identical in a retry.
 COMPARED = ("body", "mint", "symbol", "signature", "reason")
-# COMPARED fields that a hidden post keeps.
+# Of these, a hidden post keeps only mint and signature.
 KEPT = ("mint", "signature")
-# Storage per post besides its text: row, five indexes, arrival.
+# The storage of a post in addition to its text: the row, five indexes, and the arrival.
 POST_OVERHEAD_BYTES = 300
 POST_TEXTS = ("event_id", "body", "mint", "symbol", "signature", "reason")
 # The public ids in a post's log leaf.
@@ -91,8 +91,8 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod
     def clean(cls, text: Any, info: ValidationInfo) -> Any:
-        """Trim the text and remove misleading characters. Refuses control characters."""
-        # Don't process oversized text: the length check refuses it next.
+        """Trim the text and remove misleading characters. Control characters are rejected."""
+        # Don't process oversized text, because the length check rejects it next.
         if not isinstance(text, str) or len(text.strip()) > 2 * MAX_LENGTHS[info.field_name or ""]:
             return text
         if has_control(text):
@@ -105,7 +105,7 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "signature", "reason")
     @classmethod
     def refuse_secret(cls, text: str | None) -> str | None:
-        # The length of other fields is checked by now; `check_base58` refuses a longer signature.
+        # The lengths of other fields are checked by now. `check_base58` rejects a longer signature.
         if text is not None and len(text) <= MAX_TEXT and holds_secret(text):
             raise PydanticCustomError("secret", HOLDS_SECRET)
         return text
@@ -124,7 +124,9 @@ NO_EVENT_ID = "is required, here or in the Idempotency-Key header"
 
 @dataclass(frozen=True)
 class Published:
-    """The post of an event. `leaf` (log entry) and `salt` (of its text hash): new posts only."""
+    """The post of an event. Only new posts have a `leaf` (its log entry) and a `salt` (of its
+    text's hash).
+    """
 
     uid: str
     replayed: bool
@@ -134,7 +136,7 @@ class Published:
 
 # ---- from JSON to a body -------------------------------------------------------------------------
 class ParsedPost(NamedTuple):
-    """An accepted body. `sanitized`: whether invisible characters were removed from it."""
+    """An accepted body. `sanitized` means that invisible characters were removed from it."""
 
     body: PostBody
     sanitized: bool
@@ -143,8 +145,8 @@ class ParsedPost(NamedTuple):
 def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> ParsedPost:
     """Validate a post's body and remove invisible characters.
 
-    The Idempotency-Key header can supply the eventId. Raises Problem (422) naming each invalid
-    field.
+    The Idempotency-Key header can supply the eventId. Raises Problem (422), which names each
+    invalid field.
     """
     if idempotency_key is not None:
         if value.get("eventId") not in (None, idempotency_key):
@@ -182,11 +184,11 @@ def publish(
     sanitized: bool = False,
     config: Config | None = None,
 ) -> Published:
-    """Store a post, or return the one that has this eventId.
+    """Store a post, or return the post that already has this eventId.
 
-    Raises Problem `event_conflict` if that one differs. The unique index decides races: of several
-    identical requests one inserts and the others find its row. `config` has the owner's quota,
-    which a retry doesn't use; None means no quota.
+    Raises Problem `event_conflict` if the existing post differs. The unique index decides races: of
+    several identical requests, one inserts a row and the others find it. `config` has the owner's
+    quota, which a retry doesn't use. If it is None, there isn't a quota.
     """
     try:
         with writing():
@@ -202,8 +204,9 @@ KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?
 
 
 def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
-    """Raise Problem unless there is room, or this is a retry. The post that reaches the limit is
-    still accepted.
+    """Raise Problem if the quota is full, unless this is a retry.
+
+    The post that reaches the limit is still accepted.
     """
     ((kept,),) = database.execute_sql(POSTS_KEPT, (bot_id,)).fetchall()
     used, limit = kept // quotas.MB, config.max_posts_kept_mb
@@ -267,7 +270,7 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
 def _find_same(bot_id: int, body: PostBody) -> Post:
     post = Post.get(Post.bot == bot_id, Post.source == "bot", Post.event_id == body.eventId)
     if hash_compared(body) != (post.hidden_hash or hash_compared(post)):
-        # A hidden post's text is gone, so its differing fields can't be listed.
+        # The text of a hidden post is erased, so the fields that differ can't be listed.
         compared = KEPT if post.hidden_hash else COMPARED
         raise Problem(
             "event_conflict",
@@ -284,7 +287,7 @@ def _find_same(bot_id: int, body: PostBody) -> Post:
 def store_post(**columns: Any) -> Published:
     """Insert a post with its arrival and log leaf, and count it toward the owner's quota.
 
-    Call it inside a transaction. Raises IntegrityError if the event ID exists.
+    Call this inside a transaction. Raises IntegrityError if the event id exists.
     """
     uid, salt = new_uid("post"), new_salt()
     row = {"uid": uid, "salt": salt, **columns}
@@ -326,7 +329,9 @@ def log_post(row: Mapping[str, Any]) -> Appended:
 
 
 def measure_post(columns: dict[str, Any]) -> int:
-    """Return the bytes a post counts toward the quota: its text in UTF-8 plus overhead."""
+    """Return the number of bytes that a post counts toward the quota: its text in UTF-8 plus
+    overhead.
+    """
     return POST_OVERHEAD_BYTES + measure_words(columns)
 
 
@@ -340,8 +345,9 @@ def count_posts_bytes(bot: Bot | int, change: int) -> None:
 
 # ---- hiding --------------------------------------------------------------------------------------
 def erase_words(post: Post, now: int) -> None:
-    """Erase a post's text and the salt of its hash, inside an erasing transaction. Its record and
-    log leaf stay, and a retry can still be told from a different payload.
+    """Erase a post's text and the salt of its hash. Call this inside an erasing transaction.
+
+    Its record and log leaf stay, and a retry can still be distinguished from a different payload.
     """
     said = {"body": post.body, "symbol": post.symbol, "reason": post.reason}
     count_posts_bytes(post.bot_id, -measure_words(said))
@@ -354,7 +360,7 @@ def erase_words(post: Post, now: int) -> None:
         salt=None,
     ).where(Post.id == post.id).execute()
     append_leaf("hiding", now, post=post.uid)
-    # The arrival lets webhooks report it.
+    # Webhooks report the change because of this arrival.
     store_arrival("verification", post=post)
 
 

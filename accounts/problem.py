@@ -1,4 +1,4 @@
-"""API errors: a Problem has a code, which determines its HTTP status and title (/docs)."""
+"""API errors. A Problem has a code, which determines its HTTP status and title (/docs)."""
 
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -42,17 +42,19 @@ CODES = {
     "internal_error": (500, "Internal error"),
     "busy": (503, "Busy, nothing was stored"),
 }
-# Codes that any API request can return, any request with a key, and any list.
+# The codes that any API request can return, that any request with a key can return, and that any
+# list can return.
 OF_ALL = ("rate_limited", "busy")
 OF_KEYS = ("missing_key", "invalid_key", "owner_banned")
 OF_LISTS = ("invalid_parameter", "invalid_cursor")
 
 
 class Problem(Exception):
-    """An error for the client.
+    """An error for the client. Its text names fields and rules, but never repeats the value that
+    was sent.
 
-    Its text contains fields and rules, never the submitted value. `more`: extra members of the
-    problem document (`existingPostId`...); `headers`: response headers (`Retry-After`...).
+    `more` are extra members of the problem document (`existingPostId`...). `headers` are response
+    headers (`Retry-After`...).
     """
 
     def __init__(

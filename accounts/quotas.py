@@ -1,7 +1,7 @@
-"""Quotas per owner: what one owner uses, and the most any owner uses.
+"""The quotas of owners: how much an owner uses, and the highest use by any owner.
 
-A quota refuses new data and never deletes old data. It is checked inside the write transaction, of
-which only one runs at a time, so there is no race. The operator's command line is exempt
+A quota rejects new data and never deletes old data. It is checked inside the write transaction.
+Only one of these runs at a time, so there aren't any races. The operator's command line is exempt
 (config.lift_quotas). 1 MB is 1,000,000 bytes.
 """
 
@@ -14,7 +14,7 @@ from storage import database
 
 MB = 1_000_000
 DAY_MS = 86_400_000
-# Config settings by quota name (as in API responses).
+# The names of the settings, by the quota's name in API responses.
 SETTINGS = {
     "posts_kept_mb": "max_posts_kept_mb",
     "wallet_changes_per_day": "max_wallet_changes_per_day",
@@ -22,8 +22,8 @@ SETTINGS = {
     "wallets": "max_wallets_per_owner",
     "hooks": "max_hooks_per_owner",
 }
-# The rows that count toward a quota, by owner_id. A wallet that was disconnected by detaching,
-# replacing or retiring is a change; connecting a first wallet is free.
+# The rows that count toward a quota, by owner_id. Disconnecting a wallet by detaching, replacing or
+# retiring counts as a change. Connecting a first wallet doesn't.
 COUNTED = {
     "wallet_changes_per_day": "(SELECT bot_id FROM attachment WHERE detached_at > {since}) a"
     " JOIN bot b ON b.id = a.bot_id WHERE TRUE",
@@ -31,8 +31,8 @@ COUNTED = {
     "traders": "trader WHERE retired_at IS NULL",
     "hooks": "hook WHERE TRUE",
 }
-# Return the highest use by one owner, and the number of owners at the limit. Owners with less than
-# 1 MB of posts count as 0; the partial index covers the rest.
+# The highest use by one owner, and the number of owners at the limit. Owners with less than 1 MB of
+# posts count as 0. The partial index covers all others.
 MAX_POSTS = (
     "SELECT COALESCE(MAX(posts_bytes), 0), COUNT(CASE WHEN posts_bytes >= ? THEN 1 END) FROM owner"
     " WHERE posts_bytes >= 1000000"
@@ -44,10 +44,10 @@ MAX_OF = (
 
 
 class Use(NamedTuple):
-    """One owner's use of a quota.
+    """How much of a quota one owner uses.
 
-    If `owners_at_limit` is set, `used` is the highest use by any owner, and `owners_at_limit` the
-    number of owners at the limit.
+    If `owners_at_limit` is set, it is the highest use by any owner, and the number of owners at the
+    limit.
     """
 
     quota: str
@@ -74,7 +74,10 @@ def find_limit(config: Config, quota: str) -> int:
 
 # ---- what one owner uses -------------------------------------------------------------------------
 def find_use(config: Config, quota: str, owner_id: int, now: int = 0) -> Use:
-    """Return an owner's use of a quota other than posts. `now`: for the changes of the last day."""
+    """Return an owner's use of any quota except posts.
+
+    `now` is for the changes of the last day.
+    """
     sql = f"SELECT COUNT(*) FROM {_write_counted(quota, now)} AND owner_id = ?"
     ((used,),) = database.execute_sql(sql, (owner_id,)).fetchall()
     return Use(quota, find_limit(config, quota), used)
@@ -86,13 +89,13 @@ def _write_counted(quota: str, now: int) -> str:
 
 # ---- what all use --------------------------------------------------------------------------------
 def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]:
-    """Return the highest use of each quota by one owner, without naming the owner."""
+    """Return the highest use of each quota by one owner, without saying which owner."""
     posts, full = execute(MAX_POSTS, (config.max_posts_kept_mb * MB,)).fetchone()
     found = [Use("posts_kept_mb", config.max_posts_kept_mb, posts // MB, full)]
     for quota in COUNTED:
         limit, counted = find_limit(config, quota), _write_counted(quota, now)
         if quota == "wallets":
-            # Counted in Python, which is faster than SQLite's GROUP BY.
+            # Counting in Python is faster than SQLite's GROUP BY.
             held = Counter(execute(f"SELECT owner_id FROM {counted}").fetchall()).values()
             most, full = max(held, default=0), sum(count >= limit for count in held)
         else:

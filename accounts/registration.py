@@ -1,9 +1,9 @@
-"""Agents that register themselves: a text signed by their wallet creates a bot with a key, and a
-link that makes a human the bot's owner.
+"""Let agents register themselves.
 
-Challenges aren't stored: a nonce contains its time of issue and is authenticated with this
-instance's secret. It works once, because a wallet's next registration needs a newer one. `now` is
-UTC milliseconds.
+A text signed by the agent's wallet creates a bot with a key, and a link that makes a human the
+bot's owner. Challenges aren't stored, because a nonce contains its time of issue and is
+authenticated with this instance's secret. It works once, because a wallet's next registration needs
+a newer one. `now` is UTC milliseconds.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ from paper.tables import Backtest, Trader
 from storage import writing
 
 CHALLENGE_MS, CLAIM_MS = wallets.MINUTES * 60_000, 30 * 86_400_000
-# Time of issue (11 hex digits of ms), 64 random bits, and half of an HMAC-SHA256 of both.
+# The time of issue (ms, in 11 hex digits), 64 random bits, and half of an HMAC-SHA256 of both.
 NONCE = re.compile(r"(?P<head>[0-9a-f]{11}[0-9a-f]{16})(?P<code>[0-9a-f]{32})")
-# Tables of an account that a claim moves to another owner.
+# The tables whose rows move to another owner with a claim.
 OWNED = (Bot, Key, Hook, Trader, Backtest)
 
 
@@ -48,7 +48,7 @@ class RegistrationBody(BaseModel):
 
 
 class Challenge(NamedTuple):
-    """A text to sign, and the nonce in it. It expires at `ends_at`."""
+    """A text to sign, and the nonce in it. Both expire at `ends_at`."""
 
     text: str
     nonce: str
@@ -80,8 +80,10 @@ def make_challenge(config: Config, secret: str, wallet: Any, now: int) -> Challe
 
 
 def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -> int:
-    """Return when a registration's nonce was issued, in ms. Raises Problem unless this instance
-    issued it for this wallet, it is still valid, and the wallet signed its text.
+    """Return when a registration's nonce was issued, in ms.
+
+    Raises Problem unless this instance issued it for this wallet, it is still valid, and the wallet
+    signed its text.
     """
     address, found = check_wallet(body.wallet), NONCE.fullmatch(body.nonce)
     if not found or not hmac.compare_digest(
@@ -114,8 +116,10 @@ def _authenticate(config: Config, secret: str, address: str, head: str) -> str:
 
 
 def name_source(secret: str, network: str) -> str:
-    """Return an identifier of a registration's network, so that the operator can find others from
-    it. The network itself isn't stored.
+    """Return an identifier for a registration's network, so that the operator can find other
+    registrations from it.
+
+    The network itself isn't stored.
     """
     return hmac.digest(secret.encode(), f"source\n{network}".encode(), hashlib.sha256).hex()[:12]
 
@@ -127,7 +131,7 @@ def register(
     """Create a bot with a proven wallet, for an account that nobody can sign in to yet.
 
     A wallet registers one bot. Until someone claims it, registering again replaces its key and its
-    claim link, so a lost response does no harm. `given_at`: when the nonce was issued.
+    claim link, so a lost response isn't a problem. `given_at` is when the nonce was issued.
     """
     address = check_wallet(body.wallet)
     with writing():
@@ -140,7 +144,8 @@ def register(
             made = influencers.create_bot(config, body.name, now, voice=body.voice, bio=body.bio)
             bot, key = made.bot, made.publish_key
             row = Registration(bot=bot, account=made.owner, wallet=address, created_at=now)
-        # If the bot lost its wallet to a ban that was since lifted, it gets the wallet back.
+        # If the bot lost its wallet because of a ban that was lifted since, it gets the wallet
+        # back.
         wallets.attach_wallet(config, bot, address, now, "proven")
         code = make_key("claim")
         row.source, row.nonce_at = source, max(now, given_at)
@@ -170,8 +175,9 @@ def list_registered(source: str | None = None) -> list[Registration]:
 
 # ---- claiming ------------------------------------------------------------------------------------
 def find_claim(code: str, now: int) -> Registration | None:
-    """Return the registration for a claim link's code; None if it is unknown, used or expired, or
-    its bot is retired.
+    """Return the registration for a claim link's code.
+
+    Returns None if the code is unknown, used or expired, or if its bot is retired.
     """
     if not is_well_formed(code):
         return None
@@ -190,7 +196,7 @@ def find_claim(code: str, now: int) -> Registration | None:
 
 
 class Claimed(NamedTuple):
-    """A claimed bot and its owner. `recovery_code`: set if the account is new."""
+    """A claimed bot and its owner. `recovery_code` is set if the account is new."""
 
     bot: Bot
     owner: Owner
@@ -198,9 +204,9 @@ class Claimed(NamedTuple):
 
 
 def claim(config: Config, code: str, owner: Owner | None, now: int) -> Claimed | None:
-    """Redeem a claim link: `owner`, or a new owner if None, gets the bot.
+    """Redeem a claim link, which gives the bot to `owner` or, if that is None, to a new owner.
 
-    Return None if the link doesn't work. Raises Problem if the operator banned the bot's account,
+    Returns None if the link doesn't work. Raises Problem if the operator banned the bot's account,
     or if `owner` has no room for its wallets and keys.
     """
     with writing():
@@ -240,6 +246,6 @@ def _move(config: Config, source: Owner, owner: Owner, now: int) -> None:
     Owner.update(posts_bytes=Owner.posts_bytes + kept).where(Owner.id == owner.id).execute()
     Owner.update(posts_bytes=0, recovery_hash=None).where(Owner.id == source.id).execute()
     Session.delete().where(Session.owner == source).execute()
-    # The log records each bot's owner.
+    # The log contains a mark of each bot's owner.
     for bot in moved:
         influencers.log_profile(influencers.find_bot(bot.uid), now)

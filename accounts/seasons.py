@@ -1,8 +1,8 @@
 """Seasons: the operator announces, changes and cancels them; owners join with their bots.
 
-A change is one short transaction that raises Problem if it refuses, and a leaf of the log.
-evidence.seasons freezes the standings. Times are UTC milliseconds; amounts, raw units of the
-season's currency.
+A change is one short transaction, which adds a leaf to the log, or raises Problem if the change
+isn't allowed. evidence.seasons freezes the standings. Times are UTC milliseconds. Amounts are raw
+units of the season's currency.
 """
 
 import re
@@ -29,18 +29,18 @@ from storage import Rows, new_uid, read_rows, writing
 from storage.arrivals import append_leaf
 
 MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
-# How far ahead a season may start, and how long it may last.
+# How far ahead a season may start, and how long it may last, in days.
 MAX_DAYS, DAY_MS = 366, 86_400_000
-# Standings freeze no later than this after the season ends, proven or not.
+# Standings freeze at the latest this long after the season ends, whether or not they are proven.
 DEADLINE_MS = 3 * DAY_MS
-# Ranking criteria and their sort columns, by rule.
+# The ranking criteria and their sort columns.
 RULES = {"pnl": "realized", "return": "return_points", "pnl_floor": "worst_case"}
 PROVEN, ALL = "proven", "all"
-# Reasons why a history doesn't prove a result, worst first.
+# Why a history doesn't prove a result, worst first.
 UNPROVEN = ("not_observed", "backfilling", "gap")
 WALLETS = (PROVEN, ALL)
 DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": PROVEN, "min_trades": "3"}
-# Members of a season's leaf and evidence, and their columns.
+# The members of a season's leaf and evidence, and their columns.
 TERMS = {
     **{name: name for name in ("name", "rule", "symbol", "decimals", "wallets")},
     **{"currency": "money", "minTrades": "min_sales"},
@@ -61,15 +61,16 @@ class Terms(NamedTuple):
 
     @property
     def min_cost(self) -> int:
-        """The cost basis required for a rank by return: 1 SOL, or 100 of a stablecoin."""
+        """Return the cost basis required for a rank by return: 1 SOL, or 100 of a stablecoin."""
         return int(10**self.decimals) * (1 if self.money == SOL else 100)
 
 
 class SeasonRow(NamedTuple):
-    """A bot's row. Numbers are None before the season starts, and after the freeze if unproven.
+    """A bot's row. Numbers are None before the season starts, and after the freeze if they are
+    unproven.
 
-    `since`: when its results begin to count; `sales`: with a known cost; `reason`: why it has no
-    rank.
+    `since` is when the bot's results begin to count. `sales` are those with a known cost. `reason`
+    is why it has no rank.
     """
 
     bot: int
@@ -91,7 +92,7 @@ class SeasonRow(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A row's sort key. Ranked rows come first, best first; ties are sorted by the bot's age."""
+    """A row's sort key. Ranked rows come first, best first. In a tie, the older bot comes first."""
 
     group: int
     score: int
@@ -105,7 +106,7 @@ def find_place(rule: str, row: SeasonRow) -> Place:
 
 
 def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
-    """Sort rows and rank those without a reason. Ties share a rank."""
+    """Sort rows, and rank those without a reason. Bots with equal results share a rank."""
     listed, ranked = sorted(rows, key=lambda row: find_place(rule, row)), []
     last: tuple[int, int] | None = None
     for place, row in enumerate(listed, 1):
@@ -117,8 +118,9 @@ def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
 
 
 def measure(terms: Terms, sums: Sums) -> dict[str, int | None]:
-    """Return a row's numbers. The return is None below the cost required for a rank, because it
-    could overflow its column.
+    """Return a row's numbers.
+
+    There is no return below the cost required for a rank, because it could overflow its column.
     """
     is_enough = sums.cost >= terms.min_cost
     return {
@@ -152,7 +154,9 @@ def show_terms(terms: Terms) -> dict[str, Any]:
 
 
 def find_state(season: Season, now: int) -> str:
-    """Return upcoming, running, closing (over, not frozen yet), final or cancelled."""
+    """Return the state: upcoming, running, closing (over, but not frozen yet), final or
+    cancelled.
+    """
     if season.frozen_at is not None:
         return "final"
     if season.cancelled_at is not None:
@@ -168,8 +172,10 @@ def find_deadline(season: Season) -> int:
 
 # ---- the operator --------------------------------------------------------------------------------
 def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) -> Terms:
-    """Check the texts of a form or a command: name, rule, currency, wallets, min_trades, starts_at
-    and ends_at. Omitted fields default to `old`, or to DEFAULTS.
+    """Check the texts of a form or a command, and return them as Terms.
+
+    The fields are name, rule, currency, wallets, min_trades, starts_at and ends_at. Omitted fields
+    default to `old`, or to DEFAULTS.
     """
     stored = list_texts(old) if old else DEFAULTS
     texts = {**stored, **given}
@@ -271,7 +277,7 @@ def _log(season: Season, state: str, now: int) -> None:
 
 # ---- owners --------------------------------------------------------------------------------------
 def join(uid: str, bot: Bot, now: int) -> bool:
-    """Let a bot take part. Return False if it already takes part."""
+    """Let a bot take part in a season. Return False if it already takes part."""
     with writing():
         season = find_season(uid)
         if find_state(season, now) not in ("upcoming", "running"):
@@ -289,7 +295,7 @@ def join(uid: str, bot: Bot, now: int) -> bool:
 
 
 def is_entrant(season: Season, bot_id: int, now: int) -> bool:
-    """Whether a bot certainly takes part: it joined, or had a wallet when the season
+    """Return whether a bot certainly takes part: it joined, or had a wallet when the season
     started.
     """
     if now >= season.starts_at:
@@ -299,7 +305,10 @@ def is_entrant(season: Season, bot_id: int, now: int) -> bool:
 
 
 def _count_entrants(season: Season, at: int, bot_id: int | None = None) -> int:
-    """Count the bots, or one bot, that joined or had a wallet. `at`: no later than the start."""
+    """Count the bots that joined or had a wallet. With `bot_id`, count only this bot.
+
+    `at` must not be later than the start.
+    """
     sql = COUNT if bot_id is None else f"{COUNT} AND b.id = {bot_id}"
     ((count,),) = read_rows(sql.format(season=season.id, at=at))
     return int(count)
@@ -326,7 +335,9 @@ def list_seasons(limit: int = MAX_LISTED, before: int | None = None) -> list[Sea
 
 
 def list_standings(season: Season, now: int) -> list[SeasonRow]:
-    """Return the standings, best first: frozen, or current; none if canceled."""
+    """Return the standings, best first. They are frozen or current, or empty if the season was
+    canceled.
+    """
     if season.frozen_at is not None:
         return read_frozen(read_rows, season.id, season.rule)
     if season.cancelled_at is not None:
@@ -335,7 +346,7 @@ def list_standings(season: Season, now: int) -> list[SeasonRow]:
 
 
 def count_entrants(season: Season, now: int) -> int:
-    """Return the number of bots that take part, or would if the season began now; 0 if the season
+    """Return how many bots take part, or would take part if the season began now. Returns 0 once it
     is canceled.
     """
     if season.frozen_at is not None:
@@ -356,15 +367,17 @@ ORDER BY s.ends_at DESC, s.id DESC LIMIT 6"""
 
 
 def list_badges(bot_id: int, now: int) -> list[dict[str, Any]]:
-    """List a bot's latest seasons: those with a final rank, and those it takes part in."""
+    """List a bot's latest seasons: those in which it has a final rank, and those it takes part
+    in.
+    """
     names = ("uid", "name", "ends_at", "rank")
     found = read_rows(BADGES, (bot_id, now, bot_id))
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
 # ---- who takes part ------------------------------------------------------------------------------
-# Bots with a wallet when the season starts, and those that joined. {at}: that time, or now if
-# earlier.
+# The bots that have a wallet when the season starts, and those that joined. {at} is the start, or
+# now if that is earlier.
 IS_ENTRANT = """(e.bot_id IS NOT NULL OR EXISTS (
     SELECT 1 FROM attachment s WHERE s.bot_id = b.id AND s.attached_at <= {at}
     AND (s.detached_at IS NULL OR s.detached_at > {at})))"""
@@ -386,8 +399,9 @@ WHERE {IS_ENTRANT} ORDER BY b.id"""
 
 
 class Holding(NamedTuple):
-    """One of an entrant's wallets during the season, or no wallet. `is_closed`: no bot has it, and
-    all its activity was observed.
+    """One of an entrant's wallets during the season, or no wallet.
+
+    `is_closed` means that no bot has it and all its activity was observed.
     """
 
     bot: int
@@ -407,7 +421,7 @@ class Entrant(NamedTuple):
     joined_at: int | None
     since: int
     ownership: str | None
-    # Reasons that rule out a rank regardless of results.
+    # A reason that rules out a rank regardless of results.
     reason: str | None
 
 
@@ -420,7 +434,7 @@ def list_entrants(rows: Rows, season: int, terms: Terms, now: int) -> Iterator[E
 
 def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> Entrant:
     first, held = found[0], [one for one in found if one.attached_at is not None]
-    # A wallet that was disconnected when the season starts isn't part of it.
+    # A wallet that was disconnected at the moment the season started has no time in the season.
     since = terms.starts_at
     if not any((one.attached_at or 0) <= at for one in held):
         since = find_since(terms, first.joined_at)
@@ -436,14 +450,14 @@ def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> 
 
 
 def find_since(terms: Terms, joined_at: int | None) -> int:
-    """Return the time from which the results of a bot that joined count: the next full hour."""
+    """Return when the results of a bot that joined start to count, which is the next full hour."""
     if joined_at is None or joined_at <= terms.starts_at:
         return terms.starts_at
     return -(-joined_at // HOUR_MS) * HOUR_MS
 
 
 def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
-    """Return why a wallet's history doesn't prove its results so far, or None."""
+    """Return why a wallet's history doesn't prove its results so far, or None if it does."""
     coverage = read_coverage(one.coverage)
     if one.forward_realized is None or coverage["state"] == "none":
         return "not_observed"
@@ -459,7 +473,9 @@ def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
 
 # ---- standings -----------------------------------------------------------------------------------
 def read_sums(rows: Rows, terms: Terms, since: Mapping[int, int]) -> dict[int, Sums]:
-    """Return each bot's totals from its `since` until the season ends, while it had each wallet."""
+    """Return each bot's totals from its `since` to the season's end. Each wallet counts while the
+    bot had it.
+    """
     ends, begun = _read(rows, terms, terms.ends_at, since), dict[int, Sums]()
     by_hour: dict[int, list[int]] = defaultdict(list)
     for bot, begins_at in since.items():
@@ -488,7 +504,7 @@ def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[SeasonRow]
 def _make_standing(terms: Terms, one: Entrant, sums: Sums | None) -> SeasonRow:
     numbers: dict[str, Any] = measure(terms, sums) if sums else {}
     settled = find_reason(terms, one.ownership, sums or NOTHING)
-    # Nothing needs proof if the bot can't be ranked anyway.
+    # If the bot can't be ranked anyway, its results don't need proof.
     reason = settled if settled in ("no_wallet", "not_proven") and one.reason in UNPROVEN else None
     return SeasonRow(
         one.bot, one.joined_at, one.since, one.ownership, reason or one.reason or settled, **numbers
@@ -501,6 +517,6 @@ WHERE season_id = {{season}} AND since IS NOT NULL"""
 
 
 def read_frozen(rows: Rows, season: int, rule: str) -> list[SeasonRow]:
-    """Return frozen standings, best first; before the freeze, the rows proven so far."""
+    """Return frozen standings, best first. Before the freeze, return the rows proven so far."""
     found = map(SeasonRow._make, rows(FROZEN.format(season=season)))
     return sorted(found, key=lambda row: find_place(rule, row))

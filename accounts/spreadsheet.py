@@ -1,10 +1,10 @@
-"""CSV for spreadsheets: UTF-8, RFC 4180, safe from formula injection."""
+"""Write CSV for spreadsheets: UTF-8, RFC 4180, safe from formula injection."""
 
 import csv
 import io
 from collections.abc import Iterable, Sequence
 
-# Spreadsheets read cells that start with these as formulas.
+# Spreadsheets treat cells that start with these characters as formulas.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 

@@ -1,4 +1,4 @@
-"""Tables for webhooks, registrations, reports, bans and the operator. Units as in models.py."""
+"""Tables for webhooks, registrations, reports, bans and the operator. Units are as in models.py."""
 
 from peewee import (
     SQL,
@@ -37,15 +37,16 @@ def refuse_changes(table: str, why: str) -> Statements:
 
 # ---- tables --------------------------------------------------------------------------------------
 class Hook(Base):
-    """A destination for events of an owner's bots. Without an owner it comes from the operator's
-    settings and gets all bots' events.
+    """A destination for events of an owner's bots. A hook without an owner comes from the
+    operator's settings and receives all bots' events.
 
-    Pending events aren't stored per hook: `delivered` is the id of the last Arrival delivered.
+    Pending events aren't stored per hook. Instead, `delivered` is the id of the last Arrival that
+    was delivered.
 
-    `kind`: webhook | discord | slack | telegram | ntfy, or apprise without an owner; `url` (a
-    digest for apprise) and `secret` (webhooks only) are shown once. `events`: words of
-    accounts.hooks.EVENTS, `bots`: uids, or empty for all of the owner's; both JSON lists. `state`:
-    waiting (for the response to a first ping) | active | paused | off (by the operator).
+    `kind`: webhook | discord | slack | telegram | ntfy, or apprise without an owner. `url` (a
+    digest for apprise) and `secret` (webhooks only) are shown once. `events` and `bots` are JSON
+    lists: words of accounts.hooks.EVENTS, and uids, which are empty for all of the owner's bots.
+    `state`: waiting (for the response to a first ping) | active | paused | off (by the operator).
     """
 
     id = AutoField()
@@ -59,14 +60,14 @@ class Hook(Base):
     bots = TextField(default="[]")
     state = TextField()
     delivered = BigIntegerField()
-    # Whether a ping is due; consecutive failures, the first one's time, and the time of the next
-    # try.
+    # Whether a ping is due, the number of consecutive failures, the time of the first one, and the
+    # time of the next try.
     ping = BooleanField(default=False)
     failures = IntegerField(default=0)
     failing_since = BigIntegerField(null=True)
     due_at = BigIntegerField(default=0)
     delivered_at = BigIntegerField(null=True)
-    # Always our own wording, never the receiver's.
+    # This is always our own wording, never the receiver's.
     last_error = TextField(null=True)
     created_at = BigIntegerField()
 
@@ -80,10 +81,10 @@ class Registration(Base):
     """A bot that an agent registered with its wallet (accounts.registration). Its account has no
     owner until `claimed_at`.
 
-    `account`: the one created by the registration, even if the bot has moved to another since;
-    `source`: a keyed hash of the network it came from, empty once the account is deleted;
-    `nonce_at`: when the nonce of the latest registration was issued, older ones are used up;
-    `claim_hash`: of the claim link's code, null once used.
+    `account` is the one that the registration created, even if the bot has moved to another account
+    since. `source` is a keyed hash of the network it came from, which is emptied when the account
+    is deleted. `nonce_at` is when the latest registration's nonce was issued. Older ones are used
+    up. `claim_hash` is the hash of the claim link's code, or null once it was used.
     """
 
     id = AutoField()
@@ -100,9 +101,10 @@ class Registration(Base):
 
 
 class AdminLogin(Base):
-    """A sign-in link for the operator. The row is deleted on use, or after it expires.
+    """A sign-in link for the operator. The row is deleted when the link is used, or after it
+    expires.
 
-    `hash` is of the link's code, which isn't stored.
+    `hash` is the hash of the link's code, which isn't stored.
     """
 
     id = AutoField()
@@ -112,8 +114,10 @@ class AdminLogin(Base):
 
 
 class AdminSession(Base):
-    """An operator's browser session. The cookie has a random token, this table its hash; deleting
-    the row signs the browser out.
+    """An operator's browser session.
+
+    The cookie contains a random token, and this table its hash. Deleting the row signs the browser
+    out.
     """
 
     id = AutoField()
@@ -124,10 +128,10 @@ class AdminSession(Base):
 
 
 class AdminAct(Base):
-    """The operator's audit log. Append-only: triggers refuse updates and deletes.
+    """The operator's audit log. It is append-only: triggers reject updates and deletes.
 
-    `who`: `command line`, or the uid of a session; `what`: a word of accounts.acts.ACTS; `target`:
-    a public id or a file name; `reason`: as typed.
+    `who` is `command line`, or a session's uid. `what` is a word of accounts.acts.ACTS. `target` is
+    a public id or a file name. `reason` is as typed.
     """
 
     id = AutoField()
@@ -144,7 +148,7 @@ STATEMENTS = refuse_changes("admin_act", "the audit log is append-only")
 class Report(Base):
     """A reader's report of a bot's or paper trader's post. Nothing about the reader is stored.
 
-    `about`: a word of accounts.conduct.ABOUT; `dismissed_at`: when the operator dismissed it.
+    `about` is a word of accounts.conduct.ABOUT. `dismissed_at` is when the operator dismissed it.
     """
 
     id = AutoField()
@@ -169,8 +173,8 @@ class Report(Base):
 class Ban(Base):
     """A banned owner or wallet. Lifting the ban deletes the row.
 
-    `kind`: owner | wallet; `target`: the owner's public id or the wallet's address; `reason`: as
-    typed, shown to the operator and the banned owner.
+    `kind`: owner | wallet. `target`: the owner's public id, or the wallet's address. `reason`: as
+    typed. It is shown to the operator and the banned owner.
     """
 
     id = AutoField()
@@ -186,8 +190,8 @@ class Ban(Base):
 class Season(Base):
     """A contest of bots from one full hour to another (ms), by the terms of accounts.seasons.
 
-    `money`: as in RunningTotal; `closing_at`: when the job first saw that it was over; `rules`: the
-    rules for reading transactions at the time of the freeze.
+    `money` is as in RunningTotal. `closing_at` is when the job first noticed that the season was
+    over. `rules` are the rules for reading transactions when it was frozen.
     """
 
     id = AutoField()
@@ -211,8 +215,8 @@ class Season(Base):
 class SeasonEntry(Base):
     """A bot that joined a season (`joined_at`), and every bot once standings are frozen.
 
-    The other columns are accounts.seasons.SeasonRow: null until the bot's history covers the
-    season; `rank` is null until the freeze.
+    The other columns are as in accounts.seasons.SeasonRow. They are null until the bot's history
+    covers the season. `rank` is null until the freeze.
     """
 
     season = ForeignKeyField(Season, index=False)

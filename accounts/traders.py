@@ -1,8 +1,8 @@
-"""Paper traders: every change by an owner or the operator, from the site or the command line.
+"""All changes of paper traders by an owner or the operator, from the site or the command line.
 
-Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
-UTC milliseconds. Every change of the account or phase increments the trader's version, so a job
-tick in progress notices and starts over.
+Each function is one short transaction that raises Problem and rolls back if the change isn't
+allowed. `now` is UTC milliseconds. Every change of the account or phase increments the trader's
+version, so that a running tick of the job notices it and starts over.
 """
 
 from collections.abc import Mapping
@@ -57,9 +57,9 @@ def create_trader(
 ) -> NewTrader:
     """Create a trader with its first account period and, without `owner`, a new owner.
 
-    `voice`: any of the names in influencers.VOICE; `settings`: {public name: value} of the
-    family. `config` has the owner's quotas; None if the operator creates it. `own`: strategy files
-    it may use, as `own:NAME`; only the operator can choose one.
+    `voice` has any of the names in influencers.VOICE. `settings` is {public name: value} for the
+    family. `config` has the owner's quotas, or is None if the operator creates the trader. `own`
+    are strategy files that it may use, as `own:NAME`. Only the operator can choose one.
     """
     columns: dict[str, Any] = {
         "name": check_name(name),
@@ -108,7 +108,7 @@ def check_settings(family: str, given: Settings, own: OwnFiles | None = None) ->
 def find_strategy(family: str, given: Settings, own: OwnFiles | None) -> Strategy:
     """Return a family's strategy, or one of the operator's own files if `own` is given.
 
-    Raises BadSetting naming the setting, or Problem naming the family.
+    Raises BadSetting, which names the setting, or Problem, which names the family.
     """
     if own is None or not NAME.fullmatch(family):
         check_choice("family", family, tuple(ALL_FAMILIES))
@@ -138,7 +138,7 @@ def set_profile(
 ) -> None:
     """Change the given fields. Existing posts stay as they are."""
     with writing():
-        # Read again: another request may have changed the trader.
+        # Read the row again, because another request may have changed the trader.
         trader = Trader.get_by_id(trader.id)
         owners.check_present(trader.owner_id)
         influencers.change_texts(trader, name, bio, voice)
@@ -147,9 +147,9 @@ def set_profile(
 
 
 def reset_trader(trader: Trader, reason: str, now: int) -> Period:
-    """Close the account period, open the next one and return it.
+    """Close the account period, open the next one, and return it.
 
-    Nothing is deleted or left open: open reviews must be decided and positions closed first.
+    Nothing is deleted. Open reviews must be decided and positions closed first.
     """
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
@@ -211,7 +211,7 @@ def find_period(trader: Trader) -> Period:
 
 # ---- reviews -------------------------------------------------------------------------------------
 def open_review(trader: Trader, reason: str, now: int) -> None:
-    """Put a trader under review, as the operator. Its headline is hidden from now on."""
+    """Put a trader under review, as the operator. Its headline is hidden from then on."""
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)
@@ -242,8 +242,10 @@ def open_review(trader: Trader, reason: str, now: int) -> None:
 
 
 def decide_review(trader: Trader, state: str, reason: str, now: int) -> None:
-    """Decide an open review: `cleared` shows the headline again; with `upheld` the record stays but
-    doesn't count, and the trader restarts guarded.
+    """Decide an open review.
+
+    `cleared` shows the headline again. With `upheld`, the record stays but doesn't count, and the
+    trader restarts guarded.
     """
     reason = check_line("reason", reason, MAX_REASON)
     with writing():

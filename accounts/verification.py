@@ -1,5 +1,5 @@
-"""Verify posts by comparing the signatures they cite with their wallets' observed trades, and
-measure how long after a trade its bot posted about it.
+"""Verify posts by comparing the transactions they cite with their wallet's observed trades. Measure
+how long after a trade its bot posted about it.
 """
 
 from collections import Counter
@@ -20,14 +20,15 @@ from chain.stored.verify import OTHER_WALLET, choose, judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 
-# A signature that is still missing this long after its post, by the chain's clock, is `not_found`.
+# If a signature is still missing this long after its post, by the chain's clock, the post is
+# `not_found`.
 NOT_FOUND_AFTER_MS = 10 * 60_000
-# With more changed trades than this, judge all posts of the wallet.
+# If more trades than this changed, judge all of the wallet's posts.
 MAX_AT_ONCE = 400
-# Plain SQL for speed: this runs on each publication of a wallet and rarely finds anything, and
-# peewee would take longer to build it than SQLite to run it.
+# Plain SQL for speed: it runs on each publication of a wallet and rarely finds anything, and peewee
+# takes longer to build it than SQLite takes to run it.
 SIGNED = "SELECT * FROM post p WHERE wallet_id IN ({}) AND signature IS NOT NULL"
-# Separate from SIGNED, because as a subquery it would keep SQLite from using the index on a
+# This is separate from SIGNED, because as a subquery it would keep SQLite from using the index on a
 # wallet's posts.
 TOGETHER = """
 SELECT DISTINCT o.wallet_id FROM attachment a JOIN attachment o ON o.bot_id = a.bot_id
@@ -55,7 +56,9 @@ AND attached_at <= ? AND (detached_at IS NULL OR detached_at >= ?)"""
 
 
 class CitedTrade(NamedTuple):
-    """The columns of a trade that verifying a post about it needs. `block_time`: Unix seconds."""
+    """The columns of a trade that are needed to verify a post about it. `block_time`: Unix
+    seconds.
+    """
 
     id: int
     wallet_id: int
@@ -77,11 +80,11 @@ class Judgment(NamedTuple):
 def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
     """Verify a wallet's posts again after new observations or a proof, and store changes.
 
-    Includes posts of all other wallets its bots ever had. After its creation, nothing else changes
-    a post's verification.
+    This includes posts of all other wallets that its bots ever had. After a post's creation, only
+    this function changes its verification.
     """
     for post in _list_movable(wallet, changed):
-        # The post is listed by wallet, so it has one.
+        # The post was listed by its wallet, so it has one.
         status, reason, trade = judge_post(post, post.wallet or wallet)
         before = post.trade_id
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
@@ -108,8 +111,8 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
 def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
     """List the posts whose verification may have changed.
 
-    They cite a changed trade, are pending, cite a transaction that has since arrived, lost their
-    trade, or cite one that became their bot's when the bot proved the wallet.
+    They are pending, lost their trade, or cite a trade that changed, that has arrived since, or
+    that became their bot's when the bot proved the wallet.
     """
     rows = storage.database.execute_sql(TOGETHER, (wallet.id,)).fetchall()
     wallets = sorted({wallet.id, *(number for (number,) in rows)})
@@ -121,7 +124,7 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
 
 
 def judge_post(post: Post, wallet: Wallet) -> Judgment:
-    """Judge a post by the wallets that its bot had at the time, `wallet` first."""
+    """Judge a post by the wallets that its bot had when it was created, with `wallet` first."""
     others = _list_others(post, wallet)
     numbers = [wallet.id, *(one.id for one in others)]
     named = list(Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers))
@@ -148,8 +151,8 @@ def _list_others(post: Post, wallet: Wallet) -> list[Wallet]:
 def judge_trades(
     trades: Iterable[CitedTrade | Trade], bot_id: int, at: int, post_mint: str | None
 ) -> Judgment | None:
-    """Judge a post of a given time (ms) by the trades it cites. Return None if they weren't the
-    bot's trades.
+    """Judge a post that a bot created at a time (ms) by the trades it cites. Return None if they
+    weren't the bot's.
     """
     own = [one for one in trades if _belongs(bot_id, one.wallet_id, at, one.block_time)]
     return choose([Judgment(*judge_stored(one, post_mint), one) for one in own])
@@ -172,9 +175,9 @@ def _is_past(post: Post, wallet: Wallet) -> bool:
 
 
 def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
-    """Whether this transaction is known and involves only other wallets.
+    """Return whether this transaction is known and involves only other wallets.
 
-    If it involves this wallet, it just hasn't been listed yet.
+    A transaction that involves this wallet isn't foreign. It just wasn't listed yet.
     """
     found = Receipt.select(Receipt.signature, Receipt.body).where(Receipt.signature == signature)
     row = found.first()
@@ -188,14 +191,15 @@ def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
 
 
 # ---- delays --------------------------------------------------------------------------------------
-# A bot's posting delay, measured by the first verified post about each trade. A post's time is when
-# this server received it; a trade's is its block time.
+# How long after a trade a bot posts about it is measured by the trade's first verified post. A
+# post's time is when this server received it. A trade's time is its block time.
 MINUTE_SECONDS = 60
 
 
 class TimedPost(NamedTuple):
-    """A post that has or needs a delay; `created_at` in ms, `block_time` in Unix seconds. `id` and
-    `trade` can be of any hashable type.
+    """A post that has or needs a delay.
+
+    `created_at` is in ms, `block_time` in Unix seconds. `id` and `trade` can be of any type.
     """
 
     id: Any
@@ -208,15 +212,17 @@ class TimedPost(NamedTuple):
 
 
 def find_delay(created_at: int, block_time: int | None) -> int | None:
-    """Return whole seconds from a trade (Unix seconds) to a post (ms), 0 if the post came first, or
-    None if the trade's time is unknown.
+    """Return the whole seconds from a trade (Unix seconds) to a post (ms).
+
+    Returns 0 if the post came first, or None if the trade's time is unknown.
     """
     return None if block_time is None else max(0, created_at - block_time * 1000) // 1000
 
 
 def time_posts(bot_id: int, posts: Iterable[int], trades: Iterable[int]) -> None:
-    """Recompute the delays of these posts, and of the bot's posts about these trades. Call it
-    inside the transaction that changes their verification.
+    """Recompute the delays of these posts of a bot, and of its posts about these trades.
+
+    Call this inside the transaction that changes their verification.
     """
     came: Counter[int] = Counter()
     told = Post.id.in_(list(posts)) | Post.trade.in_(list(trades))
@@ -254,8 +260,9 @@ def _list_posts(where: Any) -> list[TimedPost]:
 
 
 def judge_delays(posts: Iterable[TimedPost]) -> Iterator[tuple[TimedPost, int | None]]:
-    """Yield each post with its correct delay. Posts must be in time order, because only a bot's
-    first verified post about a trade counts.
+    """Yield each post with its correct delay.
+
+    Posts must be in order of time, because only a bot's first verified post about a trade counts.
     """
     told = set[tuple[int, Any]]()
     for post in posts:

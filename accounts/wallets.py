@@ -1,8 +1,8 @@
-"""Attach, prove, add and detach bots' wallets. Proof is a text signed with the wallet's key
-(Ed25519); no secret leaves the wallet. Every start and end of an Attachment is logged.
+"""Attach, prove, add and detach bots' wallets. Every start and end of an Attachment is logged.
 
-Each public function is one short transaction that raises Problem and rolls back if it refuses.
-`give_up` runs inside the caller's. `now` is UTC milliseconds.
+The proof is a text signed with the wallet's key (Ed25519), so secrets never leave the wallet. Each
+public function is one short transaction that raises Problem and rolls back if the change isn't
+allowed. `give_up` runs inside the caller's transaction. `now` is UTC milliseconds.
 """
 
 import base64
@@ -35,7 +35,9 @@ def find_attachment(bot: Bot) -> Attachment | None:
 
 
 def list_holdings(bot: Bot) -> list[Attachment]:
-    """List a bot's open attachments with their wallets, oldest first; the first is the primary."""
+    """List a bot's open attachments with their wallets, oldest first. The first one is the
+    primary.
+    """
     held = Attachment.select(Attachment, Wallet).join(Wallet)
     found = held.where(Attachment.bot == bot, Attachment.detached_at.is_null())
     return list(found.order_by(Attachment.attached_at, Attachment.id))
@@ -59,7 +61,7 @@ def begin(bot: Bot, address: str, ownership: str, now: int) -> None:
 
 
 def end(held: Attachment, now: int) -> None:
-    """End an attachment and schedule a last poll of its wallet."""
+    """End an attachment, and schedule a last poll of its wallet."""
     Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
     Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
     append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
@@ -80,12 +82,12 @@ def _watch(bot: Bot, address: str, now: int) -> Wallet:
 
 
 # ---- whose the past is ---------------------------------------------------------------------------
-# The open attachment is last, regardless of the clock when it began.
+# The open attachment comes last, no matter what the clock said when it began.
 OPEN_LAST = f"{HOLDERS.format(wallet='?')} ORDER BY detached_at IS NULL, attached_at, id"
 
 
 def share_history(wallet_id: int, bot_id: int) -> None:
-    """Store which bot owns the wallet's past trades, now that this bot attached or proved it."""
+    """Store which bot owns the wallet's past trades, after this bot attached or proved it."""
     rows = database.execute_sql(OPEN_LAST, (wallet_id,)).fetchall()
     past = find_past([Holder._make(row) for row in rows], bot_id)
     bot, until = past or (None, None)
@@ -95,18 +97,18 @@ def share_history(wallet_id: int, bot_id: int) -> None:
 # ---- proof of ownership --------------------------------------------------------------------------
 MINUTES = 5
 SIGNATURE_BYTES = 64
-# Hex takes 128 characters.
+# In hex, a signature has 128 characters.
 MAX_SIGNATURE_TEXT = 200
-# Prefix of Solana's off-chain messages. No transaction starts with it.
+# The prefix of Solana's off-chain messages. Transactions never start with it.
 SIGNING_DOMAIN = b"\xffsolana offchain"
-# Printable ASCII, UTF-8.
+# Printable ASCII and UTF-8.
 FORMATS = (0, 1)
 
 
 def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: int) -> str:
     """Return the text to sign: one line of printable ASCII, which hardware wallets can display.
 
-    `ends_at`: UTC milliseconds, written in whole seconds.
+    `ends_at` is UTC milliseconds, and is written in whole seconds.
     """
     until = datetime.datetime.fromtimestamp(ends_at // 1000, datetime.UTC).isoformat()[:19]
     return (
@@ -146,9 +148,9 @@ def is_signed(address: str, signature: bytes, text: str) -> bool:
 def list_forms(signer: bytes, text: bytes) -> list[bytes]:
     """List the messages that wallets may sign for a text.
 
-    The plain text; Solana's off-chain message as `solana sign-offchain-message` writes it; and the
-    same as specified, with an empty application domain and this one signer (docs.anza.xyz,
-    proposals/off-chain-message-signing).
+    They are the plain text, Solana's off-chain message as `solana sign-offchain-message` writes it,
+    and the off-chain message as specified, with an empty application domain and one signer
+    (docs.anza.xyz, proposals/off-chain-message-signing).
     """
     length = struct.pack("<H", len(text))
     short = [SIGNING_DOMAIN + bytes((0, form)) + length + text for form in FORMATS]
@@ -191,11 +193,11 @@ def attach_wallet(
     """Replace the bot's primary wallet, or add another one (`is_added`). The bot's other wallets
     stay, and the first of them becomes the primary.
 
-    `ownership`: `claimed`, or `proven`, which takes the wallet from a bot that only claimed it.
+    `ownership` is `claimed` or `proven`. A proof takes the wallet from a bot that only claimed it.
     """
     address = check_wallet(address)
     with writing():
-        # Read again: the bot may have been retired since the caller loaded it.
+        # Read the row again, because the bot may have been retired since the caller loaded it.
         if not Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null()).exists():
             raise Problem("bot_retired", "a retired bot can't connect a wallet")
         check_address(config, address, ownership)
@@ -212,7 +214,7 @@ def attach_wallet(
         lead = find_attachment(bot)
         _check_company(bot, lead, ownership, is_added)
         replaced = None if is_added else lead
-        # Also counts a wallet that moves from another bot of the same owner.
+        # A wallet that moves from another bot of the same owner counts, too.
         given_up = [one for one in (replaced, held) if one and one.bot.owner_id == bot.owner_id]
         used = quotas.find_use(config, "wallets", bot.owner_id).add(-len(given_up))
         refuse_full(used, "wallet_limit")
@@ -238,7 +240,9 @@ def remove_wallet(bot: Bot, address: str, now: int) -> None:
 
 
 def detach_wallet(bot: Bot, now: int) -> None:
-    """Detach all of a bot's wallets. Their trades stay with it until another bot attaches them."""
+    """Detach all of a bot's wallets. Their trades stay with the bot until another bot attaches the
+    wallets.
+    """
     with writing():
         forget_standings([bot.id])
         for held in list_holdings(bot):
@@ -246,7 +250,7 @@ def detach_wallet(bot: Bot, now: int) -> None:
 
 
 def give_up(held: Attachment, now: int) -> None:
-    """Like `remove_wallet`, inside a transaction."""
+    """Detach a wallet like `remove_wallet`, inside the caller's transaction."""
     forget_standings([held.bot_id])
     end(held, now)
 

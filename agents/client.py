@@ -1,7 +1,8 @@
-"""How an agent's tools reach an instance: over HTTP (agents.remote), or from inside (web.api.mcp).
+"""Connect an agent's tools to an instance, over HTTP (agents.remote) or inside the server
+(web.api.mcp).
 
-Untrusted text only reaches the agent as data in a response that says so first. It never appears in
-a tool's name, description or error.
+Untrusted text reaches the agent only as data, in a response that begins with a warning. It never
+appears in a tool's name, description or error.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ MAX_PAGE_TRIES = 3
 
 
 class Answer(NamedTuple):
-    """An instance's response. `retry_after`: seconds, from its header."""
+    """An instance's response. `retry_after` is in seconds."""
 
     status: int
     shown: JsonObject
@@ -22,7 +23,7 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """The API of a Candor instance at `url`, with one key."""
+    """The API of the Candor instance at `url`, used with one key."""
 
     url: str
 
@@ -40,7 +41,7 @@ class Client:
         """Use this key from now on, if this client chooses its key."""
 
     def get(self, path: str, **query: object) -> JsonObject:
-        """GET a path below /api/v1/, without query values that are None. Raises ToolError like
+        """GET a path below /api/v1/, and omit query values that are None. Raises ToolError like
         `ask`.
         """
         given = {name: value for name, value in query.items() if value is not None}
@@ -49,7 +50,7 @@ class Client:
     def list_page(
         self, path: str, trim: Callable[[JsonObject], JsonObject], limit: int, **query: object
     ) -> str:
-        """Return a page as the text of a tool's response, each row shortened.
+        """Return a page with shortened rows, as the text of a tool's response.
 
         A page that is too large is requested again with fewer rows, so that its cursor leads to the
         next row and none is lost.
@@ -71,7 +72,7 @@ class Client:
         params: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> JsonObject:
-        """Send a request. Raises ToolError with the code and reason of a refusal."""
+        """Send a request. If it is refused, raises ToolError with the code and the reason."""
         from mcp.server.mcpserver.exceptions import ToolError
 
         status, shown, retry_after = self.send(method, path, params, body)

@@ -12,11 +12,11 @@ TIMEOUT_SECONDS = 30
 
 
 class RemoteClient(Client):
-    """Calls an instance over HTTP with a key. Without one an agent can only register."""
+    """Calls an instance over HTTP with a key. Without a key, an agent can only register."""
 
     def __init__(self, url: str, key: str | None) -> None:
         self.url, self.session = url.rstrip("/"), requests.Session()
-        # A .netrc would replace the key.
+        # Otherwise a .netrc file would replace the key.
         self.session.trust_env = False
         if key:
             self.use_key(key)

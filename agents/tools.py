@@ -1,6 +1,7 @@
-"""The tools of `app.py mcp` and of /mcp, one for each kind of request to the API.
+"""The tools of `app.py mcp` and /mcp, one for each kind of request to the API.
 
-Agents read their docstrings, arguments and defaults. Arguments are named as in the API.
+Agents read the tools' docstrings, arguments and defaults. Arguments have the same names as in the
+API.
 """
 
 from typing import Annotated, Literal
@@ -28,13 +29,13 @@ from config import VERSION
 Limit = Annotated[
     int, Field(ge=1, le=100, description="rows; fewer if they are too large for one response")
 ]
-# Same values as in GET /api/v1/leaderboard.
+# The values of `sort` in GET /api/v1/leaderboard.
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]
 Currency = Annotated[
     str, Field(description="SOL, USDC, USDT, PYUSD, USD1, or a stablecoin added by the operator")
 ]
-# Same values as in GET /api/v1/trades.
+# The values of `kind` in GET /api/v1/trades.
 Kind = Literal[
     "trade",
     "buy",
@@ -69,7 +70,7 @@ REGISTERING = ToolAnnotations(
 
 
 class ReadingTools:
-    """Tools for any key."""
+    """The tools that work with any key."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -152,7 +153,7 @@ class ReadingTools:
 
 
 class PostingTools:
-    """Tools for publishing keys only."""
+    """The tools that need a publishing key."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -185,7 +186,7 @@ class PostingTools:
 
 
 class RegisteringTools:
-    """Tools for agents without a key, if SELF_REGISTRATION is on."""
+    """The tools for agents without a key, if SELF_REGISTRATION is on."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -220,7 +221,6 @@ class RegisteringTools:
 
 
 def build_server(client: Client) -> MCPServer:
-    """Build an MCP server whose tools call this instance."""
     server = MCPServer(
         "candor",
         version=VERSION,
@@ -234,6 +234,6 @@ def build_server(client: Client) -> MCPServer:
         group = tools(client)
         for name in vars(tools):
             if not name.startswith("_"):
-                # Responses are text only, because structured output would repeat it.
+                # Return text only, because structured output would repeat it.
                 server.tool(structured_output=False, annotations=annotations)(getattr(group, name))
     return server

@@ -1,11 +1,11 @@
-"""Which addresses can be wallets, and which of them can have a private key. Pure."""
+"""Find which addresses can be wallets, and which of them can have a private key. Pure."""
 
 from chain.base58 import is_base58
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import Programs, table
 
-# Addresses of the runtime itself: native programs, loaders and the incinerator.
-# docs.anza.xyz/runtime/programs, and the crate solana-sdk-ids.
+# The addresses of the runtime itself: native programs, loaders and the incinerator
+# (docs.anza.xyz/runtime/programs and the crate solana-sdk-ids).
 NATIVE = frozenset(
     """
     11111111111111111111111111111111
@@ -29,7 +29,7 @@ NATIVE = frozenset(
     1nc1nerator11111111111111111111111111111111
 """.split()
 )
-# docs.anza.xyz/runtime/sysvars, and the crate solana-sdk-ids.
+# The sysvars (docs.anza.xyz/runtime/sysvars and the crate solana-sdk-ids).
 SYSVARS = frozenset(
     """
     Sysvar1111111111111111111111111111111111111
@@ -47,7 +47,7 @@ SYSVARS = frozenset(
     SysvarStakeHistory1111111111111111111111111
 """.split()
 )
-# Curve25519 in Edwards form (RFC 8032, 5.1): the prime of the field, and d.
+# Curve25519 in Edwards form (RFC 8032, 5.1): the prime of its field, and d.
 PRIME = 2**255 - 19
 D = -121665 * pow(121666, -1, PRIME) % PRIME
 
@@ -57,8 +57,8 @@ def is_address(text: object) -> bool:
 
 
 def is_nobodys(address: str, programs: Programs | None = None) -> bool:
-    """Whether this is a program, a sysvar or wrapped SOL, which no wallet can be. `programs`: this
-    instance's table.
+    """Return whether this is a program, a sysvar or wrapped SOL. `programs` is this instance's
+    table.
     """
     return (
         address in NATIVE
@@ -69,10 +69,10 @@ def is_nobodys(address: str, programs: Programs | None = None) -> bool:
 
 
 def is_on_curve(raw: bytes) -> bool:
-    """Whether these 32 bytes are a point on the curve.
+    """Return whether these 32 bytes are a point on the curve. Program-derived addresses aren't.
 
-    Program-derived addresses aren't. A point satisfies -x² + y² = 1 + d x² y², so x² = (y² - 1) /
-    (d y² + 1) must be a square (Euler's criterion).
+    A point satisfies -x² + y² = 1 + d x² y², so x² = (y² - 1) / (d y² + 1) must be a square
+    (Euler).
     """
     y = int.from_bytes(raw, "little") & (2**255 - 1)
     numerator, denominator = y * y - 1, D * y * y + 1

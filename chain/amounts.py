@@ -1,7 +1,7 @@
-"""Exact decimal text for integer amounts. No floats, no rounding.
+"""Write integer amounts as exact decimal text, without floats or rounding.
 
-Token-2022 scaled amounts: a mint may display a multiple of the raw units. Only displayed and
-estimated amounts are scaled, never raw units, lots or results.
+A Token-2022 mint may display a multiple of the raw units. Only displayed and estimated amounts are
+scaled, never raw units, lots or results.
 """
 
 from decimal import Decimal, InvalidOperation
@@ -12,7 +12,9 @@ import orjson
 
 
 def exact(raw: int, decimals: int) -> str:
-    """`exact(-1250000000, 9)` is "-1.25"; `exact(5, 0)` is "5"."""
+    """Return an amount as decimal text: `exact(-1250000000, 9)` is "-1.25", and `exact(5, 0)` is
+    "5".
+    """
     digits = str(abs(raw)).rjust(decimals + 1, "0")
     whole, fraction = digits[: len(digits) - decimals], digits[len(digits) - decimals :].rstrip("0")
     return ("-" if raw < 0 else "") + whole + ("." + fraction if fraction else "")
@@ -23,12 +25,12 @@ def sol(lamports: int) -> str:
 
 
 def show_raw(raw: int | None) -> str | None:
-    """Return lamports or raw units as text, which JSON parsers don't round."""
+    """Return lamports or raw units as text, because JSON parsers don't round text."""
     return None if raw is None else str(raw)
 
 
 def show_fixed(raw: int | None, decimals: int) -> str | None:
-    """`show_fixed(-410, 2)` is "-4.10"."""
+    """Return an amount with all decimal places: `show_fixed(-410, 2)` is "-4.10"."""
     if raw is None:
         return None
     digits = str(abs(raw)).rjust(decimals + 1, "0")
@@ -37,13 +39,13 @@ def show_fixed(raw: int | None, decimals: int) -> str | None:
 
 # ---- Token-2022 scaled amounts -------------------------------------------------------------------
 ONE = Fraction(1)
-# Range of a multiplier in powers of ten; anything else is nonsense.
+# The range of a multiplier in powers of ten. Anything else is nonsense.
 MIN_EXPONENT, MAX_EXPONENT = -30, 30
 
 
 class Scale(NamedTuple):
-    """The multiplier as decimal text, before and after `changes_at` (Unix seconds); None if it
-    can't be read.
+    """A multiplier as decimal text, before and after `changes_at` (Unix seconds). None means that
+    it can't be read.
     """
 
     before: str | None
@@ -72,9 +74,7 @@ def load_scale(text: str) -> Scale:
 
 
 def read_scale(extensions: dict[str, Any] | None) -> Scale | None:
-    """Read a scale from a mint's extensions (chain.mints). Return None if raw units aren't
-    scaled.
-    """
+    """Return the scale in a mint's extensions (chain.mints), or None if raw units aren't scaled."""
     if extensions is None:
         return UNKNOWN
     state = extensions.get("scaledUiAmountConfig")
@@ -88,9 +88,7 @@ def read_scale(extensions: dict[str, Any] | None) -> Scale | None:
 
 
 def _read(told: Any) -> str | None:
-    """Read a 64-bit float. The chain stores it in binary, and wallets display its shortest decimal
-    text.
-    """
+    """Return the shortest decimal text of the 64-bit float on the chain, as wallets display it."""
     try:
         number = Decimal(str(told))
     except InvalidOperation:

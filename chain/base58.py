@@ -1,11 +1,11 @@
-"""Strict base58 with Bitcoin's alphabet, as in Solana's addresses, signatures and data."""
+"""Strict base58 with Bitcoin's alphabet, which Solana uses for addresses, signatures and data."""
 
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 DIGITS = {letter: digit for digit, letter in enumerate(ALPHABET)}
 
 
 def b58encode(raw: bytes) -> str:
-    """Encode bytes; each leading zero byte becomes a leading `1`."""
+    """Encode bytes. Each leading zero byte becomes a leading `1`."""
     number, letters = int.from_bytes(raw, "big"), []
     while number:
         number, digit = divmod(number, 58)
@@ -27,7 +27,8 @@ def b58decode(text: str) -> bytes:
 
 
 def is_base58(text: object, size: int) -> bool:
-    # A byte needs 1 (a leading zero) to 1.366 letters; don't decode anything longer.
+    # A byte needs between 1 letter (a leading zero) and 1.366 letters. Don't decode anything
+    # longer.
     if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:
         return False
     try:

@@ -1,7 +1,7 @@
 """Parse a mint account (bytes or jsonParsed) and check what it allows. Pure.
 
-Layouts: SPL Token `state::Mint` (82 bytes) and Token-2022 `extension` (type-length-value entries
-from byte 166). Extensions have the names and shape of the node's jsonParsed encoding.
+The layouts are SPL Token's `state::Mint` (82 bytes) and Token-2022's `extension` (type-length-value
+entries from byte 166). Extensions have the names and structure of the node's jsonParsed encoding.
 
 A check is `fail` if the mint can stop holders from selling or lets someone take their tokens,
 `warn` if someone has a power they could use or there is a fee, `pass` if the account rules it out,
@@ -20,7 +20,7 @@ from chain.amounts import exact
 from chain.reading.instructions import TOKEN, TOKEN_2022
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
-# Basis points. From here on, a transfer fee is a `fail`, not a `warn`.
+# In basis points. From this value on, a transfer fee is a `fail` instead of a `warn`.
 HIGH_FEE = 1000
 # With more decimals, a 64-bit supply would be fewer than 18.5 million whole tokens.
 MAX_DECIMALS = 12
@@ -35,8 +35,10 @@ class NotAMint(ValueError):
 
 @dataclass(frozen=True)
 class Mint:
-    """A mint account. `supply` is in raw units. `extensions`: {jsonParsed name: state}; {} if
-    irrelevant, and None if they couldn't be fully read.
+    """A mint account.
+
+    `supply` is in raw units. `extensions` is {jsonParsed name: state}, or None if they couldn't be
+    fully read. Irrelevant extensions are {}.
     """
 
     supply: int
@@ -47,15 +49,15 @@ class Mint:
 
     @property
     def metadata(self) -> tuple[str | None, str | None]:
-        """Return (symbol, name) from the token-metadata extension. Both are untrusted text
-        or None.
+        """Return (symbol, name) from the token-metadata extension. Both are untrusted text or
+        None.
         """
         state = (self.extensions or {}).get("tokenMetadata") or {}
         return state.get("symbol"), state.get("name")
 
     @property
     def transfer_fee_bps(self) -> int | None:
-        """Return the higher of the two fees in basis points, or None if extensions couldn't be
+        """Return the higher of the two fees in basis points, or None if the extensions couldn't be
         read.
         """
         if self.extensions is None:
@@ -106,7 +108,7 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
 
 
 def _option(raw: bytes, at: int) -> str | None:
-    """Read a COption<Pubkey>: a four-byte flag, then the key."""
+    """Return the key in a COption<Pubkey>: a four-byte flag, then the key."""
     return base58.b58encode(raw[at + 4 : at + 36]) if any(raw[at : at + 4]) else None
 
 
@@ -135,7 +137,7 @@ def _no_state(state: bytes) -> dict[str, Any]:
 
 
 def _key(state: bytes, at: int = 0) -> str | None:
-    """Read a key. All zeros mean None."""
+    """Return a key, or None if it is all zeros."""
     (key,) = struct.unpack_from("32s", state, at)
     return base58.b58encode(key) if any(key) else None
 
@@ -182,8 +184,8 @@ def _metadata(state: bytes) -> dict[str, Any]:
     return {"name": texts[0], "symbol": texts[1]}
 
 
-# Extension types by number in the program's ExtensionType. Token account extensions can't occur in
-# a mint.
+# The extensions by their number in the program's ExtensionType. Token account extensions can't
+# occur in a mint.
 EXTENSIONS = {
     1: ("transferFeeConfig", _transfer_fee),
     3: ("mintCloseAuthority", lambda state: {"closeAuthority": _key(state)}),
@@ -207,8 +209,9 @@ EXTENSIONS = {
 
 
 def check_mint(account: Any, now_ms: int) -> list[dict[str, Any]]:
-    """Return all checks, in the order of CHECKS. `account`: a node's value or None, read at
-    `now_ms`.
+    """Return all checks, in the order of CHECKS.
+
+    `account` is a node's value or None, read at `now_ms`.
     """
     try:
         mint, why = parse_mint(account), ""
@@ -254,7 +257,7 @@ def check_decimals(mint: Mint) -> tuple[str, str]:
 
 
 def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str, str]]], Check]:
-    """Decorate a check so that it returns `pass` if the mint doesn't have the extension."""
+    """Make a check return `pass` if the mint doesn't have the extension."""
 
     def wrap(judge: Callable[[Any], tuple[str, str]]) -> Check:
         def check(mint: Mint) -> tuple[str, str]:
@@ -262,7 +265,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
                 return "unknown", "the mint's extensions could not be read"
             try:
                 return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
-            # A node's JSON differs from the documentation.
+            # The node's JSON differs from the documentation.
             except (KeyError, TypeError, AttributeError):
                 return "unknown", "the extension's state couldn't be read"
 

@@ -1,5 +1,5 @@
-"""Client for Solana nodes: JSON-RPC over one keep-alive connection per endpoint, rate-limited, with
-deadlines.
+"""A client for Solana nodes: rate-limited JSON-RPC with deadlines, over one keep-alive connection
+per endpoint.
 
 Endpoints are tried in order of preference. Their URLs may contain tokens, so logs and errors call
 them `endpoint 1`, `endpoint 2`...
@@ -23,38 +23,40 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
 from urllib3.exceptions import HTTPError
 from urllib3.util import make_headers, parse_url
 
-# Seconds for a whole response, because a read timeout doesn't stop a slow trickle.
+# The limit for a whole response, because a read timeout doesn't stop a slow trickle.
 DEADLINE_SECONDS = 15.0
-# Seconds after which a call starts no new try, so two hanging nodes cost no more than one.
+# After this time, a call doesn't start another try, so two hanging nodes don't cost more than one.
 CALL_SECONDS = 20.0
 TIMEOUT = Timeout(connect=5, read=DEADLINE_SECONDS)
 MAX_ANSWER_BYTES = 16 * 2**20
-# Tries per call, over all endpoints.
+# The number of tries per call, over all endpoints.
 MAX_TRIES = 4
-# Maximum wait of a call for paused endpoints.
+# How long a call waits for paused endpoints.
 MAX_WAIT_SECONDS = 3.0
 # Pause of an endpoint after a 429 without Retry-After, and after a 403.
 THROTTLED_SECONDS = 10.0
 FORBIDDEN_SECONDS = 600.0
 MAX_REST_SECONDS = 300.0
-# Pause of an optional method after an endpoint refused it, and after it failed.
+# How long an optional method isn't tried again after an endpoint refused it, and after it failed.
 NOT_OFFERED_SECONDS, BROKEN_SECONDS = 86_400.0, 300.0
-# Consecutive failures.
+# An endpoint is paused after this many consecutive failures.
 FAILURES_TO_REST = 3
 THROTTLE_CODES = {429, -32005, -32029}
 OUR_FAULT_CODES = {-32600, -32602, -32015}
-# Some providers lack some methods, so try another endpoint.
+# Some providers don't have all methods, so try another endpoint.
 UNKNOWN_METHOD = -32601
-# The block is pruned, skipped or not available yet, or `before` is unknown.
+# Codes for a block that is pruned, skipped or not available yet, or for an unknown `before`.
 NOT_FOUND_CODES = {-32001, -32004, -32007, -32009, -32014, -32020}
 
 
 class RpcError(Exception):
-    """An RPC error. Its message is safe for health and logs: no URL, no token."""
+    """An RPC error. Its message is safe for health and logs, because it doesn't contain a URL or
+    token.
+    """
 
 
 class Unavailable(RpcError):
-    """No endpoint could respond. `retry_in`: seconds until one may respond."""
+    """No endpoint could respond. `retry_in` is the seconds until one may."""
 
     def __init__(self, message: str, retry_in: float = 0.0) -> None:
         super().__init__(message)
@@ -62,11 +64,11 @@ class Unavailable(RpcError):
 
 
 class Resting(Unavailable):
-    """Every endpoint is paused; none was queried."""
+    """Every endpoint is paused, so none was queried."""
 
 
 class Refused(RpcError):
-    """The node says the request is invalid, so retrying is useless."""
+    """The node says that the request is invalid. Retrying won't help."""
 
 
 class BadAnswer(RpcError):
@@ -76,9 +78,9 @@ class BadAnswer(RpcError):
 class _Failure(Exception):
     """A failed try.
 
-    `rest`: seconds to pause the whole endpoint; 0 to pause only after several consecutive failures.
-    `ends_as`: the exception to raise if this was the last try. `elsewhere`: whether to try another
-    endpoint.
+    `rest` is how long to pause the whole endpoint, in seconds. If it is 0, it is paused only after
+    several consecutive failures. `ends_as` is what the call raises if this was its last try.
+    `elsewhere` is whether to try another endpoint.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class _Failure(Exception):
 
 
 class _Forbidden(_Failure):
-    """HTTP 403: the key doesn't allow this, or the node blocks us."""
+    """HTTP 403: the key doesn't allow this request, or the node blocks us."""
 
 
 class Rpc:
@@ -113,12 +115,12 @@ class Rpc:
         self._clock, self._sleep, self._ids = clock, sleep, itertools.count(1)
         self._asked: deque[float] = deque()
         self._asking_since: float | None = None
-        # Number of responses from nodes so far. If it grows, nodes are reachable.
+        # The number of responses from nodes so far. If it grows, nodes are reachable.
         self.answers = 0
         self._lock = threading.Lock()
 
     def is_reachable(self) -> bool:
-        """Whether any endpoint answers a cheap request."""
+        """Return whether any endpoint answers a cheap request."""
         before = self.answers
         with contextlib.suppress(RpcError), self._lock:
             self._call("getSlot", [], lambda result: result, None, len(self.endpoints))
@@ -131,11 +133,11 @@ class Rpc:
         check: Callable[[Any], Any] = lambda result: result,
         avoid: str | None = None,
     ) -> tuple[Any, str]:
-        """Call until a result passes `check`.
+        """Call a method until a result passes `check`. Return (the value that `check` returned, the
+        endpoint's label).
 
-        Return (the result of `check`, the endpoint's label). If `check` raises ValueError, try
-        again. `avoid`: label of an endpoint to skip if there is another. Raises Unavailable,
-        Refused or BadAnswer.
+        If `check` raises ValueError, the call is tried again. `avoid` is the label of an endpoint
+        to skip if there is another one. Raises Unavailable, Refused or BadAnswer.
         """
         with self._lock:
             return self._call(method, params, check, avoid, MAX_TRIES)
@@ -143,7 +145,7 @@ class Rpc:
     def call_optional(
         self, method: str, params: list[Any], check: Callable[[Any], Any]
     ) -> tuple[Any, str] | None:
-        """Call a method that only some nodes have, once. Return None if no endpoint responds.
+        """Call, once, a method that only some nodes have. Return None if no endpoint responds.
 
         An endpoint that fails here isn't used for this method for a while. Only throttling pauses
         it for other methods.
@@ -201,7 +203,7 @@ class Rpc:
             endpoint.note_failure(0)
             raise _Failure(str(error), ends_as=BadAnswer) from error
         except _Failure as failure:
-            # With any other outcome the endpoint itself works.
+            # After any other outcome, the endpoint itself works.
             if failure.ends_as is Unavailable:
                 endpoint.note_failure(failure.rest)
             else:
@@ -218,7 +220,9 @@ class Rpc:
         return answer
 
     def _choose(self, method: str, tried: Container[str | None]) -> "Endpoint":
-        """Wait for the preferred untried endpoint. Uses a paused one only if all are paused."""
+        """Wait for the preferred endpoint that wasn't tried yet. A paused one is used only if all
+        are paused.
+        """
         now = self._clock()
         endpoint = min(
             self.endpoints,
@@ -230,7 +234,7 @@ class Rpc:
         return endpoint
 
     def _take_turn(self, endpoint: "Endpoint", method: str, now: float) -> None:
-        # Even sleep(0) yields the CPU.
+        # Don't call sleep(0), because even that yields the CPU.
         if (seconds := endpoint.wait(method, now)) > 0:
             self._sleep(seconds)
         endpoint.take_turn(method)
@@ -239,7 +243,7 @@ class Rpc:
         self.answers, self._asking_since = self.answers + 1, None
 
     def silent_for(self) -> float:
-        """Return seconds since the first request that got no response since; 0.0 after a
+        """Return the seconds since the first request without any response after it, or 0.0 after a
         response.
         """
         since = self._asking_since
@@ -253,7 +257,9 @@ class Rpc:
             self._asked.popleft()
 
     def report(self) -> dict[str, Any]:
-        """Return requests in the last minute, and remaining pauses of endpoints in seconds."""
+        """Return the number of requests in the last minute, and the endpoints' remaining pauses in
+        seconds.
+        """
         now = self._clock()
         resting = {
             e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now
@@ -266,7 +272,10 @@ class Rpc:
 
 
 def _check(check: Callable[[Any], Any], result: Any) -> Any:
-    """Run a check. If it fails with another error, the result has an unforeseen malformation."""
+    """Run a check.
+
+    If it raises another error than ValueError, the result is malformed in an unforeseen way.
+    """
     try:
         return check(result)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
@@ -282,8 +291,7 @@ class Endpoint:
         self.label, self.rests_until = label, 0.0
         self._interval, self._clock = 1 / requests_per_second, clock
         self._free_at: dict[str, float] = {}
-        # Optional methods that this endpoint refused or failed, and the time until which not to try
-        # them.
+        # The optional methods that this endpoint refused or failed, and until when not to try them.
         self._aside_until: dict[str, float] = {}
         self.failures = 0
         self._target, self._headers = _read_target(url)
@@ -293,11 +301,11 @@ class Endpoint:
         return max(0.0, self.rests_until - now)
 
     def wait(self, method: str, now: float) -> float:
-        """Return seconds until the method may be called."""
+        """Return the seconds until the method may be called."""
         return max(self.rest(now), self._free_at.get(method, 0.0) - now)
 
     def may_offer(self, method: str, now: float) -> bool:
-        """Whether to try an optional method here."""
+        """Return whether to try an optional method at this endpoint."""
         is_aside = now < self._aside_until.get(method, 0.0)
         return not is_aside and self.rest(now) <= MAX_WAIT_SECONDS
 
@@ -308,7 +316,9 @@ class Endpoint:
         self._free_at[method] = self._clock() + self._interval
 
     def note_failure(self, rest: float) -> None:
-        """Pause after several failures. The pause doubles with each further one."""
+        """Pause the endpoint after several failures. The pause doubles with each further
+        failure.
+        """
         self.failures += 1
         if not rest and self.failures >= FAILURES_TO_REST:
             rest = min(MAX_REST_SECONDS, 2.0 ** (self.failures - FAILURES_TO_REST))
@@ -328,7 +338,7 @@ class Endpoint:
 
     def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
         try:
-            # No proxy, netrc or cookies: only the settings affect requests.
+            # Don't use a proxy, netrc or cookies, so that only the settings affect requests.
             response = self._pool.urlopen(
                 *("POST", self._target, orjson.dumps(payload), self._headers),
                 timeout=TIMEOUT,
@@ -339,7 +349,7 @@ class Endpoint:
             )
             with contextlib.closing(response):
                 return response.status, response.headers, _read(response)
-        # The error's message contains the URL.
+        # Don't show the error's message, because it contains the URL.
         except (HTTPError, OSError) as error:
             raise _Failure(type(error).__name__) from None
 
@@ -386,7 +396,7 @@ def _raise_error(error: Any, headers: Any) -> NoReturn:
 
 def _retry_after(headers: Any) -> float:
     value = headers.get("Retry-After") or ""
-    # The number of digits is limited, because Python refuses to parse huge numbers.
+    # Limit the digits, because Python refuses to parse huge numbers.
     seconds = int(value[:9]) if value.isdecimal() else THROTTLED_SECONDS
     return float(min(seconds, MAX_REST_SECONDS))
 

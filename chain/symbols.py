@@ -1,5 +1,6 @@
-"""Token symbols: only the well-known mints listed here own theirs. Look-alike letters and invisible
-characters don't help an imitation.
+"""Show token symbols. Only the well-known mints listed here own theirs.
+
+Imitations are recognized despite look-alike letters and invisible characters.
 """
 
 import re
@@ -10,8 +11,8 @@ from string import ascii_lowercase
 from chain.reading.currencies import CURRENCIES, STABLECOINS, Currency, list_added
 
 # ---- letters -------------------------------------------------------------------------------------
-# Unicode's Default_Ignorable_Code_Point, bidi controls and interlinear marks: invisible to readers,
-# but not to programs.
+# Unicode's Default_Ignorable_Code_Point, bidi controls and interlinear marks. Readers can't see
+# them, but programs can.
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
@@ -19,7 +20,7 @@ INVISIBLE = re.compile(
 )
 ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
 # Look-alikes of letters and digits, from Unicode's confusables.txt
-# (unicode.org/Public/security/latest). We have our own table because packages with one are
+# (unicode.org/Public/security/latest). We use our own table, because packages with one are
 # unmaintained (confusable-homoglyphs: January 2024, 17 MB of memory) or need all of ICU (65 MB).
 LOOK_ALIKES = {
     "0": "🄍",
@@ -59,7 +60,7 @@ LOOK_ALIKES = {
     "y": "ΥУγуʏɣᶌỿꭚүⲨҮᎩᎽꓬ¥ƴɎɏҰұყ𐊲𑢤𑣜𖽃",
     "z": "Ζᴢꮓ𐋵ᏃꓜƵƶȤȥʐᙆᵶ𑢩𑣄𑣥",
 }
-# White letters in black circles and squares, and the regional indicator letters of flags.
+# White letters in black circles and squares, and the letters that make up flags.
 ENCLOSED = (0x1F150, 0x1F170, 0x1F1E6)
 LIKE = {one: letter for letter, alike in LOOK_ALIKES.items() for one in alike} | {
     chr(first + place): letter for first in ENCLOSED for place, letter in enumerate(ascii_lowercase)
@@ -91,7 +92,7 @@ def _keep_in_emoji(found: re.Match[str]) -> str:
 
 
 def _is_symbol(character: str) -> bool:
-    """Whether this is an emoji or a skin tone."""
+    """Return whether this is an emoji or a skin tone."""
     return character != "" and unicodedata.category(character) in ("So", "Sk")
 
 
@@ -103,7 +104,7 @@ def write_line(text: str) -> str:
 
 def fold(text: str) -> str:
     """Replace look-alikes with Latin letters, in lowercase without accents."""
-    # Lists fold a symbol per row, and nearly all symbols are ASCII.
+    # Lists fold one symbol per row, and nearly all symbols are ASCII.
     if text.isascii():
         return text.casefold()
     plain = unicodedata.normalize("NFKD", INVISIBLE.sub("", text))
@@ -112,7 +113,7 @@ def fold(text: str) -> str:
 
 
 def _drop_marks(text: str) -> str:
-    """Remove combining marks from Latin letters. In other scripts they are vowels or change the
+    """Remove combining marks from Latin letters. In other scripts, they are vowels or change the
     letter.
     """
     kept, is_latin = [], False
@@ -125,13 +126,13 @@ def _drop_marks(text: str) -> str:
 
 
 def find_skeleton(text: str) -> str:
-    """Return a name without punctuation, with all look-alikes unified (Unicode's UTS 39)."""
+    """Return a name without punctuation and with all look-alikes unified (Unicode's UTS 39)."""
     folded = fold(text).translate(DIGIT_LIKE)
     return join_pairs("".join(filter(_is_told_apart, folded)) or folded)
 
 
 def _is_told_apart(one: str) -> bool:
-    """Whether this is a letter, a mark, a digit or a pictogram."""
+    """Return whether this is a letter, a mark, a digit or a pictogram."""
     category = unicodedata.category(one)
     return category[0] in "LMN" or category == "So"
 
@@ -147,7 +148,7 @@ def join_pairs(letters: str) -> str:
 
 
 # ---- symbols -------------------------------------------------------------------------------------
-# {mint: symbol}, with other currencies first, then well-known tokens.
+# The owned symbols by mint: first the other currencies, then well-known tokens.
 SYMBOLS = {one.mint: one.symbol for one in STABLECOINS} | {
     "So11111111111111111111111111111111111111112": "SOL",
     "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB": "USD1",
@@ -193,18 +194,22 @@ OWNED = {find_bare(name): symbol for name, symbol in OTHER_NAMES.items()} | {
 
 
 def show_symbol(mint: str | None, told: str | None) -> str | None:
-    """Return a well-known token's symbol, or the issuer's text, marked if it imitates one."""
+    """Return a well-known token's symbol, or else the issuer's text, which is marked if it imitates
+    one.
+    """
     return find_own(mint) or mark_name(mint, told)
 
 
 def find_own(mint: str | None) -> str | None:
-    """Return the symbol that a well-known token or a currency of this instance owns."""
+    """Return the symbol that a well-known token or a currency of this instance owns, or None."""
     known = SYMBOLS.get(mint or "")
     return known or (CURRENCIES[mint].symbol if mint and mint in CURRENCIES else None)
 
 
 def mark_name(mint: str | None, told: str | None) -> str | None:
-    """Return the issuer's text on one line, marked with the mint if it imitates a known symbol."""
+    """Return the issuer's text on one line. If it imitates a known symbol, it is marked with the
+    mint.
+    """
     text = write_line(told or "").removesuffix(_suffix(mint))
     if find_imitated(mint, text) is None:
         return text or None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors never repeat the input, which may contain a pasted secret."""
+    """A parser whose errors never repeat the input, because it may contain a pasted secret."""
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(
@@ -33,8 +33,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message.strip()}\n")
 
 
-# The object to which a module adds its commands. Quoted, because argparse's class isn't
-# subscriptable at run time.
+# Where a module adds its commands. The type is quoted, because argparse's class isn't subscriptable
+# at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 NO_DATABASE = "DATA_DIR has no database yet: run `app.py migrate` first"
 Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"
@@ -45,7 +45,7 @@ def now_ms() -> int:
 
 
 def show_time(ms: int | None) -> str | None:
-    """Format UTC milliseconds as RFC 3339, whole seconds without a fraction; None stays None."""
+    """Format UTC milliseconds as RFC 3339. Whole seconds don't have a fraction. None stays None."""
     if ms is None:
         return None
     seconds, rest = divmod(ms, 1000)
@@ -54,7 +54,7 @@ def show_time(ms: int | None) -> str | None:
 
 
 def print_result(args: argparse.Namespace, shown: object, text: str) -> None:
-    """Print `shown` as one JSON object if --json was given, else `text`."""
+    """Print `shown` as a JSON object if --json was given, or else print `text`."""
     print(json.dumps(shown, ensure_ascii=False) if args.json else text)
 
 
@@ -67,7 +67,7 @@ def add_command(commands: Commands, name: str, run: Run, help: str) -> Parser:
 
 
 def add_group(commands: Commands, name: str, help: str) -> Commands:
-    """Add a command with actions (`app.py NAME ACTION`) and return its actions."""
+    """Add a command with actions (`app.py NAME ACTION`), and return its actions."""
     group = commands.add_parser(name, help=help)
     return group.add_subparsers(dest="action", required=True, metavar="ACTION")
 
@@ -82,8 +82,8 @@ def read_file_name(text: str) -> Path:
 def open_database(config: "Config") -> Iterator[None]:
     """Open a connection to the database.
 
-    Raises Problem `not_found` if there is no database (and doesn't create one), Refused if it stays
-    locked or its schema is from another version.
+    Raises Problem `not_found` if there is no database, without creating one. Raises Refused if it
+    stays locked or its schema is from another version.
     """
     import storage
     from accounts.problem import Problem

@@ -7,7 +7,7 @@ from cli.people import with_database
 from config import Config
 
 MAX_LISTED = 1000
-# The maximum of a number column.
+# The largest value of an integer column.
 MAX_NUMBER = 2**63 - 1
 
 

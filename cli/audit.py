@@ -1,4 +1,4 @@
-"""The `audit` command: recompute everything an instance claims, using your own node."""
+"""The command audit: recompute everything that an instance claims, using your own node."""
 
 import sys
 import time
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from evidence.audit import Auditor
     from evidence.differences import Difference, Report
 
-# Exit codes other than 0 (same).
+# Exit codes. 0 means that everything is the same.
 DIFFERENT, CANNOT_TELL = 1, 3
 MAX_PRINTED = 50
-# Parts of a claim that don't belong to a wallet.
+# The parts of a claim that don't belong to a wallet.
 NAMED = ("posts", "log", "bot", "held", "standings", "pace", "seasons")
 
 
@@ -40,9 +40,9 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_audit(config: Config, args: Namespace) -> int:
-    """Audit one bot or all, with progress on stderr; print the verdicts.
+    """Audit one bot or all bots, with progress on stderr, and print the verdicts.
 
-    Raises BadSetting for an unusable URL before creating a file for it.
+    Raises BadSetting for an unusable URL before a file is created for it.
     """
     from config import BadSetting
     from evidence import memory
@@ -92,7 +92,7 @@ def make_auditor(config: Config, args: Namespace, kept: Any) -> "Auditor":
 
 
 def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str | None]":
-    """Audit one bot or all. Return the reports, and what stopped the audit, if anything did."""
+    """Audit one bot or all bots. Return the reports, and the reason if the audit was stopped."""
     from evidence.claims import Nonsense
     from evidence.view import NodeTrouble
 
@@ -111,7 +111,7 @@ def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str 
 
 
 def show_reports(url: str, reports: "list[Report]", trouble: str | None) -> dict[str, Any]:
-    """Make an audit's JSON: the verdict, the number of each kind, every bot."""
+    """Return an audit's JSON: the verdict, the number of each verdict, and every bot."""
     counts = {
         name: sum(one.verdict == verdict for one in reports)
         for name, verdict in (
@@ -167,5 +167,5 @@ def name_place(one: "Difference") -> str:
 
 
 def show_printable(line: str) -> str:
-    """Return a line without control characters, since the instance isn't trusted."""
+    """Return a line without control characters, because the instance isn't trusted."""
     return "".join(one if one.isprintable() else "?" for one in line)

@@ -1,4 +1,4 @@
-"""The `demo` command: the whole product with a recorded chain and a made-up market, without a
+"""The command demo: the whole product with a recorded chain and an invented market, without the
 network.
 """
 
@@ -16,7 +16,7 @@ from cli import Commands, add_command
 from cli.server import refuse_unusable_port
 from config import Config
 
-# Environment settings that a demo keeps.
+# The settings in the environment that a demo keeps.
 KEPT_SETTINGS = (
     "HOST",
     "PORT",
@@ -27,7 +27,7 @@ KEPT_SETTINGS = (
     "IP_LIMIT_PER_MINUTE",
     "SELF_REGISTRATION",
 )
-# Differs from `run`'s port, so that both can serve at the same time.
+# These differ from those of `run`, so that both can serve at the same time.
 FOLDER, PORT = "data-demo", "8010"
 
 
@@ -39,12 +39,14 @@ def add_commands(commands: Commands) -> None:
         "try everything on a recorded chain and a made-up market, in ./data-demo; every start"
         " resets it",
     )
-    # Arguments that start the child process.
+    # The child is started with this option.
     demo.add_argument("--staged", action="store_true", help=SUPPRESS)
 
 
 def run_demo(config: Config, args: Namespace) -> int:
-    """Serve the chain, market and bots from this process, and the product from a child process."""
+    """Serve the chain, the market and the bots from this process, and the product from a child
+    process.
+    """
     if args.staged:
         serve_staged()
     from demo import cast, node, stage
@@ -92,7 +94,7 @@ def serve_staged() -> None:
 
 
 def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
-    """Start the product as a child process that stops when this one is asked to."""
+    """Start the product as a child process that stops when this process is asked to stop."""
     from cli.processes import find_command
 
     with open(log, "w") as output:
@@ -107,8 +109,10 @@ def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[by
 
 
 def make_environ(given: Mapping[str, str], venue: str, stand_ins: str) -> dict[str, str]:
-    """Return the server's environment: the stand-ins instead of the network, without settings of a
-    real instance from the environment or `.env`.
+    """Return the server's environment.
+
+    It has the stand-ins in place of the network, and no settings of a real instance from the
+    environment or `.env`.
     """
     blank = dict.fromkeys(settings.NAMES - set(KEPT_SETTINGS), "")
     own = {

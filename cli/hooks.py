@@ -1,4 +1,4 @@
-"""The `hook` commands, for notifications."""
+"""The command hook, for notifications."""
 
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -41,8 +41,9 @@ def add_commands(commands: Commands) -> None:
 
 @with_database
 def run_hook_add(config: Config, args: Namespace) -> None:
-    """Add a hook for an owner and print its secret once. The operator vouches for the receiver, so
-    it doesn't have to respond to a ping first.
+    """Add a hook for an owner, and print its secret once.
+
+    The operator vouches for the receiver, so it doesn't have to respond to a ping first.
     """
     from accounts import hooks, owners
 
@@ -86,7 +87,7 @@ def run_hook_list(config: Config, args: Namespace) -> None:
 
 
 def show_hook(hook: "Hook") -> dict[str, object]:
-    """Return a hook as JSON, without its secret and the path of its address."""
+    """Return a hook as JSON, without its secret and the path of its URL."""
     from accounts.hooks import mask_url, read_list
 
     return {

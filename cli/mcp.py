@@ -1,7 +1,7 @@
-"""The `mcp` command: a Model Context Protocol server on standard input and output, for agents.
+"""The command mcp: a Model Context Protocol server on standard input and output, for agents.
 
 It calls an instance over HTTP with a key, like any other client. An agent without a key can
-register. An instance also serves the same tools at /mcp (web.api.mcp).
+register one. An instance also serves the same tools at /mcp (web.api.mcp).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Parse `app.py COMMAND` and run the command."""
+"""Parse `app.py COMMAND`, and run the command."""
 
 import os
 import signal
@@ -17,8 +17,8 @@ from storage.files import give_to_owner
 def build_parser() -> Parser:
     """Return a parser for all commands.
 
-    Each module of cli/ adds its own. A command is a function `run(config, args) -> exit code`, set
-    as the default of `run`.
+    Each module in cli/ adds its own commands. A command is a function `run(config, args) -> exit
+    code`, set as the default of `run`.
     """
     from cli import (
         admin,
@@ -50,14 +50,17 @@ def build_parser() -> Parser:
 
 
 def name_program(path: str) -> str:
-    """Return the program's name as called: app.py, or the installed or built name."""
+    """Return the program's name as it was called: app.py, or the installed or built name."""
     name = os.path.basename(path)
     return name if name.startswith("candor") else "app.py"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command: 0 done, 1 refused with a sentence on stderr, 2 wrong usage, 141 if the
-    reader of its output is gone (`| head -1`), as shells report a program that SIGPIPE ended.
+    """Run one command, and return its exit code.
+
+    0 means success, 1 a refusal with a sentence on stderr, and 2 wrong usage. 141 means that the
+    reader of its output is gone (`| head -1`). Shells report this code for a program that SIGPIPE
+    ended.
     """
     try:
         try:
@@ -75,7 +78,7 @@ def run_command(argv: Sequence[str] | None) -> int:
     os.umask(0o077)
     try:
         config = settings.load()
-        # The doctor reports an invalid row itself.
+        # doctor reports an invalid row itself.
         if args.command != "doctor":
             use_added(config.added_currencies)
         try:
@@ -86,7 +89,7 @@ def run_command(argv: Sequence[str] | None) -> int:
         print(refusal, file=sys.stderr)
         return 1
     except OSError as error:
-        # Only file errors have a file name; pipe and network errors don't have one.
+        # Only file errors have a file name. Pipe and network errors don't.
         if error.filename is None:
             raise
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)

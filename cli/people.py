@@ -1,4 +1,4 @@
-"""The `bot`, `key`, `owner` and `post` commands."""
+"""The commands for people and posts: bot, key, owner, post."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -150,7 +150,7 @@ def _list_addresses(bot: "Bot") -> list[str]:
 
 
 def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:
-    """Return a bot as JSON; `addresses`: its wallets, the primary one first."""
+    """Return a bot as JSON. `addresses` are its wallets, with the primary one first."""
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,

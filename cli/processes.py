@@ -1,5 +1,5 @@
-"""Run gunicorn in this process, and this program in another one: from a checkout, an installation,
-or a single file.
+"""Run gunicorn in this process, and this program in another process: from a checkout, an
+installation, or a single file.
 """
 
 import sys
@@ -20,7 +20,7 @@ class Server(WSGIApplication):
 
 
 def serve() -> None:
-    """Become gunicorn, configured by the module `serving`."""
+    """Replace this process with gunicorn, which the module `serving` configures."""
     sys.argv[1:] = ARGUMENTS
     Server(prog="candor").run()
 

@@ -1,4 +1,4 @@
-"""The `programs` command: list the table that decides which programs count as swaps."""
+"""The command programs: show the table that decides which programs count as swaps."""
 
 from argparse import Namespace
 
@@ -20,7 +20,9 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_programs(config: Config, args: Namespace) -> None:
-    """Print this instance's table: built-in rows, DATA_DIR/programs.csv and EXTRA_SWAP_PROGRAMS."""
+    """Print this instance's table: built-in programs, DATA_DIR/programs.csv, and
+    EXTRA_SWAP_PROGRAMS.
+    """
     programs = table(config.extra_swap_programs, config.added_programs)
     shown = {
         "programs": [_show_program(one, programs) for one in programs.rows],

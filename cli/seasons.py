@@ -1,4 +1,4 @@
-"""The `season` commands."""
+"""The command season."""
 
 import contextlib
 from argparse import Namespace
@@ -12,7 +12,7 @@ from config import Config
 if TYPE_CHECKING:
     from accounts.tables import Season
 
-# Options and the fields they fill.
+# The options, and the fields that they fill.
 FIELDS = {
     "name": ("name", "NAME", "as shown to readers"),
     "start": ("starts_at", "TIME", "a full hour in UTC, such as 2026-12-01T00:00Z"),
@@ -57,7 +57,7 @@ def read_fields(args: Namespace) -> dict[str, str]:
 
 @contextlib.contextmanager
 def naming_options() -> Iterator[None]:
-    """Refuse a field by its option's name."""
+    """Use the option's name in an error about a field."""
     from accounts.problem import Problem, invalid
 
     options = {field: option for option, (field, *_) in FIELDS.items()}

@@ -56,7 +56,7 @@ def run_migrate(config: Config, args: Namespace) -> None:
 
 
 def run_server(config: Config, args: Namespace) -> None:
-    """Become gunicorn in this process, because another process would import everything again."""
+    """Become gunicorn in this process. Another process would import everything again."""
     import storage
     from chain.reading.programs import table
     from cli.processes import serve
@@ -69,7 +69,7 @@ def run_server(config: Config, args: Namespace) -> None:
     print(f"Candor {VERSION}: preparing the database in {config.data_dir}.", flush=True)
     for warning in check_filesystem(config):
         print(f"Warning: {warning.text}. To fix it: {warning.advice}.", flush=True)
-    # Report missing or invalid settings here once, not in every worker.
+    # Report missing or invalid settings once, here, and not in every worker.
     table(config.extra_swap_programs, config.added_programs)
     counters.open_store(config).close()
     backups.migrate(config)
@@ -78,10 +78,11 @@ def run_server(config: Config, args: Namespace) -> None:
 
 
 def refuse_unusable_port(config: Config) -> None:
-    """Refuse a HOST and PORT that can't be listened on. gunicorn would retry five times and not
-    mention the settings.
+    """Raise an error if HOST and PORT can't be listened on.
+
+    gunicorn would retry five times, and not mention the settings.
     """
-    # A listening socket passed in by the parent isn't another program.
+    # If the parent passed in a listening socket, it isn't another program's.
     if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
         return
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
@@ -118,8 +119,9 @@ def refuse_demonstration(config: Config) -> None:
 
 
 def run_observe(config: Config, args: Namespace) -> int:
-    """Run one pass of the observer, then print each wallet's coverage. Progress goes to the
-    terminal (with --json, to stderr).
+    """Run one pass of the observer, then print each wallet's coverage.
+
+    Progress is printed on the terminal or, with --json, on stderr.
     """
     import jobs
     import observer
@@ -194,7 +196,9 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
 
 
 def run_rebuild_trader(config: Config, args: Namespace) -> None:
-    """Replay a trader's stored decisions. Differences open a review and don't change records."""
+    """Recompute the fills of a trader's stored decisions. Differences open a review but don't
+    change records.
+    """
     import papertrade
     from accounts import traders
 

@@ -1,4 +1,4 @@
-"""Paper mode's commands: trader, review."""
+"""The commands of paper mode: trader, review."""
 
 import contextlib
 import sys
@@ -13,7 +13,7 @@ from config import Config
 
 
 class ReviewAction(NamedTuple):
-    """A command about a review: its help, its resulting state and its output."""
+    """A command about a review: its help, the resulting state, and its output."""
 
     help: str
     state: str
@@ -185,7 +185,7 @@ def run_review(config: Config, args: Namespace) -> None:
     print_result(args, {"traderId": trader.uid, "review": action.state}, action.text)
 
 
-# Percent between progress lines.
+# The number of percent between progress lines.
 STEP = 10
 NO_VALUE = "-"
 

@@ -1,5 +1,5 @@
-"""The `witness` command watches another instance's log; the `log` command shows this instance's
-own.
+"""The command witness, which watches another instance's log, and the command log, which shows this
+instance's own log.
 """
 
 import sys
@@ -9,7 +9,7 @@ from cli import Commands, add_command, now_ms, open_database, print_result
 from config import Config
 from storage.key_files import log_key
 
-# Exit codes other than 0 (consistent).
+# Exit codes. 0 means consistent.
 ALARM, CANNOT_TELL = 1, 3
 
 
@@ -41,7 +41,7 @@ def run_witness(config: Config, args: Namespace) -> int:
     from evidence.notes import Signer
     from operate import backups
 
-    # Migrate first, which creates DATA_DIR: a witness doesn't need its own instance.
+    # Migrate first, which creates DATA_DIR, because a witness doesn't need its own instance.
     backups.migrate(config)
     with open_database(config):
         signer = Signer(log_key(config))

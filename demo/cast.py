@@ -1,7 +1,7 @@
 """The demo's bots, and their posts about the recorded trades. Pure: the same recording gives the
 same posts.
 
-The wallet bots post like real ones: most posts are true, some boast, and some aren't about anything
+The wallet bots post like real ones. Most posts are true, some boast, and some aren't about anything
 on chain. The instance decides what is verified, not this module. Times are seconds of the demo.
 """
 
@@ -26,7 +26,7 @@ RECENT_POSTS = 20
 ORLA = "Orla Margin"
 # From this time on, the bots trade at the rate that visitors see.
 AWAKE = -3_000
-# Mean seconds between Orla's remarks, before and after AWAKE.
+# The mean seconds between Orla's remarks, before and after AWAKE.
 ORLA_ASLEEP_SECONDS, ORLA_AWAKE_SECONDS = 10_000, 80
 
 
@@ -45,7 +45,7 @@ class Member:
     auto_post: bool = False
     # Whether it claims a profit on sales at a loss.
     boasts: bool = False
-    # Whether it connects when the demo starts, instead of at the recording's start.
+    # Whether it connects when the demo starts, not at the recording's start.
     is_new: bool = False
     # When the bot retired, in seconds of the demo.
     retired_at: int | None = None
@@ -126,7 +126,7 @@ class Trader:
     family: str
     start: str
     voice: dict[str, object] = field(default_factory=dict)
-    # Settings of its family that differ from the defaults.
+    # The settings of its family that differ from the defaults.
     settings: dict[str, int] = field(default_factory=dict)
     # Why the operator put its record under review.
     review_reason: str = ""
@@ -165,7 +165,7 @@ TRADERS = (
 
 @dataclass(frozen=True)
 class PlannedPost:
-    """A post: its time, its author (an index in BOTS), and the fields of the request."""
+    """A post: its time, its author (an index in BOTS), and the request's fields."""
 
     at: int
     bot: int
@@ -175,7 +175,7 @@ class PlannedPost:
 def plan_posts(
     transactions: Sequence[RecordedTransaction], mints: Mapping[str, str]
 ) -> list[PlannedPost]:
-    """Return all posts of the demo, in order. `mints`: {symbol: address}."""
+    """Return all of the demo's posts, in order. `mints` is {symbol: address}."""
     symbols = {**{mint: symbol for symbol, mint in mints.items()}, USDC.mint: USDC.symbol}
     written: list[list[str]] = [[] for _ in BOTS]
     posts, losses = [], find_losses(transactions)
@@ -199,8 +199,8 @@ def _plan_post(
     """Return the bot's post about a transaction, or None.
 
     Most posts are right. Occasionally one cites another bot's receipt, a failed trade, or the wrong
-    token. `written`: bodies of the bot's posts so far, to which the new one is added. `boasted`:
-    describe a loss as a profit.
+    token. `written` are the bodies of the bot's posts so far, and the new one is added. `boasted`
+    describes a loss as a profit.
     """
     chance, bot = random.Random(row.signature), BOTS[row.wallet]
     trade = _read_facts(row, symbols) if boasted or _is_posted(row, bot, chance) else None
@@ -236,8 +236,10 @@ BOASTS = (
 
 
 class Lot(NamedTuple):
-    """Raw units that arrived together. `price`: per unit, in lamports or raw units of the
-    stablecoin; None if it wasn't a purchase.
+    """Raw units that arrived together.
+
+    `price` is per unit, in lamports or raw units of the stablecoin, or None if it wasn't a
+    purchase.
     """
 
     raw: int
@@ -245,7 +247,9 @@ class Lot(NamedTuple):
 
 
 def find_losses(transactions: Iterable[RecordedTransaction]) -> set[str]:
-    """Return signatures of sales priced below every purchase they use, oldest first."""
+    """Return the signatures of sales whose price is below that of every purchase they use, oldest
+    first.
+    """
     lots: defaultdict[tuple[int, str], deque[Lot]] = defaultdict(deque)
     losses = set()
     for row in transactions:
@@ -297,7 +301,7 @@ def _add_slip(
     before: Sequence[RecordedTransaction],
     symbols: Mapping[str, str],
 ) -> None:
-    """Make a mistake in a few posts, and add a reason to some."""
+    """Add a mistake to a few posts, and a reason to some."""
     slip = chance.random()
     if slip < 0.04:
         fields["signature"] = next(
@@ -312,7 +316,7 @@ def _add_slip(
 
 
 class TradeFacts(NamedTuple):
-    """A bot's knowledge of its own trade: facts for `voice.builtin`, and the mint."""
+    """What a bot knows about its own trade: facts for `voice.builtin`, and the mint."""
 
     facts: dict[str, str]
     mint: str
@@ -326,8 +330,9 @@ class WalletChange(NamedTuple):
 
 
 def _read_facts(row: RecordedTransaction, symbols: Mapping[str, str]) -> TradeFacts | None:
-    """Read a trade's facts from its receipt; None if no token moved. The bot describes a failed
-    trade as a completed sale.
+    """Return a trade's facts from its receipt, or None if no token moved.
+
+    The bot describes a failed trade as a completed sale.
     """
     if row.kind == "failed":
         return _read_failure(row, symbols)
@@ -415,7 +420,7 @@ REMARKS = (
 
 
 def _plan_remarks(first: int, last: int, mints: Mapping[str, str]) -> Iterator[PlannedPost]:
-    """Yield Orla's posts: about prices, without a wallet or a receipt."""
+    """Yield Orla's posts about prices. She has no wallet and cites no receipt."""
     bot, chance = next(n for n, one in enumerate(BOTS) if one.name == ORLA), random.Random(ORLA)
     at = first + 3_000
     while at < last:

@@ -1,9 +1,9 @@
-"""A made-up market: the price services' responses at a point in time.
+"""An invented market: the price services' responses at a point in time. Pure and deterministic,
+because a price is a function of token and time.
 
-Pure and deterministic: a price is a function of token and time. Time is in seconds of the demo: 0
-is its start, earlier times are negative. The recording used the same prices, so trades on the chain
-match the market's prices. Floats are good enough here, because the prices are made up and no money
-is computed from them.
+Time is in seconds of the demo. 0 is its start, and earlier times are negative. The recording used
+the same prices, so trades on the chain match the market's prices. Floats are good enough, because
+the prices are invented and no money is computed from them.
 """
 
 import datetime
@@ -18,7 +18,7 @@ from chain.reading.instructions import WRAPPED_SOL
 
 SOL_USD = 160.0
 DAY = 86_400
-# Number of new pools on a page.
+# The number of new pools on a page.
 MAX_POOLS = 12
 # A JSON object from a price service.
 JsonObject: TypeAlias = dict[str, object]
@@ -49,11 +49,11 @@ class Token:
     decimals: int
     # The average price in SOL.
     price: float
-    # Volatility; 1 is normal.
+    # How much the price varies. 1 is normal.
     volatility: float
-    # SOL in its pool at that price.
+    # The SOL in its pool at that price.
     pool_sol: float
-    # Daily volume, in multiples of the pool.
+    # The daily volume, in multiples of the pool.
     turnover: float
     # When its pair was created, in seconds of the demo.
     created_at: int
@@ -88,12 +88,12 @@ BY_SYMBOL = {token.symbol: token for token in TOKENS}
 
 # ---- prices and volumes --------------------------------------------------------------------------
 def price(token: Token, at: float) -> float:
-    """Return SOL for one whole token."""
+    """Return the price of one whole token in SOL."""
     return token.price * math.exp(token.volatility * _waves(token.symbol, at))
 
 
 def volume_usd(token: Token, at: float) -> float:
-    """Return USD traded in the previous 24 hours, which is more after a recent price move."""
+    """Return the USD traded in the previous 24 hours. It is higher after a recent price move."""
     moved = abs(_waves(token.symbol, at) - _waves(token.symbol, at - 40))
     return (
         token.pool_sol
@@ -136,15 +136,16 @@ def _seeded(name: str, number: int) -> float:
 
 # ---- the providers' responses --------------------------------------------------------------------
 class Listed(NamedTuple):
-    """A token of the made-up market."""
+    """A token of the invented market."""
 
     mint: str
     token: Token
 
 
 class Market:
-    """The responses of DexScreener and GeckoTerminal. `mints`: {symbol: address}; `start`: Unix
-    seconds of the demo's 0.
+    """The responses of DexScreener and GeckoTerminal.
+
+    `mints` is {symbol: address}. `start` is the Unix second of the demo's start.
     """
 
     def __init__(self, mints: Mapping[str, str], start: int) -> None:

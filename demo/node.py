@@ -1,8 +1,8 @@
-"""A Solana node backed by the recording: responses to the observer and the scout at a point in
-time, with times shifted to now. Pure.
+"""A Solana node that responds to the observer and the scout from the recording, with times shifted
+to now. Pure.
 
 The recording (demo.recording) contains receipts from a real runtime. Slot, block time and place in
-the block are recomputed: second `at` of the demo is its start plus `at`, and slots last 0.4 s.
+the block are recomputed. Second `at` of the demo is its start plus `at`, and slots last 0.4 s.
 Everything else is unchanged.
 """
 
@@ -25,7 +25,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 class BadCall(Exception):
-    """A JSON-RPC error: its code and message."""
+    """A JSON-RPC error, with its code and message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class RecordedTransaction:
     """A recorded transaction: its time, its wallet, its kind, and the node's receipt."""
 
     at: int
-    # Number of the wallet in the recording.
+    # The number of the wallet in the recording.
     wallet: int
     kind: str
     signature: str
@@ -47,7 +47,7 @@ class RecordedTransaction:
 
 
 def slot_of(at: int) -> int:
-    """Return the slot `at` seconds after the demo starts; slots last 0.4 s."""
+    """Return the slot `at` seconds after the demo starts. Slots last 0.4 s."""
     return START_SLOT + at * 5 // 2
 
 
@@ -81,15 +81,15 @@ class Node:
     """A node that answers JSON-RPC calls from the recording. A transaction is finalized from its
     time on and unknown before.
 
-    Before a call's parameters, its methods receive `seen`, the number of transactions so far, and
-    `at`, the second of the demo.
+    Its methods receive `seen`, the number of transactions so far, and `at`, the second of the demo,
+    before a call's parameters.
     """
 
     def __init__(self, recording: JsonObject, start: int) -> None:
         self.start, self.transactions = start, read_transactions(recording, start)
         self.mints: dict[str, JsonObject] = recording["accounts"]
         self.times = [row.at for row in self.transactions]
-        # Indexes in `transactions`.
+        # Their indexes in `transactions`.
         self.by_signature: dict[str, int] = {}
         self.by_address: dict[str, list[int]] = {}
         for number, row in enumerate(self.transactions):
@@ -108,8 +108,8 @@ class Node:
             raise BadCall(-32602, f"Invalid params: {type(error).__name__}") from error
 
     def find_pause(self, method: object, params: Sequence[Any]) -> float:
-        """Return the seconds to wait before answering a call, because one wallet's history loads
-        slowly.
+        """Return the seconds to wait before responding to a call, because one wallet's history is
+        slow.
         """
         signature = params[0] if method == "getTransaction" and params else None
         number = self.by_signature.get(signature) if isinstance(signature, str) else None
@@ -144,7 +144,7 @@ class Node:
     def get_transaction(
         self, seen: int, at: float, signature: str, options: JsonObject | None = None
     ) -> JsonObject | None:
-        """Respond to getTransaction; null before the transaction happens."""
+        """Respond to getTransaction. The result is null before the transaction happens."""
         number = self.by_signature.get(signature, seen)
         return self.transactions[number].receipt if number < seen else None
 
@@ -177,7 +177,7 @@ class Node:
     def get_accounts(
         self, seen: int, at: float, addresses: Sequence[str], options: JsonObject | None = None
     ) -> JsonObject:
-        """Respond to getMultipleAccounts; null for an account that doesn't exist."""
+        """Respond to getMultipleAccounts. An account that doesn't exist is null."""
         return self._in_context(
             at, [_cut(self._find_account(address, seen), options or {}) for address in addresses]
         )
@@ -212,8 +212,8 @@ class Node:
         return {"context": {"slot": slot_of(int(at))}, "value": value}
 
     def _find_account(self, address: str, seen: int) -> JsonObject | None:
-        """Return an account after its last transaction, or before its first one; None if it is
-        empty.
+        """Return an account as its last transaction left it, or as its first one will find it.
+        Return None if it is empty.
         """
         if address in self.mints:
             return self.mints[address]
@@ -247,7 +247,7 @@ def _account_in(row: RecordedTransaction, index: int, side: str) -> JsonObject |
 
 
 def _token_data(token: JsonObject) -> str:
-    """Encode a token account with the data in the recording: mint, owner, amount and state of
+    """Encode a token account from the recording's data: mint, owner, amount and state, as in
     spl-token's `state::Account`.
     """
     raw = bytearray(TOKEN_ACCOUNT_BYTES)

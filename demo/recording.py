@@ -1,5 +1,5 @@
-"""The recorded chain with additional transactions of one wallet, and additional wallets that load
-slowly, retired, or trade in a stablecoin.
+"""The recorded chain, with additions: other transactions of one wallet, and wallets that load
+slowly, are retired, or trade in a stablecoin.
 """
 
 import gzip
@@ -15,7 +15,8 @@ from chain.reading.currencies import STABLECOINS, Currency
 from chain.reading.instructions import SYSTEM, TOKEN
 from demo.market import BY_SYMBOL, DAY, SOL_USD, price
 
-# PumpSwap's calls move value, so it needs no marker, unlike the recording's own venue.
+# PumpSwap. Unlike the recording's own venue, it doesn't need a marker, because its calls move
+# value.
 VENUE = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
 FEE, RENT, PLENTY = 5_000, 2_039_280, 10**16
 JsonObject = dict[str, Any]
@@ -23,8 +24,8 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """The wallet whose receipts to make: its number and address, its token, the times of its
-    transactions in seconds of the demo, and the stablecoin it pays with, if any.
+    """A wallet for which receipts are created: its number and address, its token, the times of its
+    transactions in seconds of the demo, and the stablecoin with which it pays, if any.
     """
 
     who: int
@@ -40,7 +41,7 @@ def make_address(name: str) -> str:
 
 
 class Receipts:
-    """Adds receipts one by one and tracks all balances; `rows`: in the recording's format."""
+    """Adds receipts one by one, and tracks all balances. `rows` are in the recording's format."""
 
     def __init__(self, plan: Plan, lamports: int) -> None:
         wallet, self.plan = plan.wallet, plan
@@ -49,7 +50,7 @@ class Receipts:
         self.owners = {self.own: wallet, self.vault: self.pool}
         self.lamports = {wallet: lamports, self.pool: PLENTY, self.friend: PLENTY, self.vault: RENT}
         self.tokens = {self.vault: PLENTY}
-        # Mint and decimals by token account.
+        # The mint and decimals by token account.
         token = (plan.mint, plan.decimals)
         self.kinds = {self.own: token, self.vault: token}
         self.purse, self.till, self.giver = (
@@ -60,7 +61,7 @@ class Receipts:
         self.rows: list[JsonObject] = []
 
     def _hold(self, stablecoin: Currency) -> None:
-        """Create stablecoin accounts: a purse for the wallet, a till for the pool."""
+        """Create stablecoin accounts: a purse for the wallet, and a till for the pool."""
         self.owners |= {self.purse: self.plan.wallet, self.till: self.pool, self.giver: self.friend}
         for account in (self.purse, self.till, self.giver):
             self.kinds[account] = (stablecoin.mint, stablecoin.decimals)
@@ -77,14 +78,14 @@ class Receipts:
         return _instruction(SYSTEM, "system", "transfer", info)
 
     def give(self, source: str, target: str, raw: int) -> JsonObject:
-        """Make a transfer of the accounts' token, in its raw units."""
+        """Return a transfer of the accounts' token, in its raw units."""
         info = {"source": source, "destination": target, "amount": str(raw)}
         return _instruction(
             TOKEN, "spl-token", "transfer", {**info, "authority": self.owners[source]}
         )
 
     def open(self, account: str = "") -> JsonObject:
-        """Make an instruction that creates a token account of the wallet, without naming the
+        """Return an instruction that creates a token account for the wallet, without mentioning the
         token.
         """
         target = account or self.own
@@ -94,7 +95,7 @@ class Receipts:
         )
 
     def close(self) -> JsonObject:
-        """Make an instruction that closes the wallet's token account."""
+        """Return an instruction that closes the wallet's token account."""
         info = {"account": self.own, "destination": self.plan.wallet, "owner": self.plan.wallet}
         return _instruction(TOKEN, "spl-token", "closeAccount", info)
 
@@ -102,8 +103,9 @@ class Receipts:
     def add(
         self, inside: Sequence[JsonObject], outside: Sequence[JsonObject] = (), kind: str = "odd"
     ) -> None:
-        """Append a transaction. `inside`: effects of the venue's call, followed by those `outside`
-        it.
+        """Append a transaction.
+
+        `inside` are effects of the venue's call. Those `outside` follow it.
         """
         wallet, lamports, tokens = self.plan.wallet, dict(self.lamports), dict(self.tokens)
         self.lamports[wallet] -= FEE
@@ -191,19 +193,21 @@ def _instruction(program: str, name: str, kind: str, info: JsonObject) -> JsonOb
 
 
 RECORDING = Path(__file__).parent / "chain.json.gz"
-# Wallet numbers.
+# The numbers of the wallets.
 SLOW, RETIRED, DOLLARS = 4, 5, 6
 SOL = 10**9
-# The slow wallet's transactions, and its node's seconds for each; 15 minutes in total.
+# For the slow wallet: the number of transactions, and its node's seconds for each. In total, this
+# is 15 minutes.
 SLOW_COUNT, SLOW_SECONDS = 2_400, 0.4
 SLOW_BEGIN, SLOW_APART = -900_000, 360
-# The slow wallet's token isn't in any market list, so it has no price.
+# The slow wallet's token isn't in a market list, so it has no price.
 UNPRICED, UNPRICED_DECIMALS = make_address("unpriced token"), 6
-# The retired wallet's trading times, and raw units per trade.
+# For the retired wallet: the time of its first trade, the seconds between trades, the number of
+# trades, the token, and the raw units per trade.
 RETIRED_BEGIN, RETIRED_APART, RETIRED_TRADES = -200_000, 9_000, 12
 RETIRED_SYMBOL, RETIRED_RAW = "TARN", 400 * 10**6
-# The stablecoin wallet's initial balance, its trading times before and after AWAKE, the raw units
-# it buys and sells in turn, and the pool's fee on each trade.
+# For the stablecoin wallet: its initial balance, its trading times before and after AWAKE, the raw
+# units that it alternately buys and sells, and the pool's fee on each trade.
 USDC = STABLECOINS[0]
 GIVEN_USD = 10_000
 DOLLAR_TIMES = (*range(-10 * DAY, -3_000, 9_000), *range(-3_000, 9_000, 90))
@@ -214,9 +218,9 @@ SPREAD = 0.004
 def load_recording(slow_count: int = SLOW_COUNT) -> JsonObject:
     """Return the recorded chain, with the additional wallets and oddities.
 
-    A real Solana runtime (Surfpool 1.5.0) executed it: four bots trade with one maker for twelve
-    days, with each trade marked by a Memo. `slow_count`: transactions of the wallet whose history
-    loads slowly.
+    A real Solana runtime (Surfpool 1.5.0) executed it. Four bots trade with one maker for twelve
+    days, and a Memo marks each trade. `slow_count` is the number of transactions of the wallet
+    whose history loads slowly.
     """
     with gzip.open(RECORDING) as file:
         recording: JsonObject = json.load(file)
@@ -255,7 +259,7 @@ def _make_slow(wallet: str, count: int) -> list[JsonObject]:
 
 
 def _make_retired(wallet: str, mint: str) -> list[JsonObject]:
-    """Buy and sell a market token in turn, at the market's prices."""
+    """Alternately buy and sell a market token, at the market's prices."""
     token = BY_SYMBOL[RETIRED_SYMBOL]
     times = range(RETIRED_BEGIN, 0, RETIRED_APART)
     made = _begin(Plan(RETIRED, wallet, mint, token.decimals, times))
@@ -268,8 +272,9 @@ def _make_retired(wallet: str, mint: str) -> list[JsonObject]:
 
 
 def _make_dollars(wallet: str, mint: str) -> list[JsonObject]:
-    """Buy a market token for a stablecoin twice, and sell all of it, at the market's prices. The
-    result isn't fixed in advance.
+    """Buy a market token for a stablecoin twice, then sell all of it, at the market's prices.
+
+    The result isn't predetermined.
     """
     token = BY_SYMBOL[DOLLAR_SYMBOL]
     made = _begin(Plan(DOLLARS, wallet, mint, token.decimals, DOLLAR_TIMES, USDC))
@@ -309,7 +314,8 @@ def _sell(made: Receipts, raw: int, lamports: int, kind: str) -> None:
 
 
 # ---- additional transactions ---------------------------------------------------------------------
-# Wallet number; the second before the demo at which it starts; seconds between two trades.
+# The wallet's number, how many seconds before the demo it begins, and the seconds between two
+# transactions.
 WHO, BEGIN, APART = 1, -5_000, 61
 DECIMALS, WHOLE = 6, 10**6
 

@@ -40,7 +40,7 @@ MAX_BYTES = 1 << 16
 def start_server(
     node: Node, market: Market, clock: Callable[[], float] = time.time
 ) -> ThreadingHTTPServer:
-    """Serve both stand-ins from a thread of this process, on a free port."""
+    """Serve both the node and the market from a thread of this process, on a free port."""
     server = ThreadingHTTPServer(
         ("127.0.0.1", 0), _handler(node, market, lambda: clock() - node.start)
     )
@@ -120,9 +120,9 @@ def _handler(
 
 
 # ---- stage ---------------------------------------------------------------------------------------
-# Seconds of paper trading history before the demo starts.
+# How many seconds of paper mode's history exist before the demo starts.
 PAST_SECONDS = 2_400
-# Files of a previous demo: each start begins from scratch.
+# The files of a previous demo. Each start begins from scratch.
 DISPOSABLE = [
     f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in instance.SIDE_FILES
 ]
@@ -130,8 +130,8 @@ DISPOSABLE = [
 
 @dataclass(frozen=True)
 class DemoKeys:
-    """Publishing keys in the order of cast.BOTS; for the visitor, a read key and the first bot's
-    recovery code.
+    """The publishing keys in the order of cast.BOTS and, for the visitor, a read key and the first
+    bot's recovery code.
     """
 
     publish_keys: tuple[str, ...]
@@ -158,13 +158,13 @@ def clear_folder(data_dir: Path) -> None:
 def fill_database(
     config: Config, recording: JsonObject, planned: Iterable[cast.PlannedPost], market: Market
 ) -> DemoKeys:
-    """Create the database, the bots and their history. `planned`: the posts from before the
+    """Create the database, the bots and their history. `planned` are the posts from before the
     start.
     """
     storage.migrate(storage.connect(config))
     try:
         with storage.database.connection_context():
-            # A power cut does no harm: the next start begins from scratch.
+            # A power cut doesn't matter, because the next start begins from scratch.
             storage.database.execute_sql("PRAGMA synchronous = OFF")
             bots = _create_bots(config, recording, planned, market.start)
             _create_traders(config, recording, market)
@@ -232,8 +232,9 @@ def _create_traders(config: Config, recording: JsonObject, market: Market) -> No
 
 
 def simulate_past(config: Config, mint_accounts: Mapping[str, JsonObject], market: Market) -> None:
-    """Play the market's last PAST_SECONDS with the scout's real writes and paper mode's real ticks,
-    so that traders have a history when the demo starts.
+    """Play the market's last PAST_SECONDS, so that traders have a history when the demo starts.
+
+    This uses the scout's real writes and paper mode's real ticks.
     """
     job = papertrade.PaperJob(config)
     for at in range(-PAST_SECONDS, 0, int(config.scout_interval_seconds)):
@@ -268,15 +269,16 @@ def _as_received(answer: object) -> Any:
 
 # ---- while the demo runs -------------------------------------------------------------------------
 def wait_for_server(server: "subprocess.Popen[bytes]", url: str) -> bool:
-    """Wait until the server responds. Return False if it ends first. A server on the same port that
-    isn't a demo doesn't count.
+    """Wait until the server responds. Return False if it ends first.
+
+    A server on the same port that isn't a demo doesn't count.
     """
     while server.poll() is None:
         try:
             if requests.get(f"{url}/api/health", timeout=5).json().get("demonstration"):
                 return True
         except (requests.RequestException, ValueError):
-            # Not listening yet, or another program answered.
+            # It isn't listening yet, or another program responded.
             pass
         time.sleep(0.1)
     return False
@@ -289,7 +291,7 @@ def send_posts(
     keys: Sequence[str],
     start: int,
 ) -> None:
-    """Send each post at its time, as bots do, until the server ends."""
+    """Send each post at its time, like bots do, until the server ends."""
     for post in planned:
         while server.poll() is None and (wait := start + post.at - time.time()) > 0:
             time.sleep(min(wait, 0.5))

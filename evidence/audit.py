@@ -1,7 +1,7 @@
-"""Recompute everything an instance claims about a bot, from the auditor's own node.
+"""Recompute everything that an instance claims about a bot, using the auditor's own node.
 
-It isn't a difference if the node lacks a transaction, an order or a time, or if the rules differ.
-Only claims that the chain's balances disprove are differences.
+If the node lacks a transaction, an order or a time, or if the rules differ, that isn't a
+difference. Only claims that the chain's balances disprove are differences.
 """
 
 import contextlib
@@ -89,17 +89,17 @@ from evidence.seasons import compare_seasons, name_reading, recompute_season
 from evidence.view import Node, View
 from models import Attachment, Bot, Wallet
 
-# Limit on missing posts listed in a report.
+# How many posts missing from the evidence a report lists.
 MAX_LEFT_OUT = 1_000
-# Limit on suspects that are requested again before they are reported.
+# How many suspects are requested again before they are reported.
 MAX_SUSPECTS = 500
 # How far the chain's clock may be ahead of an instance's clock.
 MAX_AHEAD_SECONDS = 600
 # How long an instance may take to publish a span after checking the wallet.
 MAX_WAITING_MS = 600_000
-# Sums that can be computed without block times.
+# Sums that don't depend on block times.
 TIMELESS = ("results", "positions", "reconciliation", "averageCost")
-# Members that depend only on the transaction; the others also depend on earlier ones.
+# Members that depend only on the transaction. The others also depend on earlier transactions.
 OWN_FIELDS = frozenset(
     (
         *("tradeId", "signature", "slot", "transactionIndex", "blockTime", "receipt", "kind"),
@@ -107,7 +107,7 @@ OWN_FIELDS = frozenset(
         *("rentLamports", "besideLamports", "tokenChanges", "besideTokens", "counterparties"),
     )
 )
-# Members to ignore if one side lacks this one: some nodes don't report it.
+# Members to ignore if one side lacks this one, because some nodes don't report it.
 UNTOLD = {
     "transactionIndex": "transactionIndex",
     "place": "transactionIndex",
@@ -117,8 +117,10 @@ UNTOLD = {
 
 @dataclass
 class Findings:
-    """Findings about a wallet or a line. `timeless`: only one side knows some block time;
-    `unresolved`: at least one side doesn't know some order inside a slot.
+    """Findings about a wallet or a line.
+
+    `timeless` means that only one side knows a block time. `unresolved` means that at least one
+    side doesn't know an order inside a slot.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -136,7 +138,9 @@ class Findings:
 
 # ---- lines ---------------------------------------------------------------------------------------
 def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
-    """Return a transaction's line with the members that depend only on it: OWN_FIELDS."""
+    """Return a transaction's line with only the members that don't depend on other transactions
+    (OWN_FIELDS).
+    """
     holder = SimpleNamespace(id=0, address=wallet)
     booked = Booked(entry, see_side(entry, SOL), entry.flags)
     row = make_trade_row(holder, entry.tx_index or 0, {WHOLE: booked})
@@ -200,8 +204,8 @@ def _is_in(gaps: Collection[tuple[int, int]], first: int, last: int) -> bool:
 
 
 def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
-    """Return why an instance may lack a transaction of this slot according to its own coverage, or
-    None.
+    """Return why an instance may lack a transaction in this slot according to its own coverage, or
+    None if it shouldn't.
     """
     state = (coverage or {}).get("state")
     if coverage is None or state not in ("partial", "complete"):
@@ -219,11 +223,13 @@ def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
 
 # ---- posts ---------------------------------------------------------------------------------------
 def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[Difference]:
-    """Compare a post's verification with the transaction it cites, as seen by the bot's wallets (by
-    address). One wallet for which the post is verified is enough.
+    """Compare a post's verification with the transaction it cites, from the point of view of the
+    bot's wallets (by address).
+
+    One wallet for which the post is verified is enough.
     """
     if post.status == "pending" and post.checkedAtMs is None:
-        # The transaction is newer than the wallet's last publication.
+        # It is newer than the wallet's last publication.
         return
     found = [_judge_entry(post, address, entry) for address, entry in entries.items()]
     right = [one for one in found if one["status"] == "verified"] or found
@@ -252,8 +258,8 @@ def _judge_entry(post: ClaimedPost, address: str, entry: Entry) -> dict[str, Any
 def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Difference]:
     """Compare a post's verification if its transaction isn't among its wallet's.
 
-    `is_foreign`: whether the transaction exists but doesn't involve the wallet's accounts, or was
-    another bot's. None if unknown.
+    `is_foreign` is whether the transaction exists but doesn't involve the wallet's accounts, or was
+    another bot's. None means unknown.
     """
     status, reason, told = (
         (*OTHER_WALLET, "mismatch (other_wallet)")
@@ -312,7 +318,9 @@ class WalletAudit:
         self._note_state()
 
     def _note_state(self) -> None:
-        """Note an unfinished history: it keeps a bot off the boards, and its cause is unknown."""
+        """Note an unfinished history, because it excludes a bot from the boards and its cause is
+        unknown.
+        """
         state = (self._coverage or {"state": "complete"}).get("state")
         if state != "complete":
             self.report.notes.append(f"{self.wallet.address}: its history is {state!a:.40}")
@@ -358,7 +366,8 @@ class WalletAudit:
             if self.memory.add_claims(lines):
                 self._differs(None, "receipts", "a signature twice", "each once")
         if early:
-            # These transactions count in the forward record; the chain can't confirm the time seen.
+            # These transactions count in the forward record, but the chain can't confirm when they
+            # were seen.
             self._cannot_tell(
                 INSTANCE,
                 f"it claims to have seen {early} transactions more than"
@@ -375,7 +384,7 @@ class WalletAudit:
             self.memory.drop_claim(signature)
 
     def _recheck_suspects(self) -> None:
-        """Request differing transactions again: the node may have been wrong once."""
+        """Request differing transactions again, because the node may have been wrong once."""
         suspects = []
         for kept in self.memory.list_entries(taken=True):
             if kept.line is not None and self._compare_line(kept).differences:
@@ -390,8 +399,9 @@ class WalletAudit:
         return compare_line(kept.line or {}, ours, OWN_FIELDS)
 
     def _find_missing(self) -> bool:
-        """Check claimed transactions that the node didn't return. Return True if there are none, or
-        the balances disprove them.
+        """Check claimed transactions that the node didn't return.
+
+        Returns whether there aren't any, or the balances disprove them.
         """
         missing = self.memory.list_missing()
         if not missing:
@@ -409,8 +419,10 @@ class WalletAudit:
         return False
 
     def _disproves(self, missing: list[dict[str, Any]]) -> bool:
-        """Whether the balances join without these transactions, from the beginning to the node's
-        current ones, although together they would have moved something.
+        """Return whether the balances disprove these transactions.
+
+        They do if they join without them, from the first to the node's current ones, although
+        together the transactions would have moved something.
         """
         if not _moves(missing):
             return False
@@ -451,8 +463,8 @@ class WalletAudit:
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(INSTANCE, f"{told}: {why}")
         if seen:
-            # This isn't a difference, because they may appear soon. The reader of `same` should
-            # still know.
+            # This isn't a difference, because they may appear soon. But whoever reads `same` should
+            # know.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to"
                 f" {seen[-1]}, aren't compared: they are newer than the last claimed"
@@ -468,7 +480,9 @@ class WalletAudit:
         return entry.slot > (last if isinstance(last, int) else -1)
 
     def _says_it_saw(self, entry: Entry) -> bool:
-        """Whether it is older than the time up to which the instance claims to have observed."""
+        """Return whether it is older than the time up to which the instance claims to have
+        observed.
+        """
         told = (self._coverage or {}).get("observedTo")
         at = show_time(entry.block_time)
         return isinstance(told, str) and at is not None and at <= told
@@ -482,7 +496,9 @@ class WalletAudit:
                     self.findings.add(found)
 
     def _is_doubtful(self, kept: KeptEntry, found: Findings) -> bool:
-        """Whether the node may be wrong, because it lacks inner calls or the receipts differ."""
+        """Return whether the node may be wrong, because it lacks inner calls or the receipts
+        differ.
+        """
         names = {one.field for one in found.differences}
         if not names:
             return False
@@ -517,7 +533,7 @@ class WalletAudit:
         self._weigh_order()
 
     def _open_books(self) -> tuple[int, tuple[Span, ...]]:
-        """Insert the wallet and its attachments; return its id and the numbered spans."""
+        """Insert the wallet and its attachments. Return its id and the numbered spans."""
         spans, find_bot = self.wallet.spans, self.books.find_bot
         values: dict[str, Any] = {"coverage": orjson.dumps(self.wallet.coverage).decode()}
         if spans:
@@ -559,8 +575,9 @@ class WalletAudit:
                 self._unexplained.add(one.entry.signature)
 
     def _list_waiting(self, ledger: Ledger) -> set[int]:
-        """Return the numbers of spans that are claimed to be unpublished, if that is possible. An
-        instance that checked the wallet since they began has published them.
+        """Return the numbers of spans that are claimed to be unpublished, if that is possible.
+
+        If an instance checked the wallet after a span began, it has published the span.
         """
         numbers = sorted(ledger.find_holdings())
         checked_at = parse_moment((self._coverage or {}).get("checkedAt"))
@@ -578,15 +595,15 @@ class WalletAudit:
             yield self._mark(kept)
 
     def _mark(self, kept: KeptEntry) -> Entry:
-        """Flag an entry that exchanged something with another wallet of the bot."""
+        """Flag an entry that exchanged something with another of the bot's wallets."""
         entry = kept.entry
         held = {id(one): one for one, span in self._siblings if span.is_held_at(entry.block_time)}
         found = [one.memory.find_entry(entry.signature) for one in held.values()]
         marked = mark_own(entry, [one.entry for one in found if one and one.line is not None])
         claimed = OWN_FLAGS.intersection((kept.line or {}).get("flags") or ())
         if marked is entry and claimed and self._is_anothers(entry):
-            # The other wallet is another bot's, whose claims aren't read here. The flag can only
-            # remove a price.
+            # The other wallet belongs to another bot, whose claims aren't read here. The flag can
+            # only remove a price.
             more = {UNEXPLAINED} if OWN_WALLETS in claimed else set()
             return entry._replace(flags=tuple(sorted({*entry.flags, *claimed, *more})))
         return marked
@@ -606,7 +623,7 @@ class WalletAudit:
         )
 
     def _is_disjoint(self, ledger: Ledger, compared: Findings) -> bool:
-        """Whether receipts differ and their balances don't join, which means that the node is
+        """Return whether receipts differ and their balances don't join. If so, the node is
         wrong.
         """
         others = [one for one in compared.differences if one.field == "receipt"]
@@ -669,8 +686,9 @@ class WalletAudit:
         return judge_unseen(post, False if is_known else self._is_foreign(post, views))
 
     def _is_foreign(self, post: ClaimedPost, views: Iterable[View]) -> bool | None:
-        """Whether the transaction exists and doesn't involve these wallets' accounts; None if
-        unknown.
+        """Return whether the transaction exists and doesn't involve these wallets' accounts.
+
+        None means unknown.
         """
         if post.status in ("pending", "not_found") or post.signature is None:
             return None
@@ -680,13 +698,15 @@ class WalletAudit:
         return not any(touches(receipt, one.wallet, one.addresses) for one in views)
 
     def _is_own(self, entry: Entry, second: int) -> bool:
-        """Whether the bot had the wallet at the trade and at its post in this Unix second."""
+        """Return whether the wallet's action was the bot's own when the bot posted in this Unix
+        second.
+        """
         at = second * 1000 + 999
         holders = list_holders(self.wallet.spans)
         return is_own_trade(holders, self.report.bot, at, entry.block_time)
 
     def is_proven_at(self, second: int) -> bool:
-        """Whether the bot claims to have had the wallet, proven, in this Unix second."""
+        """Return whether the bot claims to have had the wallet, proven, in this Unix second."""
         return any(
             span.botId == self.report.bot
             and span.ownership == "proven"
@@ -724,7 +744,7 @@ def _is_early(line: Mapping[str, Any]) -> bool:
 
 
 def _moves(lines: list[dict[str, Any]]) -> bool:
-    """Whether these claimed transactions together would have moved SOL or a token."""
+    """Return whether these claimed transactions together would have moved SOL or a token."""
     total: dict[str, int] = {}
     try:
         for line in lines:
@@ -739,9 +759,10 @@ def _moves(lines: list[dict[str, Any]]) -> bool:
 # ---- a bot ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Auditor:
-    """An auditor: the instance, the auditor's node, and whether to trust the operator's programs.
+    """An auditor of an instance, with its own node.
 
-    `own`: the auditor's own programs and markers, which are always trusted.
+    `own` are the auditor's own programs and markers, which are always trusted. Another field says
+    whether to trust the operator's programs.
     """
 
     instance: Instance
@@ -752,7 +773,7 @@ class Auditor:
     tell: Callable[[str], None]
     # Whether to compare claims with the instance's log, too.
     reads_log: bool = True
-    # Unix seconds.
+    # Returns Unix seconds.
     now: Callable[[], int] = lambda: int(time.time())
 
     def audit(self, bot: str) -> Report:
@@ -771,12 +792,12 @@ class Auditor:
         return report
 
     def audit_unlisted(self, listed: Iterable[str]) -> list[Report]:
-        """Report on logged bots that the instance's list lacks. Raises Nonsense."""
+        """Report on logged bots that the instance's list omits. Raises Nonsense."""
         log = LogAudit(self.instance, self.memory.log, self.tell)
         is_read = self.reads_log and log.read(log.measure(), ())
         missing = set(self.memory.log.list_bots() if is_read else ()) - set(listed)
         if missing:
-            # Missing bots may be newer than the list.
+            # A bot missing from the list may be newer than the list.
             missing -= set(self.instance.list_bots())
         reports = [Report(bot) for bot in sorted(missing)]
         for report in reports:
@@ -838,8 +859,9 @@ class Auditor:
         return claims if is_present else self.instance.read_claims(scope)
 
     def _audit_wallets(self, claims: Claims, audits: list[WalletAudit]) -> None:
-        """Audit all wallets of a bot. Read all of them first: exchanges between two of them have no
-        price.
+        """Audit all wallets of a bot.
+
+        All are read first, because exchanges between two of them have no price.
         """
         for one in audits if len(audits) > 1 else ():
             # The claims about all wallets and the boards must be from the same snapshot.
@@ -859,7 +881,7 @@ class Auditor:
     ) -> None:
         unclear = [one for one in audits if one.findings.timeless or one.findings.unresolved]
         if unclear or not all(one.is_whole for one in audits):
-            # The wallets' audits reported what is unknown.
+            # The audits of the wallets reported what is unknown.
             return
         number = books.find_bot(report.bot)
         books.update(Bot, number, retired_at=claims.bot.retiredAtMs)
@@ -911,7 +933,7 @@ class Auditor:
         for page in self.instance.read_posts(scope, claims):
             report.posts += len(page)
             if self.memory.add_posts(page):
-                # Only one of the documents is checked, and a reader may see the other.
+                # Only one of the posts is checked, but a reader may see the other one.
                 report.add([Difference(None, "posts", "an id twice", "each once")])
 
     def _check_log(
@@ -963,7 +985,7 @@ class Auditor:
             yield Difference(None, f"posts.{uid}", None, "it is logged")
 
     def _check_other_posts(self, report: Report, wallets: set[str]) -> None:
-        """Check posts without a wallet, or with one that the bot never had."""
+        """Check posts without a wallet, or with a wallet that the bot never had."""
         for post in self.memory.list_posts(None):
             report.add(judge_unsigned(post))
         for address in sorted(self.memory.list_post_wallets() - wallets):
@@ -975,16 +997,18 @@ class Auditor:
 
 class Accepted(NamedTuple):
     programs: Programs
-    # Programs that the operator added.
+    # The programs that the operator added.
     currencies: tuple[Currency, ...]
 
 
 def accept_programs(
     claims: Claims, own: Programs, accepts: bool, report: Report
 ) -> Accepted | None:
-    """Return the programs and currencies to read with; None, and report why, if this program can't
-    read by the instance's rules. `own`: the auditor's programs; its currencies are this process's.
-    `accepts`: whether to trust the operator's for the rest. Raises BadTable.
+    """Return the programs and currencies to read with. Raises BadTable.
+
+    If this program can't read by the instance's rules, None is returned, and the reason is
+    reported. `own` are the auditor's programs. Its currencies are this process's. `accepts` is
+    whether to trust the operator's programs and currencies, too.
     """
     if claims.reading != READING or claims.programTable != name_rules(table(), ()):
         told = (

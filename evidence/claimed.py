@@ -1,6 +1,6 @@
-"""Everything claimed about a bot and its wallets besides receipts and posts: all derived data.
+"""The claims about a bot and its wallets other than receipts and posts: all derived data.
 
-The functions read an instance's tables or an auditor's (Books) and return the same JSON for both. A
+The functions read an instance's or an auditor's tables (Books) and return the same JSON for both. A
 new column of a table is claimed and compared automatically.
 """
 
@@ -24,7 +24,7 @@ from evidence.lines import Json, name_member, show_json
 from models import Attachment, Bot, Trade, Wallet
 from storage import Rows
 
-# Derived from a wallet's ledger.
+# These are derived from a wallet's ledger.
 SUMS = (*list_summary(), "last_trade_at")
 WALLET = f"""
 SELECT {", ".join(f"w.{name}" for name in SUMS)}, b.uid, e.uid, w.bot_since
@@ -43,7 +43,7 @@ FROM attachment a JOIN bot b ON b.id = a.bot_id
 LEFT JOIN running_total t ON {write_last("t", "a.id")}
 WHERE a.wallet_id = {{wallet}} ORDER BY a.id"""
 # Tables that list a wallet or its trades on a token's page. Some nodes don't report a transaction's
-# place, so it is only compared with the trade's.
+# place. In that case, the place is only compared with the trade's.
 LISTED = {
     "trade_mint": """
     SELECT t.slot, t.signature, n.address, m.side, m.slot,
@@ -100,9 +100,7 @@ def _show_columns(names: Iterable[str], values: Iterable[Any]) -> Json:
 
 
 def _show_column(value: int | str | None) -> Any:
-    """Return a column's JSON value. Integers become text, because not every JSON reader supports 64
-    bits; text is JSON.
-    """
+    """Return integers as text, because not every JSON reader supports 64 bits. Text is JSON."""
     return str(value) if isinstance(value, int) else show_json(value)
 
 
@@ -136,8 +134,9 @@ def digest_lists(rows: Rows, wallet_id: int) -> dict[str, str]:
 
 # ---- a bot ---------------------------------------------------------------------------------------
 def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
-    """Return a bot's rows on every board and window in an hour (counted from 1970), stored or
-    computed as readers would compute them.
+    """Return a bot's rows on every board and window in an hour (counted from 1970).
+
+    Rows are stored or, if readers would compute them, computed.
     """
     now = hour * HOUR_SECONDS
     ((standing_at,),) = rows(PROFILE.format(bot=bot_id))
@@ -157,7 +156,9 @@ def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
 
 
 def name_board(board: Board) -> str:
-    """Return a board's name: its record, money and window in seconds (0: all time)."""
+    """Return a board's name: its record, its currency and its window in seconds (0 for all
+    time).
+    """
     return f"{board.record}/{board.money or 'SOL'}/{board.seconds}"
 
 
@@ -215,15 +216,15 @@ ADD_TRADER = "INSERT OR IGNORE INTO token_trader (mint, side, wallet_id) VALUES 
 
 
 class Books:
-    """The tables that claims are read from (evidence.claimed), initially empty."""
+    """The tables from which claims are read. At first they are empty."""
 
     def __init__(self) -> None:
-        # An empty name makes a temporary file.
+        # With an empty name, this is a temporary file.
         self._db = sqlite3.connect("", isolation_level=None)
         self._db.execute("PRAGMA journal_mode = OFF")
         for table in (*TABLES, *(one.table for one in DERIVED)):
             self._db.execute(_write_table(table))
-        # Never committed, because no other connection reads it.
+        # This is never committed, because no other connection reads it.
         self._db.execute("BEGIN")
 
     def close(self) -> None:
@@ -233,7 +234,7 @@ class Books:
         return self._db.execute(sql)
 
     def add(self, table: Any, **values: Any) -> int:
-        """Insert a row; return its number. Omitted columns are null."""
+        """Insert a row, and return its number. Omitted columns are null."""
         names, marks = ", ".join(values), ", ".join("?" * len(values))
         sql = f"INSERT INTO {table._meta.table_name} ({names}) VALUES ({marks})"
         return self._db.execute(sql, tuple(values.values())).lastrowid or 0
@@ -244,7 +245,7 @@ class Books:
         self._db.execute(sql, (*values.values(), number))
 
     def find_bot(self, uid: str) -> int:
-        """Return a bot's number. Inserts the bot if it is new."""
+        """Return a bot's number. If the bot is new, insert it."""
         found = self._db.execute("SELECT id FROM bot WHERE uid = ?", (uid,)).fetchone()
         return int(found[0]) if found else self.add(Bot, uid=uid)
 
@@ -265,8 +266,9 @@ class Books:
     def add_ledger(
         self, wallet_id: int, pending: PendingLedger, waiting: Collection[int] = ()
     ) -> None:
-        """Insert all other data derived from a wallet's ledger, except for attachments `waiting` to
-        be published.
+        """Insert all other data derived from a wallet's ledger.
+
+        Attachments in `waiting` aren't published yet, so their data is omitted.
         """
         ledger = pending.ledger
         last = self._db.execute(LAST_TRADE, (wallet_id,)).fetchone()
@@ -289,7 +291,7 @@ class Books:
 
 
 def _write_table(table: Any) -> str:
-    """Write the statement that creates a table: names and keys, no other constraints."""
+    """Return the statement that creates a table, with names and keys but no other constraints."""
     columns = [one.column_name for one in table._meta.sorted_fields]
     key = table._meta.primary_key
     if key.name == "id":

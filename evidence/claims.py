@@ -1,4 +1,4 @@
-"""Fetch and check an instance's claims. They are untrusted, and everything is bounded."""
+"""Fetch and check an instance's claims. They are untrusted, so everything is bounded."""
 
 import hashlib
 import time
@@ -28,29 +28,29 @@ from evidence.lines import (
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 
-# Limit for one document. 1,000 posts of maximum length use half of it.
+# The limit for one document. 1,000 posts of maximum length use half of it.
 MAX_BYTES = 64_000_000
 LIMITS = Limits(connect_seconds=10, read_seconds=30, answer_seconds=120, max_bytes=MAX_BYTES)
 MAX_PAGES, MAX_BOTS, MAX_ADDRESSES, MAX_SPANS = 1_000, 100_000, 100_000, 10_000
 MAX_SEASONS = 10_000
-# Limit on wallets of one bot. Each one's data is kept until all have been read.
+# The limit for one bot. Data about each wallet is kept until all of them were read.
 MAX_WALLETS = 200
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
-# How often to read a document because one of its pages changed.
+# How often to read a document again because one of its pages changed.
 MAX_READINGS = 3
 NAME_OF_SEASON = Annotated[str, Field(max_length=200)]
 
 
 class Nonsense(Exception):
-    """An instance sent no usable evidence; the message says what is wrong with it."""
+    """An instance sent unusable evidence. The message says what is wrong with it."""
 
 
 class Changed(Exception):
-    """A page no longer matches the digest in its document; read both again."""
+    """A page no longer matches the digest in its document. Both must be read again."""
 
 
 class ClaimedUntouched(BaseModel):
-    # The digest covers all claims.
+    # Extra members are allowed because the digest covers all claims.
     model_config = ConfigDict(extra="allow")
 
     address: ADDRESS
@@ -60,7 +60,7 @@ class ClaimedUntouched(BaseModel):
 
 
 class ClaimedSpan(BaseModel):
-    """A time during which a bot had the wallet. Derived data is in additional members."""
+    """A period in which a bot had the wallet. Derived data is in additional members."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -68,7 +68,7 @@ class ClaimedSpan(BaseModel):
     ownership: Annotated[str, Field(max_length=20)] | None = None
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
-    # None if nothing has been published since the span began.
+    # None if nothing was published since it began.
     openPositions: Annotated[str, Field(max_length=40)] | None
 
 
@@ -107,7 +107,7 @@ class ClaimedTerms(BaseModel):
 
 
 class ClaimedSeason(BaseModel):
-    """A bot's row in a season's frozen standings; integers are text."""
+    """A bot's row in a season's frozen standings. Integers are text."""
 
     terms: ClaimedTerms
     frozenAtMs: MOMENT
@@ -187,16 +187,16 @@ class BotList(BaseModel):
 
 
 class Scope(NamedTuple):
-    """Which document to read: a bot's, for one of its wallets (None: the current one)."""
+    """The document to read: a bot's, for one of its wallets (or the current one if None)."""
 
     bot: str
     wallet: str | None = None
 
 
 class Instance:
-    """An instance, queried without a key.
+    """An instance that is queried without a key.
 
-    `ask(path)` returns a response body or raises FetchError. Methods raise Nonsense; those that
+    `ask(path)` returns a response body or raises FetchError. Methods raise Nonsense. Those that
     read pages also raise Changed.
     """
 
@@ -277,8 +277,9 @@ class Instance:
         return check_shape(shape, _parse(self._get(path)))
 
     def _get(self, path: str, changing: bool = False) -> bytes:
-        """Fetch a path, with retries. `changing`: a 404 means that the requested page has
-        changed.
+        """Fetch a path, with retries.
+
+        With `changing`, a 404 means that the page has changed.
         """
         for left in reversed(range(MAX_TRIES)):
             try:

@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-# Shown for a member that is missing on one side.
+# Shown in place of a member that one side lacks.
 NOTHING_SAID = "(not said)"
 MAX_SHOWN = 300
 
 
 class Difference(NamedTuple):
-    """A claim that differs from the computed value. `signature` None: not about one transaction."""
+    """A claim that differs from the computed value.
+
+    `signature` is None if the claim isn't about a single transaction.
+    """
 
     signature: str | None
     field: str
@@ -36,7 +39,7 @@ def compare(
 
 
 def _list_members(value: Any) -> Mapping[str, Any] | None:
-    """Return the members of an object, or of a list of objects (numbered from 1)."""
+    """Return the members of an object or of a list of objects, which are numbered from 1."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value):
@@ -45,7 +48,10 @@ def _list_members(value: Any) -> Mapping[str, Any] | None:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal. 1 differs from true, and members have no order."""
+    """Return whether two JSON values are equal.
+
+    1 differs from true, and the order of members doesn't matter.
+    """
     if type(one) is type(other) and isinstance(one, str | int):
         return bool(one == other)
     try:
@@ -56,23 +62,25 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def cut(value: Any) -> Any:
-    """Shorten a value for printing: an instance may send long ones."""
+    """Shorten a value for printing, because an instance may send long values."""
     text = orjson.dumps(value).decode()
     return value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 # ---- a report ------------------------------------------------------------------------------------
-# Differences listed for each bot; the rest are only counted.
+# The number of differences listed for each bot. Further ones are only counted.
 MAX_NAMED = 1_000
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "cannot_tell"
-# The side that lacks data for the verdict.
+# The side that lacks something needed for the verdict.
 NODE, INSTANCE, AUDITOR = "your node", "the instance", "this program"
 
 
 @dataclass
 class Report:
-    """A bot's audit result. `unknown`: why it can't tell; `notes`: remarks about the verdict;
-    `receipts`, `posts`: the numbers compared.
+    """The result of a bot's audit.
+
+    `unknown` are the reasons why it can't tell. `notes` are remarks about the verdict. `receipts`
+    and `posts` are the numbers compared.
     """
 
     bot: str
@@ -90,7 +98,7 @@ class Report:
         return CANNOT_TELL if self.unknown else SAME
 
     def cannot_tell(self, side: str, why: str, wallet: str | None = None) -> None:
-        """Record which side lacks something. `side`: NODE, INSTANCE or AUDITOR."""
+        """Record which side (NODE, INSTANCE or AUDITOR) lacks something."""
         about = f"{wallet}: " if wallet else ""
         self.unknown.append(f"{side}: {about}{why}")
 

@@ -1,8 +1,8 @@
-"""The evidence document: everything claimed about a bot and one of its wallets.
+"""Build the evidence document: everything that is claimed about a bot and one of its wallets.
 
-Full pages of receipts and posts are separate, addressed by their digests, and never change; the
-last page is in the document. docs/check.md describes the members. The log has a digest of each
-wallet's claims, so that later changes are detectable.
+Full pages of receipts and posts are separate documents. They are named by their digests and never
+change. The last page is part of the document. docs/check.md describes the members. The log has a
+digest of each wallet's claims, so that later changes are detectable.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ from storage.arrivals import append_leaf, mark_owner
 from storage.rows import make_object, make_shape, read_stored
 
 FORMAT = "candor-evidence/1"
-# Pending signatures that are listed; `pendingCount` includes all.
+# The number of pending signatures that are listed. `pendingCount` includes all of them.
 MAX_PENDING = MAX_BOTS = 1_000
-# Members of a coverage that change with every poll.
+# The members of a coverage that change with every poll.
 POLLED = ("observedTo", "checkedAt")
 
 
@@ -38,7 +38,7 @@ BOT = f"""
 SELECT b.uid, o.uid, b.created_at, b.retired_at, b.salt, {", ".join(f"b.{name}" for name in SAID)}
 FROM bot b JOIN owner o ON o.id = b.owner_id WHERE b.id = {{bot}}"""
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = {wallet} AND state = 'pending'"
-# Each half is read from an index in order of slots: during a long backfill, sorting all pending
+# Each half is read from an index in order of slots. During a long backfill, sorting all pending
 # rows would take longer than the rest of the document.
 OLDEST = f"""
 SELECT * FROM (
@@ -55,7 +55,9 @@ WHERE a.bot_id = {bot} ORDER BY a.attached_at, a.id"""
 
 
 def _rows(sql: str) -> Iterable[tuple[Any, ...]]:
-    """Like storage.read_rows, but one row at a time: a wallet may have thousands of hours."""
+    """Return rows like storage.read_rows, but one at a time, because a wallet may have thousands of
+    hours.
+    """
     return cast(Iterable[tuple[Any, ...]], database.execute_sql(sql))
 
 
@@ -81,8 +83,8 @@ def digest_wallet(wallet_id: int) -> str:
 
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
-    """Digest (SHA-256, hex) the result of show_wallet, without polling times, and the receipt
-    pages.
+    """Return the SHA-256, in hex, of the result of show_wallet without polling times, and of the
+    receipt pages.
     """
     coverage = wallet.get("coverage")
     if isinstance(coverage, dict):
@@ -93,8 +95,10 @@ def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
 
 # ---- the document --------------------------------------------------------------------------------
 def make_document(bot_id: int, wallet_id: int | None, programs: Programs, hour: int) -> Json:
-    """Make the document of a bot and one of its wallets (None if it never had one). `hour`: the
-    current one, counted from 1970. Reads one snapshot and locks nothing.
+    """Return the document for a bot and one of its wallets (None if it never had one).
+
+    `hour` is the current hour, counted from 1970. The document is read from one snapshot, without
+    locks.
     """
     with snapshot():
         wallets = _rows(WALLETS.format(bot=bot_id))
@@ -188,8 +192,10 @@ ORDER BY a.detached_at IS NULL DESC, CASE WHEN a.detached_at IS NULL THEN a.atta
 
 
 def list_bots(after: str) -> Json:
-    """List bots with their current wallets, oldest first, after the bot with the public ID `after`,
-    or from the first bot if it is "".
+    """List bots with their current wallets, oldest first.
+
+    The list begins after the bot with the public id `after`. If that is "", it begins with the
+    first bot.
     """
     rows = database.execute_sql(BOTS, (after,)).fetchall()
     return {
@@ -204,14 +210,16 @@ def find_bot(uid: str) -> int | None:
 
 
 def find_wallet(bot_id: int, address: str | None) -> int | None:
-    """Return the ID of the bot's wallet at this address, or else of its current or last one."""
+    """Return the id of the bot's wallet at this address. Without an address, return its current or
+    last wallet.
+    """
     given = address or ""
     row = database.execute_sql(LEADING, (bot_id, given, given)).fetchone()
     return row and int(row[0])
 
 
 # ---- digests in the log --------------------------------------------------------------------------
-# Columns of a wallet that change with every publication.
+# The columns of a wallet that change with every publication.
 STATES = f"""
 SELECT id, address, coverage, results, positions, reconciliation
 FROM wallet WHERE id IN {HELD} ORDER BY id"""
@@ -224,20 +232,20 @@ JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)"""
 
 
 class DigestLog:
-    """Remembers each wallet's last logged digest and the state of its row at that time."""
+    """Remembers each wallet's last logged digest, and the state of its row at that time."""
 
     def __init__(self) -> None:
         self._logged: dict[int, str] | None = None
         self._states: dict[int, bytes] = {}
 
     def run_tick(self, now: int) -> tuple[None, None]:
-        """Log a digest for each attached wallet whose digest changed; `now` in ms."""
+        """Log a digest for each attached wallet whose digest changed. `now`: ms."""
         if self._logged is None:
             rows = database.execute_sql(LOGGED).fetchall()
             leaves = {number: read_stored(data, LEAF) for number, data, *_ in rows}
             self._logged = {number: leaf["digest"] for number, leaf in leaves.items() if leaf}
         for number, address, *texts in database.execute_sql(STATES).fetchall():
-            # Compare hashes: the text is tens of kilobytes per wallet.
+            # Compare hashes, because the text is tens of kilobytes per wallet.
             state = hashlib.sha256(orjson.dumps(texts)).digest()
             if texts[0] is None or self._states.get(number) == state:
                 continue
@@ -250,8 +258,9 @@ class DigestLog:
 
 
 def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
-    """Log a digest of a wallet's evidence, inside a transaction; `now` in ms. The leaf includes the
-    number of the wallet's published records, which never decreases.
+    """Log a digest of a wallet's evidence. Call this inside a transaction.
+
+    The leaf includes the number of the wallet's records, which never decreases. `now`: ms.
     """
     ((records,),) = database.execute_sql(RECORDS, (wallet_id,)).fetchall()
     leaf = append_leaf("evidence", now, wallet=address, digest=digest, records=records)
@@ -259,8 +268,9 @@ def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
 
 
 def show_logged(wallet_id: int) -> dict[str, Any] | None:
-    """Return a wallet's last evidence leaf: its log, index and digest. None if there is no such
-    leaf or it is damaged.
+    """Return the log, index and digest of a wallet's last such leaf.
+
+    Returns None if there is none, or if it is damaged.
     """
     for _, data, log, place in read_rows(f"{LOGGED} WHERE g.wallet_id = {wallet_id}"):
         if leaf := read_stored(data, LEAF):

@@ -1,7 +1,7 @@
-"""Compare the log's leaves about bots, posts and wallets with the claims.
+"""Compare the log's leaves about bots, posts and wallets with the claims. Pure.
 
-Pure. Leaves from `before` on may be newer than the claims, so they can explain a difference but
-can't be one.
+Leaves from `before` on may be newer than the claims, so they can explain a difference, but they
+aren't one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from evidence.lines import ClaimedPost
 from evidence.memory import Said
 from storage.arrivals import hash_words
 
-# Members that a post's leaf and line share.
+# The members that a post's leaf and its line have in common.
 SAME_NAMES = ("wallet", "source", "channel", "mint", "signature")
 VERDICT = {"status": "status", "reason": "statusReason", "eventAtMs": "eventAt"}
 Json = dict[str, Any]
@@ -25,7 +25,7 @@ def _list(said: Iterable[Said], *kinds: str) -> list[Said]:
 
 
 def _settle(claimed: Any, logged: Iterable[tuple[int, Any]], before: int) -> Any:
-    """Return the value logged last, or the claimed value if that was logged later."""
+    """Return the value that was logged last, or the claimed value if it was logged later."""
     known, since = None, list[Any]()
     for place, value in logged:
         if place < before:
@@ -39,7 +39,7 @@ def _settle(claimed: Any, logged: Iterable[tuple[int, Any]], before: int) -> Any
 def compare_post(
     post: ClaimedPost, bot: str, place: int | None, said: list[Said], before: int
 ) -> Iterator[Difference]:
-    """Compare a post with its leaf, at `place`, and with later leaves about it."""
+    """Compare a post with its leaf at `place`, and with later leaves about it."""
     where = f"posts.{post.id}.logged"
     leaf = next((one.leaf for one in _list(said, "post") if one.place == place), None)
     if leaf is None:
@@ -103,7 +103,7 @@ def compare_bot(bot: ClaimedProfile, said: list[Said], before: int) -> Iterator[
 
 # ---- wallets -------------------------------------------------------------------------------------
 def compare_published(wallet: ClaimedWallet, said: list[Said], before: int) -> Iterator[Difference]:
-    """Check that every logged record of a wallet was published and still is."""
+    """Check that every logged record of a wallet was published, and still is."""
     leaves = [one.leaf for one in _list(said, "evidence") if one.place < before]
     logged = [leaf.get("records") for leaf in leaves]
     records = max((count for count in logged if isinstance(count, int)), default=0)
@@ -130,7 +130,9 @@ def _show_digest(place: int | None, digest: Any, at: Any) -> Json:
 
 
 class Held(NamedTuple):
-    """A time during which a bot had a wallet, in ms; `detached_ms` None: until now."""
+    """A period in which a bot had a wallet, in ms. `detached_ms` is None if it still has the
+    wallet.
+    """
 
     ownership: str | None
     attached_ms: int | None
@@ -138,7 +140,7 @@ class Held(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the period ended when it began, or earlier because a clock was set back."""
+        """Return whether it ended when it began, or earlier because a clock was set back."""
         begins, ends = self.attached_ms, self.detached_ms
         return begins is not None and ends is not None and ends <= begins
 
@@ -174,7 +176,7 @@ def _show_held(spans: Iterable[Held]) -> list[list[Any]]:
 
 
 def fold_leaves(said: Iterable[Said]) -> HeldWallets:
-    """Return when a bot had each wallet, from the leaves about it in order."""
+    """Return the periods in which a bot had each wallet, from the leaves about it in order."""
     found: HeldWallets = {}
     for one in said:
         address, at = one.leaf.get("wallet"), one.leaf.get("at")
@@ -186,7 +188,7 @@ def fold_leaves(said: Iterable[Said]) -> HeldWallets:
             last = spans.pop() if is_open else Held(None, None, None)
             spans.append(last._replace(detached_ms=at))
             continue
-        # A second attachment without a detachment in between is the proof.
+        # If a wallet is attached again before it is detached, this is its proof.
         began = spans.pop().attached_ms if is_open else at
         spans.append(Held(str(one.leaf.get("ownership")), began, None))
     return found

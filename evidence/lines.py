@@ -1,5 +1,7 @@
-"""Lines of evidence: the claims about each receipt of a wallet and each post of a bot, in order of
-arrival, in pages of 1,000 that are addressed by digest (SHA-256 of a page's bytes, in hex).
+"""Write evidence as lines: the claims about each receipt of a wallet and each post of a bot, in
+order of arrival.
+
+There are 1,000 lines on a page. A page is named by its digest, the SHA-256 of its bytes in hex.
 """
 
 import hashlib
@@ -29,7 +31,7 @@ ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
 class ClaimedReceipt(BaseModel):
-    """The members that every receipt line needs to be compared."""
+    """The members that every receipt line needs for the comparison."""
 
     signature: SIGNATURE
     slot: SLOT
@@ -37,9 +39,10 @@ class ClaimedReceipt(BaseModel):
 
 # ---- pages ---------------------------------------------------------------------------------------
 class Paged(NamedTuple):
-    """A table shown as lines, in order of row IDs.
+    """A table that is shown as lines, in order of row ids.
 
-    `lines`: SQL for an `owner`'s rows above the ID `after`: the ID, then the arguments of `show`.
+    `lines` is the SQL for the rows of an `owner` above the id `after`. It selects the id, then the
+    arguments of `show`.
     """
 
     kind: str
@@ -50,7 +53,7 @@ class Paged(NamedTuple):
 
 
 class Page(NamedTuple):
-    """`last`: the last line's ID."""
+    """A page of lines. `last` is the last line's ID."""
 
     kind: str
     number: int
@@ -88,7 +91,7 @@ def _read_after(paged: Paged, owner: int, number: int, after: int) -> Page:
 
 
 def read_page(paged: Paged, owner: int, number: int) -> Page:
-    """Read page `number` (from 1); pages after the last are empty."""
+    """Read page `number`, counted from 1. Pages after the last one are empty."""
     if number == 1:
         return _read_after(paged, owner, 1, 0)
     sql = (
@@ -101,7 +104,7 @@ def read_page(paged: Paged, owner: int, number: int) -> Page:
 
 
 def name_pages(paged: Paged, owner: int) -> Named:
-    """List the full pages, reading one at a time."""
+    """Return the names of the full pages. One page is read at a time."""
     named: list[Json] = []
     page = _read_after(paged, owner, 1, 0)
     while page.is_full:
@@ -111,7 +114,7 @@ def name_pages(paged: Paged, owner: int) -> Named:
 
 
 # ---- receipts ------------------------------------------------------------------------------------
-# Line members and their trade columns: text and numbers, amounts (as text), and JSON.
+# The members of a line and their trade columns: text and numbers, amounts (as text), and JSON.
 PLAIN = {
     "tradeId": "uid",
     "signature": "signature",
@@ -160,7 +163,8 @@ PLAIN |= {
 }
 COLUMNS = (*PLAIN.values(), *AMOUNTS.values(), *NESTED.values())
 AMOUNTS_FROM, NESTED_FROM = len(PLAIN), len(PLAIN) + len(AMOUNTS)
-# A signature listed before its block time counts from when it was listed (Entry.happened_at).
+# A signature that was listed before its block time counts from when it was listed
+# (Entry.happened_at).
 RECEIPT_LINES = f"""
 SELECT t.id, {", ".join(f"t.{name}" for name in COLUMNS)},
        r.digest, CASE WHEN s.seen_at < t.block_time * 1000 THEN s.seen_at END
@@ -170,15 +174,18 @@ WHERE t.wallet_id = {{owner}} AND t.id > {{after}} ORDER BY t.id LIMIT {{most}}"
 
 
 def make_line(columns: Mapping[str, Any], digest: str | None, seen_at: int | None) -> Line:
-    """Make a receipt's line from its trade's columns. `seen_at`: when it was listed (ms), if before
-    its block time.
+    """Return a receipt's line from its trade's columns.
+
+    `seen_at` is when it was listed (ms), if that is before its block time.
     """
     return _make_line([columns[name] for name in COLUMNS], digest, seen_at)
 
 
 def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line:
-    """Like make_line, but from the values of COLUMNS, because thousands of lines may be made in one
-    request."""
+    """Return a line like `make_line`, but from the values of COLUMNS.
+
+    This is faster, and a request may need thousands of lines.
+    """
     line: Line = dict(zip(PLAIN, told[:AMOUNTS_FROM], strict=True))
     line["receipt"], line["seenAtMs"] = digest, seen_at
     amounts, nested = told[AMOUNTS_FROM:NESTED_FROM], told[NESTED_FROM:]
@@ -188,8 +195,8 @@ def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line
 
 
 def show_json(text: str | None) -> Any:
-    """Return the value of a JSON column, or its text if it is damaged: evidence shows the stored
-    data.
+    """Return the value of a JSON column. If it is damaged, return its text, because evidence shows
+    the stored data.
     """
     try:
         return orjson.loads(text or "null")
@@ -212,13 +219,13 @@ def _shown(sql: str) -> Any:
 
 
 def _list_sql(shape: type[BaseModel]) -> dict[str, str]:
-    """Return the members of a shape that have SQL, {name: SQL}."""
+    """Return {name: SQL} for the members of a model that have SQL."""
     told = {name: field.json_schema_extra for name, field in shape.model_fields.items()}
     return {name: str(extra["sql"]) for name, extra in told.items() if isinstance(extra, dict)}
 
 
 class ClaimedWords(BaseModel):
-    """The text that is hashed as `words` in a post's leaf."""
+    """The texts that are hashed as `words` in a post's leaf."""
 
     salt: Annotated[str, Field(max_length=80)] | None = _shown("p.salt")
     eventId: TEXT = _shown("p.event_id")
@@ -228,7 +235,7 @@ class ClaimedWords(BaseModel):
 
 
 class ClaimedPost(BaseModel):
-    """A post's line, in order of its members. `words`: null once it is hidden."""
+    """A post's line, in the order of its members. `words` is null once the post is hidden."""
 
     id: ID = _shown("p.uid")
     createdAtMs: SLOT = _shown("p.created_at")

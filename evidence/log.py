@@ -1,8 +1,8 @@
-"""Read logs from the database and open new ones: the first, or one after a restore, a lost key or
-the operator's request.
+"""Read logs from the database, and open new ones.
 
-The first leaf of each references the previous log. `db` is this process's database, except when a
-restore reads another one.
+A new log is opened at the first start, and after a restore, a lost key or the operator's request.
+Its first leaf references the log before it. `db` is this process's database, except when a restore
+reads another one.
 """
 
 from typing import Any, NamedTuple
@@ -37,9 +37,9 @@ class LogRow(NamedTuple):
     uid: str
     first_leaf: int
     size: int
-    # UTC milliseconds
+    # UTC milliseconds.
     opened_at: int
-    # The verifier key with which the log was opened, null before the first start.
+    # The verifier key that the log was opened with, or null before the first start.
     key: str | None
     id: int
 
@@ -49,7 +49,9 @@ class LogRow(NamedTuple):
 
 
 class LoggedPost(NamedTuple):
-    """A post with its leaf at `place` in `log`. Text and salt are None once the post is hidden."""
+    """A post with its leaf at `place` in the log `log`. Once it is hidden, it has no text and
+    salt.
+    """
 
     log: str
     place: int
@@ -67,7 +69,7 @@ class LoggedPost(NamedTuple):
 
 
 class Damaged(Exception):
-    """The log is missing a leaf or a node, so another program wrote to its tables."""
+    """The log lacks a leaf or a node, because another program wrote to its tables."""
 
 
 def list_logs() -> list[LogRow]:
@@ -75,7 +77,9 @@ def list_logs() -> list[LogRow]:
 
 
 def find_log(uid: str | None = None, db: Any = database) -> LogRow | None:
-    """Return the log with this uid, or the growing log for None. Return None if there isn't one."""
+    """Return the log with this uid or, if it is None, the growing log. Returns None if there is
+    none.
+    """
     where, given = (" WHERE uid = ?", (uid,)) if uid else (" ORDER BY id DESC LIMIT 1", ())
     rows = db.execute_sql(LOGS + where, given).fetchall()
     return LogRow(*rows[0]) if rows else None
@@ -99,7 +103,7 @@ def read_leaves(log: LogRow, begin: int, end: int, db: Any = database) -> list[b
 def read_hashes(
     log: LogRow, level: int, number: int, width: int, db: Any = database
 ) -> list[bytes]:
-    """Return the first `width` hashes of a tile. Raises Damaged."""
+    """Return the first `width` hashes of a tile. Raises Damaged if one is missing."""
     begin = number * tree.TILE_WIDTH
     if level == 0:
         return [tree.hash_leaf(leaf) for leaf in read_leaves(log, begin, begin + width, db)]
@@ -124,7 +128,7 @@ def make_checkpoint(log: LogRow, db: Any = database) -> Checkpoint:
 
 
 class Proof(NamedTuple):
-    """A leaf's inclusion proof: a signed checkpoint and the hashes to its root, in base64."""
+    """A leaf's inclusion proof: a signed checkpoint, and the hashes to its root in base64."""
 
     place: int
     size: int
@@ -147,7 +151,7 @@ FIRST_LEAF = make_shape(make_object(previous=OPENING | None))
 
 
 def ensure_log(config: Config, signer: Signer, now: int) -> None:
-    """Open the first log if none exists, and bind the log to its key; `now` in ms.
+    """Open the first log if none exists, and bind the log to its key. `now`: ms.
 
     Raises BadSetting if a key other than the log's is configured.
     """
@@ -158,8 +162,10 @@ def ensure_log(config: Config, signer: Signer, now: int) -> None:
 
 
 def bind_key(config: Config, signer: Signer, now: int) -> None:
-    """Record the log's key. A changed key opens a new log. Raises BadSetting if the key was
-    configured, or if other machines may have the correct one.
+    """Record the log's key. If the key changed, open a new log.
+
+    Raises BadSetting instead if the key was configured, or if other machines may have the right
+    key.
     """
     one = find_log()
     if one is None or one.key == str(signer.verifier(one.origin)):
@@ -183,9 +189,9 @@ def store_key(signer: Signer) -> None:
 
 
 def renew_log(why: str, now: int, last: dict[str, Any] | None = None, db: Any = database) -> str:
-    """Open a new log that references the old one's last checkpoint; return its uid.
+    """Open a new log that references the old one's last checkpoint. Return its uid.
 
-    `why`: key | restore | operator. `last`: that checkpoint, if it is from another database.
+    `why`: key | restore | operator. `last` is the checkpoint if it is from another database.
     """
     with db.atomic():
         previous = describe_last(db)
@@ -195,7 +201,9 @@ def renew_log(why: str, now: int, last: dict[str, Any] | None = None, db: Any = 
 
 
 def describe_last(db: Any = database) -> dict[str, Any] | None:
-    """Return the growing log's checkpoint in the format of the next log's first leaf, or None."""
+    """Return the growing log's checkpoint in the form in which the next log's first leaf contains
+    it, or None.
+    """
     one = find_log(db=db)
     if one is None:
         return None
@@ -203,8 +211,10 @@ def describe_last(db: Any = database) -> dict[str, Any] | None:
 
 
 def read_opening(one: LogRow) -> dict[str, Any] | None:
-    """Return what a log's first leaf says about the previous log: `log`, `size`, `root`, `kept` and
-    `why`. Return None for the first log, or if its first leaf is damaged (`doctor` reports it).
+    """Return the members of a log's first leaf about the previous log: `log`, `size`, `root`,
+    `kept` and `why`.
+
+    Returns None for the first log, or if the first leaf is damaged, which `doctor` reports.
     """
     leaf: dict[str, Any] | None = read_stored(read_leaves(one, 0, 1)[0], FIRST_LEAF)
     return leaf["previous"] if leaf else None

@@ -1,5 +1,6 @@
-"""Read an instance's logs: fetch all leaves and check that they lead to the signed root. The caller
-compares claims with the leaves (evidence.leaves).
+"""Read an instance's logs: fetch all leaves, and check that they lead to the signed root.
+
+The caller compares claims with the leaves (evidence.leaves).
 """
 
 import time
@@ -16,18 +17,19 @@ from evidence.notes import BadNote, Checkpoint, name_origin, parse_checkpoint, p
 from market.failures import FetchError
 from storage import tree
 
-# Limits per log and per run. Leaves already read are kept, and the next run continues.
+# Limits per log and per run. Leaves that were read are kept, and the next run continues.
 MAX_LEAVES, MAX_SECONDS = 4_000_000, 900.0
-# Limits on earlier logs, and on other logs that posts reference.
+# The limit for earlier logs, and for other logs that posts reference.
 MAX_LOGS = 50
 TELL_EVERY = 100
 
 
 @dataclass
 class LogAudit:
-    """An instance's logs, read as one. `rereads`: whether the evidence may be read once more.
+    """An instance's logs, which are read as one.
 
-    `differences`, `unknown`: what is wrong with the logs, and why they can't be read.
+    `rereads` is whether the evidence may be read once more. `differences` say what is wrong with
+    the logs, and `unknown` why they can't be read.
     """
 
     instance: Instance
@@ -40,7 +42,7 @@ class LogAudit:
     _before: int = 0
 
     def measure(self) -> Checkpoint:
-        """Return the log's last checkpoint, shown or seen, or one of size 0 if unknown."""
+        """Return the last checkpoint of the log, shown or seen. If it is unknown, its size is 0."""
         seen = self.memory.find_seen()
         try:
             shown = parse_checkpoint(parse_note(self._get("checkpoint")).text)
@@ -51,10 +53,10 @@ class LogAudit:
         return shown
 
     def read(self, before: Checkpoint, named: Iterable[str]) -> bool:
-        """Read all logs.
+        """Read all logs. Return whether claims can be compared with them.
 
-        Return whether claims can be compared with them. `before`: result of `measure`; `named`: IDs
-        of logs that claims reference. Raises Changed if a new log began during the audit.
+        `before` is the result of `measure`. `named` are the ids of logs that claims reference.
+        Raises Changed if a new log began during the audit.
         """
         try:
             if not before.size:
@@ -89,11 +91,11 @@ class LogAudit:
         self.memory.join(self.parts)
 
     def weigh(self, compare: Callable[[int], Iterable[Difference]]) -> list[Difference]:
-        """Compare claims with the leaves logged before they were read (`compare(before)`). Raises
-        Changed if the current leaves lead to a different result.
+        """Compare claims with the leaves that were logged before the claims were read
+        (`compare(before)`).
 
-        An instance may report too few leaves from before. The next reading uses the number read
-        here.
+        Raises Changed if the current leaves lead to a different result. An instance may have
+        reported too few earlier leaves. The next reading uses the number read here.
         """
         found = list(compare(self._before))
         end = self.parts[-1].ends
@@ -102,7 +104,7 @@ class LogAudit:
         return found
 
     def find_place(self, log: str | None, index: int | None) -> int | None:
-        """Return the place among all leaves of a log's leaf with this index, or None."""
+        """Return the place, among all leaves, of a log's leaf with this index, or None."""
         part = self._find_part(log)
         return None if part is None or index is None else part.begins + index
 
@@ -122,7 +124,7 @@ class LogAudit:
 
     # ---- which logs ------------------------------------------------------------------------------
     def _read_chain(self) -> list[Checkpoint]:
-        """Read the current log and those it continues; return them, oldest first."""
+        """Read the current log and the logs that it continues. Return them, oldest first."""
         chain = [self._read_present()]
         while previous := self._find_previous(chain[0]):
             if len(chain) > MAX_LOGS:
@@ -162,7 +164,7 @@ class LogAudit:
         return one
 
     def _read_strange(self, origins: Iterable[str]) -> list[Checkpoint]:
-        """Read logs that claims reference and that the current one doesn't continue."""
+        """Read the logs that claims reference but that the current log doesn't continue."""
         found = []
         for origin in list(origins)[:MAX_LOGS]:
             _, _, uid = origin.partition("/")
@@ -192,12 +194,12 @@ class LogAudit:
         for _ in range(2):
             if self._read_leaves(one, prefix) == one.root:
                 return
-            # The stored leaves may come from an unsigned response.
+            # The stored leaves may be from an unsigned response.
             self.memory.forget(one.origin)
         raise tree.BadProof("its leaves don't match the root it signed")
 
     def _read_leaves(self, one: Checkpoint, prefix: str) -> bytes:
-        """Fetch missing leaves; return the root of all leaves."""
+        """Fetch missing leaves, and return the root of all leaves."""
         full, rest = divmod(one.size, tree.TILE_WIDTH)
         hashes, end = self.memory.list_bundles(one.origin, full), time.monotonic() + MAX_SECONDS
         for number in range(len(hashes), full):

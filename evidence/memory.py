@@ -1,5 +1,7 @@
-"""An auditor's memory: leaves of the log and transactions in a file, so that each is fetched once,
-and tables about the current wallet, also on disk.
+"""An auditor's memory on disk.
+
+One file has the leaves of the log and the transactions, so that each is fetched only once. Another
+has tables about the current wallet.
 """
 
 import contextlib
@@ -42,14 +44,16 @@ ABOUT = {
 
 
 class Said(NamedTuple):
-    """A leaf: its place, counted across all logs, and its members."""
+    """A leaf's members, and its place counted across all logs."""
 
     place: int
     leaf: dict[str, Any]
 
 
 class Part(NamedTuple):
-    """A log whose first `size` leaves were read. `begins`: number of leaves in earlier logs."""
+    """A log whose first `size` leaves were read. `begins` is the number of leaves in earlier
+    logs.
+    """
 
     origin: str
     begins: int
@@ -82,7 +86,7 @@ class LogMemory:
     def keep_bundle(
         self, origin: str, number: int, leaves: list[bytes], root: bytes | None
     ) -> None:
-        """Store the leaves of a bundle. `root`: its hash, or None if it isn't full."""
+        """Store the leaves of a bundle. `root` is its hash, or None if it isn't full."""
         begin = number * TILE_WIDTH
         self._kept.execute("BEGIN IMMEDIATE")
         self._kept.execute("DELETE FROM log_leaf WHERE origin = ? AND place >= ?", (origin, begin))
@@ -135,7 +139,7 @@ class LogMemory:
         return [bot for (bot,) in rows]
 
     def find_opening(self, origin: str) -> dict[str, Any]:
-        """Return a log's first leaf, or an empty object if it is unknown or not an opening."""
+        """Return a log's first leaf. Return an empty dict if it isn't an opening or isn't known."""
         found = self._kept.execute(
             "SELECT leaf FROM log_leaf WHERE origin = ? AND place = 0 AND kind = 'opening'",
             (origin,),
@@ -145,7 +149,7 @@ class LogMemory:
 
 
 def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
-    """Return a leaf's row, or None if it isn't stored or can't be parsed."""
+    """Return a leaf's row, or None if the leaf isn't stored or can't be parsed."""
     try:
         made = orjson.loads(leaf)
     except ValueError:
@@ -166,8 +170,8 @@ RECEIPTS = (
     "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID"
 )
 # The current wallet's transactions: listed by the node, claimed (`line`, JSON) or included in the
-# rebuild (`taken`). `entry`: as reported by the node. The table has row IDs because signatures are
-# random and rows are large, so WITHOUT ROWID is 50% slower.
+# rebuild (`taken`). `entry` is what the node reported. The table has row ids, because signatures
+# are random and rows are large, so WITHOUT ROWID is 50% slower.
 TRANSACTIONS = """
 CREATE TABLE tx (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER,
     listed INTEGER DEFAULT 0, taken INTEGER DEFAULT 0, line BLOB,
@@ -198,7 +202,7 @@ SELECT slot, signature FROM tx WHERE entry IS NOT NULL AND slot IN (
 
 
 class KeptEntry(NamedTuple):
-    """A transaction as the auditor's node reported it, and the claim about it, if any."""
+    """A transaction as the auditor's node reported it, and the claim about it, if there is one."""
 
     entry: Entry
     digest: str
@@ -207,8 +211,8 @@ class KeptEntry(NamedTuple):
 
 
 class Memory:
-    """An auditor's memory. `path`: the file of transactions, or None to keep them for this run
-    only.
+    """An auditor's memory. `path` is the file of transactions. If it is None, they are kept for
+    this run only.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -218,14 +222,14 @@ class Memory:
         self._kept.execute("PRAGMA synchronous = OFF")
         self._kept.execute(RECEIPTS)
         self.log = LogMemory(self._kept)
-        # An empty name makes a temporary file.
+        # With an empty name, this is a temporary file.
         self._posts = sqlite3.connect("", isolation_level=None)
         self._posts.executescript(POSTS)
         self.begin()
 
     def begin(self) -> None:
         """Forget the current wallet."""
-        # Number of listed transactions: counting the rows would read all of them.
+        # Keep the number of listed transactions, because counting the rows would read all of them.
         self.listed = 0
         self._work = sqlite3.connect("", isolation_level=None)
         self._work.executescript(
@@ -259,13 +263,15 @@ class Memory:
         self.listed += self._add(ADD_LISTED, rows)
 
     def _add(self, sql: str, rows: list[Any]) -> int:
-        """Add rows. Return the number of new ones."""
+        """Add rows, and return how many of them were new."""
         before = self._work.total_changes
         self._work.executemany(sql, rows)
         return self._work.total_changes - before
 
     def list_unread(self) -> list[tuple[str, int, int | None]]:
-        """List signatures, slots and places that are listed or claimed and have no entry yet."""
+        """List the signatures, slots and places that are listed or claimed but have no entry
+        yet.
+        """
         return self._work.execute(
             "SELECT signature, slot, tx_index FROM tx WHERE entry IS NULL AND (listed = 1 OR"
             " line IS NOT NULL) ORDER BY slot"
@@ -280,7 +286,7 @@ class Memory:
         self._work.executemany("UPDATE tx SET tx_index = ? WHERE signature = ?", rows)
 
     def add_claims(self, lines: list[dict[str, Any]]) -> int:
-        """Add claimed lines. Return the number that repeat an earlier signature."""
+        """Add claimed lines. Return how many repeat an earlier signature."""
         rows = [(line["signature"], line["slot"], orjson.dumps(line)) for line in lines]
         return len(lines) - self._add(ADD_CLAIM, rows)
 
@@ -298,8 +304,10 @@ class Memory:
         return next(self._list("signature = ?", signature), None)
 
     def list_entries(self, taken: bool | None = None) -> Iterator[KeptEntry]:
-        """Yield known transactions by slot. `taken`: True for those included in the rebuild, False
-        for the others.
+        """Yield known transactions by slot.
+
+        If `taken` is True, only those included in the rebuild are returned. If it is False, only
+        the others are.
         """
         return self._list("TRUE") if taken is None else self._list("taken = ?", taken)
 
@@ -321,7 +329,7 @@ class Memory:
         return [orjson.loads(line) for (line,) in self._work.execute(sql)]
 
     def list_unplaced(self) -> dict[int, list[str]]:
-        """List signatures without a place in slots with several, by slot."""
+        """List signatures without a place, by slot, in slots that have several transactions."""
         found: dict[int, list[str]] = {}
         for slot, signature in self._work.execute(UNPLACED):
             found.setdefault(slot, []).append(signature)
@@ -333,7 +341,7 @@ class Memory:
         self._posts.execute("DELETE FROM post")
 
     def add_posts(self, posts: list[ClaimedPost]) -> int:
-        """Add posts in order of arrival. Return the number that repeat an earlier ID."""
+        """Add posts in order of arrival. Return how many repeat an earlier id."""
         before = self._posts.total_changes
         rows = [
             (one.id, one.wallet, one.signature, one.createdAtMs, one.log, one.model_dump_json())
@@ -349,14 +357,16 @@ class Memory:
         return len(rows) - (self._posts.total_changes - before)
 
     def list_posts(self, wallet: str | None) -> Iterator[ClaimedPost]:
-        """Yield the posts that are judged against a wallet, or those without one for None."""
+        """Yield the posts that are judged against a wallet or, if it is None, those without a
+        wallet.
+        """
         return self._list_posts("WHERE wallet IS ?", wallet)
 
     def list_all_posts(self) -> Iterator[ClaimedPost]:
         return self._list_posts("ORDER BY created_at, place")
 
     def list_repeated(self) -> set[str]:
-        """Return IDs of posts that cite the same transaction as an earlier post."""
+        """Return the IDs of posts that cite the same transaction as an earlier post."""
         rows = self._posts.execute(
             "SELECT id FROM post p WHERE EXISTS (SELECT 1 FROM post o"
             " WHERE o.signature = p.signature AND o.place < p.place)"
@@ -381,7 +391,7 @@ class Memory:
 
 
 def find_path(url: str, node_urls: str) -> Path:
-    """Return the file for this node and instance, in XDG_CACHE_HOME or ~/.cache."""
+    """Return the path of the file for this node and instance, in XDG_CACHE_HOME or ~/.cache."""
     named = os.environ.get("XDG_CACHE_HOME") or ""
     folder = Path(named) if named.startswith("/") else Path.home() / ".cache"
     name = hashlib.sha256(f"{url} {node_urls}".encode()).hexdigest()[:16]
@@ -389,9 +399,10 @@ def find_path(url: str, node_urls: str) -> Path:
 
 
 def open_memory(path: Path) -> Memory:
-    """Open the file, or create it. If that fails, keep nothing after this run.
+    """Open the file, or create it.
 
-    A damaged file is replaced.
+    A damaged file is replaced. If the file can't be opened or created, the memory is lost after
+    this run.
     """
     for _ in range(2):
         try:

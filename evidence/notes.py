@@ -1,5 +1,5 @@
-"""Signed notes, checkpoints and cosignatures, as C2SP specifies them (signed-note, tlog-checkpoint,
-tlog-cosignature), with Ed25519. Pure.
+"""Signed notes, checkpoints and cosignatures with Ed25519, as specified by C2SP (signed-note,
+tlog-checkpoint, tlog-cosignature). Pure.
 """
 
 import base64
@@ -21,7 +21,7 @@ BEGIN = "\N{EM DASH} "
 
 
 class BadNote(ValueError):
-    """The note is malformed or not signed by the expected key."""
+    """A note is malformed or not signed by the expected key."""
 
 
 def encode(raw: bytes) -> str:
@@ -29,7 +29,7 @@ def encode(raw: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Decode base64. Raises BadNote unless it is canonical."""
+    """Decode canonical base64. Raises BadNote for other text."""
     try:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -40,14 +40,16 @@ def decode(text: str) -> bytes:
 
 
 def name_origin(uid: str) -> str:
-    """Return the origin line of a log's checkpoints, regardless of where it is served."""
+    """Return the origin line of a log's checkpoints. It doesn't depend on where the log is
+    served.
+    """
     return f"candor/{uid}"
 
 
 # ---- keys ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Verifier:
-    """A public key under a name: `kind` SIGNATURE of a log, COSIGNATURE of a witness."""
+    """A public key with a name. `kind` is SIGNATURE for a log, or COSIGNATURE for a witness."""
 
     name: str
     kind: int
@@ -83,8 +85,10 @@ class Verifier:
 
 @dataclass(frozen=True, repr=False)
 class Signer:
-    """A log's signing key, from 32 secret bytes. Its witness signs with another key derived from
-    it: one key must not sign two kinds of statements.
+    """A log's signing key, from 32 secret bytes.
+
+    The instance's witness signs with another key derived from the same bytes, because a key must
+    not sign two kinds of statements.
     """
 
     seed: bytes
@@ -108,7 +112,7 @@ class Signer:
         return self._keys[SIGNATURE].sign(message).signature
 
     def promise(self, uid: str, leaf: str) -> str:
-        """Sign, in base64, that this leaf is in the log `uid`."""
+        """Return a signature, in base64, that promises that this leaf is in the log `uid`."""
         text = f"candor-log-promise/v1\n{name_origin(uid)}\n{leaf}\n"
         return encode(self.sign(text.encode()))
 
@@ -117,7 +121,7 @@ class Signer:
         return f"{text}\n{BEGIN}{name} {encode(signature)}\n"
 
     def cosign(self, name: str, text: str, seconds: int) -> str:
-        """Return the witness's line for a checkpoint that was consistent at a given time."""
+        """Return the witness's line for a checkpoint that was consistent at this time."""
         cosigned = f"cosignature/v1\ntime {seconds}\n{text}".encode()
         signature = self._keys[COSIGNATURE].sign(cosigned).signature
         told = self.verifier(name, COSIGNATURE).id + seconds.to_bytes(8, "big") + signature
@@ -126,7 +130,7 @@ class Signer:
 
 # ---- notes ---------------------------------------------------------------------------------------
 class Line(NamedTuple):
-    """A signature line. `signature` is the part after the key ID."""
+    """A signature line. `signature` is the part after the key's id."""
 
     name: str
     id: bytes
@@ -190,7 +194,7 @@ class Checkpoint(NamedTuple):
 
 
 def parse_checkpoint(text: str) -> Checkpoint:
-    """Parse a checkpoint's text. Raises BadNote. Additional lines are ignored."""
+    """Parse a checkpoint's text, ignoring further lines. Raises BadNote."""
     found = re.fullmatch(r"([^\n]*)\n(0|[1-9]\d{0,14})\n([^\n]*)\n", text, re.ASCII)
     if not found:
         raise BadNote("not a checkpoint")

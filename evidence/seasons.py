@@ -1,5 +1,5 @@
-"""Freeze the standings of seasons, log them, and check them: against the log, and against an
-auditor's own books.
+"""Freeze the standings of seasons, log them, and compare them with the log and with an auditor's
+own books.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,10 +38,10 @@ from models import Bot
 from storage import Rows, read_rows, write_rows, writing
 from storage.arrivals import append_leaf
 
-# Standings freeze no sooner than this after the season ends, so a clock that jumped has been
-# corrected.
+# Standings freeze at the earliest this long after the season ends, so that a clock that jumped was
+# corrected by then.
 SETTLE_MS = 5 * 60_000
-# A bot whose history covers the season keeps its results at the deadline, even if later
+# If a bot's history covers the season, it keeps its results at the deadline, even if later
 # transactions are still being fetched.
 PASSING = ("not_observed", "backfilling")
 NUMBERS = ("realized", "cost", "return_points", "worst_case", "sales", "trades")
@@ -49,7 +49,7 @@ NUMBERS = ("realized", "cost", "return_points", "worst_case", "sales", "trades")
 
 # ---- freezing ------------------------------------------------------------------------------------
 def run_tick(config: Config, now: int) -> tuple[None, None]:
-    """Freeze the standings of each season that is over, once every history covers it."""
+    """Freeze the standings of each season that is over, once every history covers the season."""
     for season in list_open():
         if now < season.ends_at:
             # The season was marked as closing while the clock was ahead.
@@ -77,7 +77,7 @@ def _freeze(number: int, rules: str, now: int) -> None:
     with writing():
         season = Season.get_by_id(number)
         terms = find_terms(season)
-        # The season may have been canceled, or frozen by another instance, since it was listed.
+        # Since it was listed, the season may have been canceled, or frozen by another instance.
         if season.cancelled_at is not None or season.frozen_at is not None:
             return
         rows = work_out(read_rows, number, terms, now)
@@ -116,8 +116,10 @@ def compare_seasons(
     said: Iterable[Said],
     before: int,
 ) -> Iterator[Difference]:
-    """Compare a bot's frozen rows with their leaves, and the ranks with those of all rows; report
-    missing rows. `said`: all leaves about seasons.
+    """Compare a bot's frozen rows with their leaves and the ranks with those of all rows, and
+    report missing rows.
+
+    `said` are all leaves about seasons.
     """
     logged: dict[str, list[Said]] = {}
     for one in said:
@@ -170,7 +172,7 @@ def _find_since_logged(
 
 
 def _rank_logged(rule: str, rows: Mapping[str, Json]) -> dict[str, str | None]:
-    """Return the ranks by bot that follow from the numbers in a season's leaves."""
+    """Return the ranks that follow from the numbers in a season's leaves, by bot."""
     uids = list(rows)
     try:
         made = [_read_logged(number, rows[uid]) for number, uid in enumerate(uids)]
@@ -198,11 +200,11 @@ def _covers(span: Held, at: int) -> bool:
 
 # ---- against an auditor's books ------------------------------------------------------------------
 def recompute_season(rows: Rows, bot: int, uid: str, claim: ClaimedSeason) -> Iterator[Difference]:
-    """Compare a frozen row's numbers with those of the auditor's running totals."""
+    """Compare a frozen row's numbers with the auditor's running totals."""
     terms, told = find_claimed(claim.terms), claim.standing
     reason, since = told.get("reason"), told.get("since") or ""
     if reason in UNPROVEN or not since.isdecimal():
-        # There is no claim, or none that the log could have.
+        # Nothing is claimed, or nothing that the log could contain.
         return
     sums = read_sums(rows, terms, {bot: int(since)})[bot]
     ours: Json = show_values(measure(terms, sums))

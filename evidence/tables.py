@@ -13,10 +13,10 @@ from models import Base, Wallet
 
 
 class Log(Base):
-    """A log.
+    """A log. It has the leaves from `first_leaf` up to the next log's first leaf. The last log
+    grows.
 
-    Its leaves run from `first_leaf` to the next log's first leaf. The last log grows. A restore
-    opens another one. `key`: the verifier key, null before the first start.
+    A restore opens a new log. `key` is the verifier key, or null before the first start.
     """
 
     uid = TextField(unique=True)
@@ -26,7 +26,7 @@ class Log(Base):
 
 
 class Leaf(Base):
-    """A leaf of the log: the exact bytes of its JSON. IDs have no gaps, even across logs."""
+    """A leaf of the log: the exact bytes of its JSON. Ids don't have gaps, even across logs."""
 
     id = BigIntegerField(primary_key=True)
     data = TextField()
@@ -36,8 +36,8 @@ class Leaf(Base):
 
 
 class Node(Base):
-    """The hash above a full tile. `place` counts within the log and the level, which
-    starts at 1.
+    """The hash above a full tile. `place` counts within the log and the level. Levels start at
+    1.
     """
 
     log_id = BigIntegerField()
@@ -51,8 +51,10 @@ class Node(Base):
 
 
 class Witnessed(Base):
-    """Another instance whose log is watched: `key`, its verifier key, and `note`, its last
-    consistent checkpoint with our cosignature. `trouble`: what has gone wrong since.
+    """Another instance whose log is watched.
+
+    `key` is its verifier key. `note` is its last consistent checkpoint with our cosignature.
+    `trouble` is what went wrong since.
     """
 
     url = TextField(primary_key=True)

@@ -1,4 +1,4 @@
-"""A wallet as the auditor's own node reports it: its addresses, signatures and transactions."""
+"""A wallet's addresses, signatures and transactions, as reported by the auditor's own node."""
 
 import functools
 import time
@@ -24,21 +24,22 @@ from evidence.memory import Memory
 
 FINALIZED = {"commitment": "finalized"}
 PAGE, ACCOUNTS_A_CALL = 1_000, 100
-# Nodes sometimes return incomplete lists, so listing is repeated until a round finds nothing new.
+# Nodes sometimes return incomplete lists, so repeat until a round finds nothing new, at most this
+# often.
 MAX_ROUNDS = 6
 # Number of requests for a transaction that the node doesn't return.
 MAX_ASKED = 3
-# Limits on a single wait, and on consecutive failures.
+# The longest wait, and the maximum number of consecutive failures.
 MAX_REST_SECONDS, MAX_FAILURES = 60.0, 12
-# Limits on unclaimed transactions that a node may list, and on consecutive ones that it may fail to
-# return.
+# The limits on unclaimed transactions that a node lists, and on consecutive transactions that it
+# fails to return.
 MAX_SURPLUS, MAX_MISSING = 100_000, 2_000
 MAX_ADDRESSES = 100_000
 REPORT_SECONDS = 2.0
 
 
 class NodeTrouble(Exception):
-    """The auditor's node doesn't respond; the message is for the auditor."""
+    """The auditor's node doesn't respond. The message is for the auditor."""
 
 
 class Node:
@@ -46,7 +47,9 @@ class Node:
         self.rpc, self._sleep = rpc, sleep
 
     def ask(self, method: str, params: list[Any], check: Callable[[Any], Any]) -> Any:
-        """Return the checked response, or None if unusable. Raises NodeTrouble if none arrives."""
+        """Return the checked response, or None if it is unusable. Raises NodeTrouble if there is
+        none.
+        """
         failures = 0
         while True:
             try:
@@ -67,9 +70,10 @@ class Node:
 class View:
     """Everything the node reports about one wallet, read into a Memory.
 
-    `missing`: signature -> slot of listed or claimed transactions that the node didn't return.
-    `foreign`: signatures of transactions that don't involve the wallet's accounts. `unlisted`:
-    addresses for which the node returned no list. `report` receives progress.
+    `missing` are listed or claimed transactions that the node didn't return, as signature -> slot.
+    `foreign` are the signatures of transactions that don't involve the wallet's accounts.
+    `unlisted` are the addresses for which the node didn't return a list. `report` is called with
+    the progress.
     """
 
     def __init__(
@@ -91,14 +95,16 @@ class View:
 
     # ---- all of it -------------------------------------------------------------------------------
     def read(self, claimed: int, more_addresses: Iterable[str]) -> None:
-        """List and fetch until a round finds nothing new. `claimed`: number of transactions the
-        instance claims; `more_addresses`: addresses it attributes to the wallet.
+        """List and fetch until a round finds nothing new.
+
+        `claimed` is the number of transactions that the instance claims. `more_addresses` are
+        addresses that it attributes to the wallet.
         """
         self.addresses |= set(more_addresses)
         self._find_accounts()
         limit = 2 * claimed + MAX_SURPLUS
         for number in range(1, MAX_ROUNDS + 1):
-            # A foreign transaction may belong to an address found since.
+            # A foreign transaction may belong to an address that was found since.
             self.foreign.clear()
             known, before = len(self.addresses), self.memory.listed
             for count, address in enumerate(sorted(self.addresses), 1):
@@ -114,7 +120,7 @@ class View:
             options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
             params = [self.wallet, {"programId": program}, options]
             found = self.node.ask("getTokenAccountsByOwner", params, check_accounts)
-            # Without a response, use every address found in a transaction.
+            # Without a response, it still finds every address that a transaction mentions.
             self.addresses |= set((found or [])[:MAX_ADDRESSES])
 
     def _tell(self, text: str) -> None:
@@ -125,7 +131,9 @@ class View:
 
     # ---- lists -----------------------------------------------------------------------------------
     def _list(self, address: str, limit: int) -> None:
-        """List an address until a page contains nothing new in this scan."""
+        """List an address until a page contains only signatures that were already seen in this
+        scan.
+        """
         before: str | None = None
         seen: set[str] = set()
         while self.memory.listed <= limit:
@@ -177,7 +185,7 @@ class View:
                 "getTransaction", [signature, options], check
             )
             if answer is None:
-                # Already retried; the next round tries again.
+                # It was already retried, and the next round tries again.
                 return None
             raw, receipt = answer
             if receipt is not None:
@@ -194,7 +202,7 @@ class View:
             self.take(receipt, kept.entry.tx_index if kept else None)
 
     def take(self, receipt: Receipt, place: int | None) -> None:
-        """Store a transaction's entry for the wallet, and the accounts it shows."""
+        """Store a transaction's meaning for the wallet, and the wallet's accounts in it."""
         self.missing.pop(receipt.signature, None)
         if not touches(receipt, self.wallet, self.addresses):
             self.foreign.add(receipt.signature)
@@ -211,7 +219,7 @@ class View:
             self._reread(fresh)
 
     def _reread(self, fresh: set[str]) -> None:
-        """Reread transactions from 2021 that contain these accounts without their owner."""
+        """Reread transactions from 2021 that mention these accounts without their owner."""
         for signature in sorted(set().union(*(self._ownerless.pop(a, ()) for a in fresh))):
             receipt, kept = self.memory.find_receipt(signature), self.memory.find_entry(signature)
             if receipt is not None and kept is not None:
@@ -231,8 +239,8 @@ class View:
 
     # ---- balances --------------------------------------------------------------------------------
     def ask_holdings(self) -> dict[str, Holding] | None:
-        """Return the node's balances for the wallet's accounts, or None if it doesn't
-        report them.
+        """Return the node's balances for the wallet's accounts, or None if it doesn't report
+        them.
         """
         options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}
         addresses, found = sorted(self.addresses), dict[str, Holding]()

@@ -1,8 +1,8 @@
-"""Watch other instances' logs for continuity with earlier checkpoints.
+"""Watch other instances' logs, and check that each still contains its previous checkpoint.
 
-The last consistent checkpoint of each log is stored. An unreachable instance or an invalid response
-isn't evidence of tampering. If an instance signed a checkpoint that doesn't contain the previous
-one, a fork or a rollback is reported.
+The last consistent checkpoint of each log is stored. An instance that can't be reached or sends an
+unusable response isn't accused. An instance that signed a checkpoint that doesn't contain the
+previous one is accused of a fork or a rollback.
 """
 
 import logging
@@ -31,14 +31,14 @@ from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 from storage import tree, write_rows, writing
 
-# The observed checkpoints of a log at one URL.
+# The limits for one log at one URL.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
-# Limit on logs after the last one seen; each references the previous one.
+# The number of logs after the last one seen. Each references the one before it.
 MAX_STEPS = 20
-# Why a new log replaced the previous one.
+# The reasons why a new log replaced the previous one.
 REASONS = ("restore", "key", "operator")
-# Fetches an address below `/log/` of the instance. Raises FetchError.
+# A function that fetches a path below `/log/` of the instance. Raises FetchError.
 Fetch = Callable[[str], bytes]
 
 
@@ -47,8 +47,8 @@ class CannotTell(Exception):
 
 
 class Alarm(Exception):
-    """The log changed its past. Contains a sentence for people, and the state that the witness
-    should store now.
+    """The log changed its past. It has a sentence for people, and what the witness should store
+    now.
     """
 
     def __init__(self, text: str, seen: "Seen | None" = None) -> None:
@@ -57,11 +57,11 @@ class Alarm(Exception):
 
 
 class NewLog(Alarm):
-    """A different log than before: after a restore, or with another key."""
+    """The log isn't the one seen before, because of a restore or another key."""
 
 
 class Seen(NamedTuple):
-    """The last consistent checkpoint as stored: its note and the log's key."""
+    """The last consistent checkpoint as it is stored: its note, and the log's key."""
 
     key: str
     note: str
@@ -72,8 +72,8 @@ class Seen(NamedTuple):
 
 
 class Look(NamedTuple):
-    """An observation of a log: its current checkpoint and, for a new log, its references to earlier
-    logs, back to the last one seen.
+    """An observation of a log: its current checkpoint. For a new log, it includes what this log and
+    its predecessors say about the logs before them, back to the last one seen.
     """
 
     seen: Seen
@@ -81,7 +81,7 @@ class Look(NamedTuple):
 
 
 def make_fetch(url: str) -> Fetch:
-    """Return a Fetch for the instance at `url`, bounded in bytes, requests and time."""
+    """Return a Fetch for the instance at `url`, with limits on bytes, requests and time."""
     session, end, left = open_session(), time.monotonic() + MAX_SECONDS, [MAX_REQUESTS]
 
     def get(path: str) -> bytes:
@@ -95,10 +95,10 @@ def make_fetch(url: str) -> Fetch:
 
 # ---- looking -------------------------------------------------------------------------------------
 def read_log(get: Fetch, seen: Seen | None) -> Look:
-    """Read the log's current checkpoint, which must continue `seen` (None for the first
+    """Read the log's current checkpoint, and check that it continues `seen` (None for the first
     observation).
 
-    Raises Alarm for a fork or a rollback, CannotTell without a usable response.
+    Raises Alarm for a fork or a rollback, and CannotTell if there is no usable response.
     """
     try:
         raw, key = get("checkpoint"), Verifier.parse(get("key").decode("ascii", "replace").strip())
@@ -170,8 +170,8 @@ def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> 
 
 # ---- a new log -----------------------------------------------------------------------------------
 class Previous(NamedTuple):
-    """The contents of a log's first leaf about the previous log: its last checkpoint, why it ended,
-    and how many of its leaves were kept.
+    """The data about the previous log in a log's first leaf: its last checkpoint, why it ended, and
+    how many of its leaves were kept.
     """
 
     log: str
@@ -188,8 +188,8 @@ class Previous(NamedTuple):
 def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Previous]:
     """Follow the first leaves of the new log and its predecessors back to the last log seen.
 
-    Raises Alarm unless they lead there and no observed leaf was lost. An Alarm about a lossy
-    restore has `seen`, because the new log is watched from then on.
+    Raises Alarm unless they lead there and nothing that was seen is lost. If a restore lost leaves,
+    the Alarm has `seen`, so that the new log is watched from then on.
     """
     steps, prefix, one = list[Previous](), "", new
     while one.origin != old.origin:
@@ -210,7 +210,7 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
             )
         if previous.kept == previous.size and one.root != previous.root:
             raise Alarm("FORK: the leaves of an earlier log don't match its named root")
-    # The kept part of the old log still starts with the observed leaves.
+    # The part of the old log that was kept still starts with the leaves that were seen.
     _check_growth(get, prefix, old, one)
     return steps
 
@@ -223,8 +223,9 @@ def _describe_loss(old: Checkpoint, previous: Previous) -> str:
 
 
 def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
-    """Return what a log's first leaf says about the previous log, or None for the first log. Raises
-    Alarm if the leaf is missing or invalid.
+    """Return the data about the previous log in a log's first leaf, or None for the first log.
+
+    Raises Alarm if the leaf is missing or invalid.
     """
     width = tree.find_width(one.size, 0, 0)
     try:
@@ -238,8 +239,9 @@ def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
 
 
 def parse_previous(said: dict[str, Any] | None) -> Previous | None:
-    """Parse the `previous` member. Raises ValueError, KeyError or TypeError. It is untrusted; only
-    our own words are shown.
+    """Parse the member `previous`. Raises ValueError, KeyError or TypeError.
+
+    It is untrusted, so only our own words are shown.
     """
     if said is None:
         return None
@@ -257,7 +259,7 @@ logger = logging.getLogger("candor.log")
 
 
 class Outcome(NamedTuple):
-    """The result of observing another instance's log: `verdict` is consistent | alarm |
+    """The result of observing another instance's log. `verdict`: consistent | alarm |
     cannot_tell.
     """
 
@@ -268,7 +270,9 @@ class Outcome(NamedTuple):
 
 def observe_log(url: str, signer: Signer, now: int, get: Fetch | None = None) -> Outcome:
     """Observe the log of the instance at `url`. If it continues the last checkpoint, store and
-    cosign the new one. `now` in ms.
+    cosign the new one.
+
+    `now`: ms.
     """
     url = url.rstrip("/")
     row = Witnessed.get_or_none(Witnessed.url == url)
@@ -300,8 +304,9 @@ def describe(seen: Seen | None, found: Look) -> str:
 
 
 def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
-    """Observe each of these instances, and their views of our log. Return problems in a sentence,
-    or None.
+    """Observe the log of each of these instances, and check what each of them saw of our log.
+
+    Returns the problems as a sentence, or None.
     """
     wrong = []
     for url in urls:
@@ -314,8 +319,10 @@ def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
 
 
 def ask_about_us(url: str, signer: Signer, get: Fetch) -> Outcome:
-    """Compare another instance's view of our log with the log. If it has a checkpoint that we
-    signed and no longer have, this database isn't the one it saw.
+    """Compare another instance's view of our log with the log itself.
+
+    If it has a checkpoint that we signed but no longer have, this database isn't the one that it
+    saw.
     """
     one = log.find_log()
     try:
@@ -345,11 +352,12 @@ def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:
 
 
 def _keep(url: str, before: Seen | None, found: Seen, signer: Signer, now: int) -> None:
-    """Replace the earlier checkpoint, adding our cosignature. Do nothing if another process
-    replaced it first.
+    """Replace the checkpoint it was compared with, and add our cosignature.
+
+    If another process replaced the checkpoint first, it stays.
     """
     text = parse_note(found.note.encode()).text
-    # Only the log's own line; other witnesses publish their cosignatures themselves.
+    # Keep only the log's own line, because other witnesses publish their cosignatures themselves.
     lines = found.note[len(text) + 1 :].splitlines(keepends=True)
     own = [line for line in lines if line.split(" ")[1] == found.checkpoint.origin][:2]
     note = f"{text}\n{''.join(own)}{signer.cosign(signer.witness_name, text, now // 1000)}"
@@ -362,7 +370,7 @@ def _keep(url: str, before: Seen | None, found: Seen, signer: Signer, now: int) 
 
 
 def _note_trouble(url: str, text: str, now: int) -> None:
-    """Store a problem; it stays until the operator forgets the instance."""
+    """Store a problem. It stays until the operator forgets the instance."""
     with writing():
         Witnessed.update(trouble=text, trouble_at=now).where(
             Witnessed.url == url, Witnessed.trouble.is_null() | (Witnessed.trouble != text)

@@ -1,13 +1,14 @@
-"""Failures of requests to a service. A separate module, so that parsing responses doesn't import an
-HTTP library.
+"""Failures of requests to a service.
+
+This is a separate module so that parsing responses doesn't import an HTTP library.
 """
 
 
 class FetchError(Exception):
     """There was no usable response.
 
-    The text follows a name ("returned HTTP 500"). `wait_seconds`: the requested wait, or None.
-    `status`: HTTP status of a response other than 200.
+    The text completes a sentence that begins with a name ("returned HTTP 500"). `wait_seconds` is
+    the requested wait, or None. `status` is the HTTP status if it isn't 200, or None.
     """
 
     def __init__(

@@ -1,5 +1,7 @@
-"""Bounded HTTP requests: no redirects, no proxies from the environment, a size limit and a
-deadline. Error texts never contain a URL, a key or a response.
+"""Send bounded HTTP requests: without redirects or proxies from the environment, with a size limit
+and a deadline.
+
+Error texts never contain a URL, a key or a response.
 """
 
 import json
@@ -20,14 +22,14 @@ from market.failures import FetchError
 
 # A longer Retry-After is treated as a mistake.
 MAX_WAIT_SECONDS = 3600
-# Wait after a 429 without Retry-After.
+# The wait after a 429 without a Retry-After.
 DEFAULT_WAIT_SECONDS = 30
 READ_BYTES = 65_536
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one request. It may outlast `answer_seconds` by one read of `read_seconds`."""
+    """The limits of one request. It may exceed `answer_seconds` by one read of `read_seconds`."""
 
     connect_seconds: float
     read_seconds: float
@@ -39,8 +41,8 @@ PROVIDER_LIMITS = Limits(connect_seconds=4, read_seconds=6, answer_seconds=15, m
 
 
 class Pace:
-    """A rate limit: at most `burst` requests at once and `burst + refill` in any minute. It can be
-    paused.
+    """A rate limit that can be paused. It allows `burst` requests at once, and `burst + refill` in
+    any minute.
     """
 
     def __init__(self, burst: int, refill: int, monotonic: Callable[[], float]) -> None:
@@ -60,12 +62,11 @@ class Pace:
         return True
 
     def pause(self, seconds: float) -> None:
-        """Block requests for `seconds`."""
         self.resume_at = self.monotonic() + seconds
 
 
 def open_session() -> requests.Session:
-    """Open a session without the environment's proxies and netrc, and without retries."""
+    """Open a session that ignores the environment's proxies and netrc and doesn't retry."""
     session = requests.Session()
     session.trust_env = False
     session.headers.update({"User-Agent": f"candor/{VERSION}", "Accept": "application/json"})
@@ -75,8 +76,8 @@ def open_session() -> requests.Session:
 def fetch(
     session: requests.Session, method: str, url: str, limits: Limits, **options: Any
 ) -> bytes:
-    """Send one request and return the body of its 200; `options` are those of `requests`. Raises
-    FetchError.
+    """Send one request, and return the body if the status is 200. `options` are passed to
+    `requests`. Raises FetchError.
     """
     deadline = time.monotonic() + limits.answer_seconds
     try:
@@ -104,18 +105,19 @@ def fetch_json(
     params: dict[str, Any] | None = None,
     limits: Limits = PROVIDER_LIMITS,
 ) -> Any:
-    """Get the JSON value at `url`, its numbers exact (int or Decimal). Raises FetchError."""
+    """Return the JSON value at `url` with exact numbers (int or Decimal). Raises FetchError."""
     body = fetch(session, "GET", url, limits, params=params)
     try:
         return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant)
-    # ArithmeticError: an exponent that doesn't fit a Decimal.
+    # ArithmeticError is raised if an exponent doesn't fit a Decimal.
     except (ValueError, ArithmeticError, RecursionError):
         raise FetchError("sent a response that is not JSON") from None
 
 
 def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:
-    """Read the whole body. Each read returns what has arrived, so even a slow trickle ends at the
-    deadline.
+    """Read the whole body.
+
+    Each read returns the data that has arrived, so that even a slow trickle ends at the deadline.
     """
     chunks, size = [], 0
     while chunk := raw.read1(READ_BYTES, decode_content=True):
@@ -134,7 +136,7 @@ def _refuse_constant(constant: str) -> None:
 
 def _read_wait(response: requests.Response) -> float | None:
     """Return the seconds to wait according to Retry-After (in either form), or None if the response
-    isn't a 429.
+    isn't about a rate limit.
     """
     if response.status_code not in (429, 503):
         return None
@@ -143,7 +145,7 @@ def _read_wait(response: requests.Response) -> float | None:
         return min(int(asked), MAX_WAIT_SECONDS)
     try:
         moment = parsedate_to_datetime(asked)
-        # A date without a time zone is UTC (RFC 9110, 5.6.7).
+        # A date without a time zone is in UTC (RFC 9110, 5.6.7).
         until = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return DEFAULT_WAIT_SECONDS

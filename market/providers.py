@@ -1,8 +1,9 @@
-"""Parse responses of DexScreener and GeckoTerminal into exact values. Pure. Neither needs a key.
+"""Parse responses of DexScreener and GeckoTerminal into exact values. Pure.
 
-Shapes: docs.dexscreener.com/api/reference, apiguide.geckoterminal.com. Published limits:
-DexScreener token profiles and boosts 60 a minute, tokens/v1 300 a minute with up to 30 addresses a
-call; GeckoTerminal 30 a minute.
+Neither service needs a key. Their formats are documented at docs.dexscreener.com/api/reference and
+apiguide.geckoterminal.com. DexScreener's published limits are 60 requests a minute for token
+profiles and boosts, and 300 a minute for tokens/v1, with up to 30 addresses each. GeckoTerminal's
+is 30 a minute.
 """
 
 import datetime
@@ -19,7 +20,7 @@ from market.failures import FetchError
 from market.rules import DAY_MS
 
 ADDRESSES_PER_CALL = 30
-# In characters.
+# Maximum lengths in characters.
 MAX_SYMBOL, MAX_NAME = 32, 100
 # GeckoTerminal's exchange IDs that DexScreener spells differently.
 GECKO_NAMES = {
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 
 class RowCount(NamedTuple):
-    """The number of readable rows in a response, including skipped ones, and of unreadable rows."""
+    """The number of readable rows in a response (including skipped ones) and of unreadable rows."""
 
     readable: int
     unreadable: int
@@ -43,18 +44,19 @@ class RowCount(NamedTuple):
 
     @property
     def is_nonsense(self) -> bool:
-        """Return whether most rows were unreadable, which means that the whole response is bad."""
+        """Return whether most rows were unreadable. In that case the whole response is bad, not
+        just a row.
+        """
         return self.unreadable > self.readable
 
 
 @dataclass(frozen=True)
 class Quote:
-    """A provider's data about one token.
+    """A provider's data about one token. Amounts are exact decimal text, or None if unknown. Symbol
+    and name are untrusted text. `pair_created_at` is in ms. Changes are percentages.
 
-    Amounts are exact decimal text, None if unknown; symbol and name are untrusted text;
-    `pair_created_at` is ms; changes are percentages. `venue`: the provider's ID of the exchange,
-    with the kind of pool if known (raydium/clmm); `pair`: the pool's address; `pool_tokens`: the
-    side of the pool that isn't SOL.
+    `venue` is the provider's ID of the exchange, with the kind of pool if known (raydium/clmm).
+    `pair` is the pool's address. `pool_tokens` is the side of the pool that isn't SOL.
     """
 
     mint: str
@@ -79,7 +81,7 @@ class Quote:
 
 
 def parse_amount(value: Unread) -> str | None:
-    """Return a JSON number, or a number in a string, as exact decimal text; None for null.
+    """Return a JSON number, or a number in a string, as exact decimal text, or None if it is null.
 
     Raises ValueError for anything else, including NaN and overlong digits.
     """
@@ -101,8 +103,8 @@ def parse_amount(value: Unread) -> str | None:
 def parse_text(value: Unread, max_length: int) -> str | None:
     """Return a name as plain text of at most `max_length` characters, or None if nothing is left.
 
-    Repeated spaces are merged, and characters of Unicode category C (control, format, unassigned)
-    are removed.
+    Repeated spaces become one space. Characters of the Unicode category C (control, format,
+    unassigned) are removed.
     """
     if not isinstance(value, str):
         return None
@@ -119,8 +121,9 @@ def _symbol_and_name(row: Unread) -> tuple[str | None, str | None]:
 
 
 def _parse_rows(rows: Unread, parse: Callable[[Unread], T | None]) -> tuple[list[T], RowCount]:
-    """Return the results of `parse` for each row, without None, and the RowCount. An unreadable row
-    is dropped without affecting the others.
+    """Apply `parse` to each row. Return its results, without None, and the RowCount.
+
+    An unreadable row is dropped without affecting the others.
     """
     if not isinstance(rows, list):
         raise FetchError("sent an unexpected response format")
@@ -148,8 +151,9 @@ def parse_list(value: Unread) -> tuple[list[str], RowCount]:
 
 
 def parse_pairs(value: Unread) -> tuple[dict[str, Quote], RowCount]:
-    """Return {mint: Quote} for DexScreener's pairs, with or without a `pairs` wrapper. If a token
-    has several pairs, use the one quoted in SOL with the most liquidity.
+    """Return {mint: Quote} for DexScreener's pairs, a bare list or under `pairs`.
+
+    If a token has several pairs, the one quoted in SOL with the most liquidity is used.
     """
     rows = value["pairs"] or [] if isinstance(value, dict) and "pairs" in value else value
     quotes, rows_read = _parse_rows(rows, _parse_pair)
@@ -164,7 +168,7 @@ def _parse_pair(row: Unread) -> Quote | None:
     if row["chainId"] != "solana" or row["baseToken"]["address"] == WRAPPED_SOL:
         return None
     in_sol = row["quoteToken"]["address"] == WRAPPED_SOL
-    # pump.fun's bonding curves lack this member.
+    # pump.fun's bonding curves don't have it.
     liquidity = row.get("liquidity") or {}
     price_sol = parse_amount(row.get("priceNative")) if in_sol else None
     price_usd = parse_amount(row.get("priceUsd"))
@@ -191,14 +195,15 @@ def _parse_pair(row: Unread) -> Quote | None:
 
 
 def _windows(value: Unread) -> tuple[str | None, str | None]:
-    """Return a figure for the last five minutes and for the last hour."""
+    """Return the values for the last five minutes and for the last hour."""
     windows = value if isinstance(value, dict) else {}
     return _lenient(windows.get("m5")), _lenient(windows.get("h1"))
 
 
 def _lenient(value: Unread) -> str | None:
-    """Return a number's exact text, or None if it isn't a number. An invalid value of an optional
-    field must not drop the price.
+    """Return the exact text of a number, or None for any other value.
+
+    A bad value that only describes a pair must not cause its price to be dropped.
     """
     try:
         return parse_amount(value)
@@ -207,7 +212,7 @@ def _lenient(value: Unread) -> str | None:
 
 
 def _venue(dex: Unread, labels: Unread = None) -> str | None:
-    """Return the venue, `dex` or `dex/kind`, because one exchange may have several kinds of
+    """Return the venue as `dex` or `dex/kind`, because one exchange may have several kinds of
     pools.
     """
     kinds = [one for one in labels if _is_word(one)] if isinstance(labels, list) else []
@@ -223,9 +228,7 @@ def _address(text: Unread) -> str | None:
 
 
 def parse_pools(value: Unread) -> tuple[dict[str, Quote], RowCount]:
-    """Return {mint: Quote} for GeckoTerminal's pools, which have a SOL price for any quote
-    token.
-    """
+    """Return {mint: Quote} for GeckoTerminal's pools. They have a SOL price for any quote token."""
     if not isinstance(value, dict):
         raise FetchError("sent an unexpected response format")
     named, _ = _parse_rows(
@@ -268,13 +271,15 @@ def _parse_pool(row: Unread, names: dict[str, Unread]) -> Quote | None:
 
 
 def _dex(sides: Unread) -> Unread:
-    """Return a pool's exchange ID as DexScreener spells it, if the response has it."""
+    """Return a pool's exchange ID in DexScreener's spelling, if the response has it."""
     dex = ((sides.get("dex") or {}).get("data") or {}).get("id")
     return GECKO_NAMES.get(dex, dex) if isinstance(dex, str) else None
 
 
 def _half_in_sol(reserve_usd: str | None, sol_usd: str | None) -> str | None:
-    """Return one side of a pool in SOL. GeckoTerminal returns both sides together, in USD."""
+    """Return one side of a pool in SOL. GeckoTerminal only returns the sum of both sides, in
+    USD.
+    """
     if reserve_usd is None or sol_usd is None or Decimal(sol_usd) <= 0:
         return None
     return format(Decimal(reserve_usd) / Decimal(sol_usd) / 2, ".9f")
@@ -285,7 +290,7 @@ def _ms(text: Unread) -> int | None:
 
 
 def _link(page: str, address: Unread) -> str | None:
-    """Make a link from an address. Links in responses are never used."""
+    """Build a link from an address. Links in responses are never used."""
     return page + address if is_address(address) else None
 
 
@@ -300,10 +305,10 @@ USED_UP = "the daily limit on requests is used up; requests resume at 00:00 UTC"
 
 @dataclass
 class Budget:
-    """Requests to a provider on a UTC day (counted from 1970).
+    """The requests to a provider on one UTC day (numbered from 1970).
 
-    `held_back`: how often its limits delayed requests to a later pass that day, last at
-    `held_back_at` (ms).
+    `held_back` is how often its limits delayed requests to a later pass that day. The last time was
+    at `held_back_at` (ms).
     """
 
     requests_per_minute: int
@@ -337,7 +342,7 @@ class Budget:
             self.held_back, self.held_back_at = 0, None
 
     def show(self, now_ms: int) -> dict[str, int | None]:
-        """Return the budget's health on the day of `now_ms`."""
+        """Return the budget's state on the day of `now_ms`, for health."""
         self._turn(now_ms)
         return {
             "day": self.day,
@@ -348,6 +353,6 @@ class Budget:
         }
 
     def restore(self, shown: dict[str, Any]) -> None:
-        """Restore what `show` returned before a restart."""
+        """Restore the state that `show` returned before a restart."""
         self.day, self.requests = shown.get("day", 0), shown.get("requests", 0)
         self.held_back, self.held_back_at = shown.get("heldBack", 0), shown.get("heldBackAt")

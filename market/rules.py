@@ -1,13 +1,13 @@
-"""The scout's rules for quotes, snapshots and tokens. Pure; times and durations are ms."""
+"""The scout's rules for quotes, snapshots and tokens. Pure. Times and durations are in ms."""
 
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple, Protocol, TypeVar
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
-# A price is absurd if it is this many times the previous one, or that fraction of it.
+# A price is marked absurd if it is this many times the previous price, or this fraction of it.
 MAX_JUMP = 20
-# A discovery stays tracked for this long, regardless of its volume.
+# A discovery stays tracked for at least this long, regardless of its volume.
 PROBATION_MS = 15 * MINUTE_MS
 
 
@@ -18,38 +18,38 @@ class Retention(NamedTuple):
     interval_ms: int
 
 
-# All other snapshots are kept for the shortest time.
+# All other snapshots are kept for this long.
 SHORTEST_MS = 30 * MINUTE_MS
 KEPT_ON_PROBATION = (Retention(2 * HOUR_MS, MINUTE_MS),)
 KEPT = (Retention(30 * DAY_MS, HOUR_MS), Retention(DAY_MS, 5 * MINUTE_MS), *KEPT_ON_PROBATION)
 
 
 class Priced(Protocol):
-    """A quote, or a token with its latest one. Prices are exact decimal text."""
+    """A quote, or a token with its latest quote. Prices are exact decimal text."""
 
     @property
     def price_sol(self) -> str | None:
-        """Return SOL for one token, as decimal text."""
+        """The price of one token in SOL, as decimal text."""
 
     @property
     def price_usd(self) -> str | None:
-        """US dollars for one token, as decimal text."""
+        """The price of one token in US dollars, as decimal text."""
 
 
 class Located(Protocol):
-    """A quote, or a token with its latest one, in the pool at an address."""
+    """A quote, or a token with its latest quote, and its pool's address."""
 
     @property
     def mint(self) -> str:
-        """Address of the mint."""
+        """The mint's address."""
 
     @property
     def price_sol(self) -> str | None:
-        """Return SOL for one token, as decimal text."""
+        """The price of one token in SOL, as decimal text."""
 
     @property
     def pair(self) -> str | None:
-        """Address of the pool."""
+        """The pool's address."""
 
 
 class Tracked(Protocol):
@@ -65,7 +65,7 @@ Row = TypeVar("Row", bound=Tracked)
 
 
 def mark_absurd(quote: Priced, before: Priced) -> str | None:
-    """Return why a price is implausible: `not_positive`, `jump` or None.
+    """Return why a price is implausible (`not_positive` or `jump`), or None if it isn't.
 
     `before`: the previous quote.
     """
@@ -82,8 +82,9 @@ def mark_absurd(quote: Priced, before: Priced) -> str | None:
 
 
 class Fall(NamedTuple):
-    """A price fall beyond the limit, in the pool at `pair`. `before`: SOL per token at the previous
-    quote, as exact decimal text.
+    """A price that fell beyond the limit in the pool `pair`.
+
+    `before` is the previous quote, in SOL per token, as exact decimal text.
     """
 
     mint: str
@@ -92,8 +93,10 @@ class Fall(NamedTuple):
 
 
 class FallCheck(NamedTuple):
-    """A second provider's view of a fall: the price in SOL before (first provider) and now (second
-    provider). Without a price, it is None and there is a reason.
+    """A second provider's view of a fall.
+
+    It has the price in SOL before the fall, from the first provider, and the price now, from the
+    second provider. If the second provider has no price, that is None, with the reason.
     """
 
     before: str
@@ -102,8 +105,9 @@ class FallCheck(NamedTuple):
 
 
 def find_fall(quote: Located, before: Located) -> Fall | None:
-    """Return how far a token's price fell in one pool since its last quote, or None if it didn't
-    fall or the pool changed.
+    """Return how far a token's price fell in one pool since its last quote.
+
+    Returns None if it didn't fall or the pool changed.
     """
     if not quote.price_sol or not before.price_sol or not quote.pair:
         return None
@@ -114,12 +118,12 @@ def find_fall(quote: Located, before: Located) -> Fall | None:
 
 
 def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:
-    """Return when a snapshot expires: the first of an hour after 30 days, the first of five minutes
-    after one day, the first of a minute after two hours, all others after half an hour (held tokens
-    are priced every six seconds).
+    """Return when a snapshot expires.
 
-    A token on probation has no long history: most discoveries don't survive it. `before`: the time
-    of its previous quote, or None.
+    The first snapshot in an hour is kept for 30 days, the first in five minutes for one day, the
+    first in a minute for two hours, and all others for half an hour (held tokens are priced every
+    six seconds). A token on probation doesn't get a long history, because most discoveries don't
+    survive probation. `before` is the time of the token's previous quote, or None.
     """
 
     def is_first_of(interval: int) -> bool:
@@ -132,8 +136,8 @@ def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:
 def choose_dropped(tokens: Iterable[Row], now_ms: int, capacity: int) -> list[Row]:
     """Return the tokens to stop tracking so that `capacity` remain.
 
-    Tokens in open paper positions stay first, then those on probation, then those with the highest
-    volume.
+    Tokens in open paper positions have priority, then tokens on probation, then those with the
+    highest volume.
     """
 
     def worth(token: Row) -> tuple[bool, bool, Decimal, int]:

@@ -1,6 +1,7 @@
-"""The market in the database: tokens that are due, storing responses, deleting expired rows.
+"""Read and write the market in the database: list tokens that are due, store responses, and delete
+expired rows.
 
-Every write is one short transaction. Its statements are compiled before it begins.
+Every write is one short transaction, whose statements are built before it begins.
 """
 
 import time
@@ -36,22 +37,25 @@ from market.tables import QuoteColumns, Snapshot, Token
 from models import Base, Post, Trade
 
 MAX_TRACKED = 1000
-# Limit on held tokens priced in one short pass: ten calls.
+# The number of held tokens to price in one short pass, which is ten calls.
 MAX_HELD = 10 * ADDRESSES_PER_CALL
 MAX_MOVED_ROWS = 500
-# Limit on mint accounts read in one tick.
+# The number of mint accounts to read in one tick.
 MAX_UNCHECKED = 500
-# A mint account is reread after this long.
+# A mint account is read again after this long.
 RECHECK_MS = 10 * MINUTE_MS
-# Characters of a pair's address to keep with each snapshot: enough to distinguish pairs (70 bits).
+# The number of characters of a pair's address that each snapshot keeps. It is enough (70 bits) to
+# distinguish pairs.
 PAIR_LENGTH = 12
 NO_CHECKS: Mapping[str, FallCheck] = {}
-# 10,000 rows per tick, with pauses for other writers.
+# Up to 10,000 rows are deleted in a tick, with pauses for other writers.
 PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
 
 
 class MovedRow(NamedTuple):
-    """A token that an observed wallet moved. `side`: buy, sell or None; `block_time` in seconds."""
+    """A token that an observed wallet moved. `side` is buy, sell or None. `block_time` is in
+    seconds.
+    """
 
     id: int
     mint: str
@@ -60,8 +64,10 @@ class MovedRow(NamedTuple):
 
 
 def list_unpriced(now_ms: int) -> list[str]:
-    """Return the mints to price: all tracked ones, least recently priced first, then some without a
-    symbol, each up to once a day.
+    """Return the mints to price.
+
+    All tracked mints come first, least recently priced first. Some mints without a symbol follow,
+    each up to once a day.
     """
     tracked = (
         Token.select(Token.mint)
@@ -82,8 +88,10 @@ def list_held() -> list[str]:
 
 
 def list_unchecked(now_ms: int) -> list[Token]:
-    """Return the tokens whose mint account is due: never read, or tracked and last read more than
-    RECHECK_MS ago. Tracked ones come first.
+    """Return the tokens whose mint account should be read, tracked ones first.
+
+    An account is due if it was never read, or if the token is tracked and the account was last read
+    more than RECHECK_MS ago.
     """
     again = Token.tracked_at.is_null(False) & (Token.checked_at < now_ms - RECHECK_MS)
     order = Token.tracked_at.is_null(), fn.COALESCE(Token.checked_at, 0), Token.id
@@ -96,8 +104,8 @@ def list_unchecked(now_ms: int) -> list[Token]:
 
 
 def list_moved(after: int) -> list[MovedRow]:
-    """Return the tokens observed wallets moved, with ids above `after`, in order; at most
-    MAX_MOVED_ROWS.
+    """Return up to MAX_MOVED_ROWS tokens that observed wallets moved, with ids above `after`, in
+    order.
     """
     rows: Any = (
         TradeMint.select(TradeMint.id, Mint.address, TradeMint.side, Trade.block_time)
@@ -113,7 +121,7 @@ def list_moved(after: int) -> list[MovedRow]:
 
 
 def list_expired(now_ms: int) -> list[int]:
-    """Return expired snapshots' IDs, at most PRUNE_ROWS."""
+    """Return the IDs of up to PRUNE_ROWS expired snapshots."""
     return [
         row.id
         for row in Snapshot.select(Snapshot.id)
@@ -124,8 +132,8 @@ def list_expired(now_ms: int) -> list[int]:
 
 
 def list_forgettable() -> list[int]:
-    """Return the ids of discovered tokens that are no longer tracked and that no snapshot, trade or
-    post refers to, at most PRUNE_ROWS.
+    """Return the ids of up to PRUNE_ROWS discovered tokens that are no longer tracked and that no
+    snapshot, trade or post refers to.
     """
     moved = TradeMint.mint == Mint.select(Mint.id).where(Mint.address == Token.mint)
     named = [
@@ -157,8 +165,9 @@ def write(
     model: type[Base] = Token,
     rows: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Execute statements, then insert rows of a model, in one short transaction. The SQL is built
-    before it begins, to keep the lock short.
+    """Execute statements, then insert rows of a model, in one short transaction.
+
+    The SQL is built before the transaction begins, to hold the lock only briefly.
     """
     made = list(statements)
     if made or rows:
@@ -169,8 +178,10 @@ def write(
 
 
 def _change(token: Token, columns: Mapping[str, Any]) -> Statement:
-    """Return the statement that updates these columns of a token. It is plain SQL because a pass
-    updates a thousand tokens, and peewee builds a statement more slowly than SQLite runs it.
+    """Return the statement that updates these columns of a token.
+
+    It is plain SQL because a pass updates a thousand tokens, and peewee takes longer to build a
+    statement than SQLite takes to run it.
     """
     assignments = ", ".join(f"{name} = ?" for name in columns)
     return Statement(f"UPDATE token SET {assignments} WHERE id = ?", (*columns.values(), token.id))
@@ -188,8 +199,9 @@ def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
 def store_discoveries(
     found: Mapping[str, tuple[str | None, str | None]], found_by: str, now_ms: int
 ) -> None:
-    """Track these mints, {mint: (symbol, name)}. A dropped token is tracked again and keeps the
-    time and source of its first discovery.
+    """Track these mints, given as {mint: (symbol, name)}.
+
+    A dropped mint is tracked again, and keeps the time and source of its first discovery.
     """
     known = find_tokens(found)
     fresh = [
@@ -220,8 +232,9 @@ def store_discoveries(
 
 
 def store_moved(addresses: Collection[str]) -> None:
-    """Insert unknown tokens that observed wallets moved: untracked, but with names to be looked
-    up.
+    """Insert unknown tokens that observed wallets moved.
+
+    They aren't tracked, but their names will be looked up.
     """
     known = find_tokens(addresses)
     fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
@@ -229,8 +242,9 @@ def store_moved(addresses: Collection[str]) -> None:
 
 
 def find_falls(quotes: Mapping[str, Quote]) -> list[Fall]:
-    """Return the price falls of tokens that paper mode holds or has ordered, before they are
-    stored.
+    """Return the price falls of tokens that paper mode holds or has ordered.
+
+    Must be called before the quotes are stored.
     """
     held = Token.select(Token.mint, Token.price_sol, Token.pair).where(
         Token.held, Token.mint.in_(list(quotes))
@@ -245,9 +259,10 @@ def store_quotes(
     taken_at: int,
     checks: Mapping[str, FallCheck] = NO_CHECKS,
 ) -> None:
-    """In one transaction, store the latest quotes of known tokens, {mint: Quote}, a snapshot of
-    each tracked one, and the time for the mints in `asked`. `checks`: a second provider's view of
-    falls, by mint.
+    """Store the latest quotes, {mint: Quote}, of known tokens in one transaction.
+
+    It also stores a snapshot of each tracked token, and the query time of the mints in `asked`.
+    `checks` contains a second provider's view of falls, by mint.
     """
     tokens = find_tokens(quotes)
     quoted = [
@@ -279,8 +294,9 @@ def store_quotes(
 
 
 class SeenReserves(NamedTuple):
-    """A pool after an observed transaction: SOL as exact decimal text, `reserves` as in its
-    column.
+    """A pool after an observed transaction.
+
+    SOL is exact decimal text. `reserves` has the format of its column.
     """
 
     mint: str
@@ -292,7 +308,7 @@ class SeenReserves(NamedTuple):
 
 
 def store_reserves(found: Iterable[SeenReserves], taken_at: int) -> None:
-    """Store a snapshot for each of these pools with a known token, in the caller's transaction."""
+    """Store a snapshot of each of these pools whose token is known, in the caller's transaction."""
     for one in found:
         token = Token.get(Token.mint == one.mint)
         if token.decimals is None:
@@ -340,8 +356,9 @@ def _columns(quote: Quote, before: Token) -> dict[str, str | None]:
 def store_checks(
     tokens: Sequence[Token], accounts: Sequence[dict[str, Any] | None], now_ms: int
 ) -> None:
-    """Store the permissions and names from the mint accounts of `tokens`. Each account is the
-    node's value, or None if the node doesn't have it.
+    """Store the permissions and names from the mint accounts of `tokens`.
+
+    Each account is the node's value, or None if the node doesn't know it.
     """
     judged = [
         (token, orjson.dumps(check_mint(account, now_ms)).decode(), *_read_account(account))
@@ -356,7 +373,7 @@ def store_checks(
                 "decimals": token.decimals if decimals is None else decimals,
                 "symbol": token.symbol or symbol,
                 "name": token.name or name,
-                # Keep a known fee if it can't be read now.
+                # Keep a known fee if it can't be read this time.
                 "transfer_fee_bps": token.transfer_fee_bps if fee is None else fee,
                 "scale": token.scale if decimals is None else scale,
             },
@@ -368,8 +385,9 @@ def store_checks(
 def _read_account(
     account: dict[str, Any] | None,
 ) -> tuple[int | None, str | None, str | None, int | None, str | None]:
-    """Return decimals, symbol, name, transfer fee (basis points) and scale of a mint account.
-    Unknown values are None; all are None if the account isn't a mint.
+    """Return a mint account's decimals, symbol, name, transfer fee (basis points) and scale.
+
+    Unknown values are None. If it isn't a mint account, all are None.
     """
     try:
         mint = parse_mint(account or {})
@@ -394,14 +412,16 @@ def store_dropped(now_ms: int) -> None:
 
 
 def pin_snapshots(ids: Iterable[int]) -> None:
-    """Keep these snapshots forever. Runs in the caller's transaction."""
+    """Keep these snapshots forever. The caller begins the transaction."""
     for part in storage.in_parts(ids):
         Snapshot.update(expires_at=None).where(Snapshot.id.in_(part)).execute()
 
 
 def replace_held(mints: Iterable[str]) -> None:
-    """Mark exactly these mints as held. With an open paper position or order they stay tracked,
-    regardless of their volume. Runs in the caller's transaction.
+    """Mark exactly these mints as held.
+
+    Paper mode has an open position or order in them, so they stay tracked regardless of their
+    volume. The caller begins the transaction.
     """
     wanted = set(mints)
     held = {token.mint for token in Token.select(Token.mint).where(Token.held)}
@@ -419,7 +439,7 @@ def prune(now_ms: int) -> None:
         expired = list_expired(now_ms)
         if not expired:
             break
-        # The condition is repeated, because a snapshot may have been pinned since.
+        # Repeat the condition, because a snapshot may have been pinned since then.
         named = f"DELETE FROM snapshot WHERE id IN ({storage.mark(expired)}) AND expires_at < ?"
         write([Statement(named, (*expired, now_ms))])
         time.sleep(PRUNE_PAUSE_SECONDS)

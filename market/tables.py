@@ -14,12 +14,12 @@ from models import Base
 
 
 class QuoteColumns(Base):
-    """Columns of a provider's quote of a token. Amounts are exact decimal text, null if unknown.
+    """Columns of a provider's quote of a token. Amounts are exact decimal text, or null if unknown.
 
-    `source`: dexscreener | geckoterminal; `price_sol`: from DexScreener only for pairs quoted in
-    SOL; `pool_sol`: the SOL side of the pool; `absurd`: why the price is implausible, not_positive
-    | jump; `venue`: the provider's ID of the exchange; `pair`: the pool's address, in a snapshot
-    its first characters.
+    `source`: dexscreener | geckoterminal. `price_sol`: DexScreener has it only for pairs quoted in
+    SOL. `pool_sol`: the SOL side of the pool. `absurd`: why the price is implausible, not_positive
+    | jump. `venue`: the provider's ID of the exchange. `pair`: the pool's address, shortened in a
+    snapshot.
     """
 
     source = TextField(null=True)
@@ -40,9 +40,9 @@ class Token(QuoteColumns):
     """A mint that was discovered or that an observed wallet moved, with its latest quote from
     `quoted_at`. Symbol and name are untrusted text.
 
-    `found_by`: dexscreener | geckoterminal | wallets, null if a wallet only moved it. It is priced
-    and listed while `tracked_at` is set. `held`: it has an open paper position. `checks`: JSON
-    [{key, label, status, detail, checkedAt}...].
+    `found_by`: dexscreener | geckoterminal | wallets, or null if a wallet only moved it. The token
+    is priced and listed while `tracked_at` is set. `held`: whether it has an open paper position.
+    `checks`: JSON [{key, label, status, detail, checkedAt}...].
     """
 
     id = AutoField()
@@ -60,14 +60,14 @@ class Token(QuoteColumns):
     pair_created_at = BigIntegerField(null=True)
     # The side of the pool that isn't SOL, in whole tokens.
     pool_tokens = TextField(null=True)
-    # In percent.
+    # As a percentage.
     change5m_pct = TextField(null=True)
     change1h_pct = TextField(null=True)
     checks = TextField(null=True)
-    # The token's fee on a transfer.
+    # The token's transfer fee, in basis points.
     transfer_fee_bps = IntegerField(null=True)
     checked_at = BigIntegerField(null=True)
-    # JSON of chain.amounts.Scale; null if raw units are displayed unchanged.
+    # JSON of chain.amounts.Scale, or null if raw units are displayed unchanged.
     scale = TextField(null=True)
 
     class Meta:
@@ -85,12 +85,12 @@ Token.add_index(Token.index(Token.mint, where=SQL("scale IS NOT NULL"), name="to
 
 
 class Snapshot(QuoteColumns):
-    """A quote kept for paper mode until `expires_at` (market.rules.keep_until). Null means forever:
-    a decision or a fill refers to it. Ids rise with `taken_at`.
+    """A quote kept for paper mode until `expires_at` (market.rules.keep_until). Null means forever,
+    because a decision or a fill refers to it. Ids rise with `taken_at`.
 
-    `fall_check`: JSON of market.rules.FallCheck if the price of a held token fell sharply, else
-    null. `reserves`: JSON of chain.reading.pools.PoolReading for a snapshot from an observed
-    transaction (`source`: wallets), else null.
+    `fall_check` is the JSON of market.rules.FallCheck if a held token's price fell sharply, or else
+    null. `reserves` is the JSON of chain.reading.pools.PoolReading if the snapshot is from an
+    observed transaction (`source`: wallets), or else null.
     """
 
     id = AutoField()

@@ -1,8 +1,9 @@
-"""The child process for one address in APPRISE_URLS.
+"""The child process that sends to one of the APPRISE_URLS. Apprise is large and supports 150
+services. In its own process, it can't hang anything else.
 
-Apprise is large, supports 150 services, and may hang without affecting anything else. The child
-reads one line of JSON, {"url", "site"}, then one text per line as JSON. It replies to each with a
-word from notify.apprising. Responses of services are discarded, because they may repeat an address.
+It reads one line of JSON, {"url", "site"}, then one text per line as JSON. It replies to each with
+a word from notify.apprising. Services' responses are discarded, because they may contain a URL's
+password.
 """
 
 import json
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _take_stdout() -> IO[str]:
-    """Return the original standard output, and redirect output and errors to nowhere."""
+    """Return the original standard output, then redirect output and errors to /dev/null."""
     answers = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -1,7 +1,7 @@
-"""Messages to APPRISE_URLS. Each address has a child process, which starts with its first message
+"""Send messages to APPRISE_URLS. Each URL has a child process, which starts with its first message
 and ends when it is no longer needed.
 
-An address contains passwords and tokens. Only its child receives it, on standard input. The
+The URLs contain passwords and tokens. Only the child receives its URL, on standard input. The
 database has a keyed digest.
 """
 
@@ -18,16 +18,17 @@ from notify.client import Answer
 from notify.messages import Message
 from storage.children import Child, Limits, start_python
 
-# The time limit of a message, including its child's start. Apprise itself gives up after about 8 s.
+# The time limit for a message, including its child's start. Apprise itself gives up after about 8
+# s.
 ANSWER_SECONDS = 30.0
-# A child ends after this long without a message: it uses about 50 MB.
+# An idle child ends after this long, because it uses about 50 MB.
 IDLE_SECONDS = 60.0
 # How long to wait for unfinished messages when the process ends.
 END_SECONDS = 1.0
 MISSING = "needs Apprise, which is not installed"
 TOO_LATE = "did not respond in time"
 BROKEN = "could not be sent"
-# Apprise uses about 50 MB; each message has a deadline.
+# Apprise uses about 50 MB. Each message has its own deadline.
 LIMITS = Limits(memory_bytes=2**30)
 # The words a child replies with.
 ERRORS = {
@@ -35,19 +36,19 @@ ERRORS = {
     b"refused": "refused it or could not be reached",
     b"unknown": "isn't an address that Apprise understands",
 }
-# Environment variables passed to a child. They don't include our secrets.
+# The environment variables passed to a child. None of them contains one of our secrets.
 ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
 PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
 
 def name_url(url: str, secret: str) -> str:
-    """Return an address's name in the database: its kind, and a digest keyed by `secret`."""
+    """Return the name of a URL in the database: its scheme, and a digest keyed by `secret`."""
     digest = hmac.new(secret.encode(), url.encode(), hashlib.sha256).hexdigest()
     return f"{url.partition(':')[0].lower()}://APPRISE_URLS/{digest[:32]}"
 
 
 class Speaker:
-    """Sends to one address, one message at a time."""
+    """Sends messages to one URL, one at a time."""
 
     def __init__(self, url: str, site: str) -> None:
         self._begin = orjson.dumps({"url": url, "site": site}) + b"\n"
@@ -56,7 +57,7 @@ class Speaker:
         self._used_at = 0.0
 
     def say(self, text: str) -> Answer:
-        """Send a text and wait for the result, at most ANSWER_SECONDS."""
+        """Send a text, and wait for the result for at most ANSWER_SECONDS."""
         with self._lock:
             if self._child is None:
                 self._child = start_child()
@@ -70,8 +71,10 @@ class Speaker:
             return answer
 
     def rest(self, idle_seconds: float, wait_seconds: float = 0.0) -> None:
-        """End the child unless it was active within this many seconds, or is still busy after
-        `wait_seconds`. In that case its message is aborted, unless `wait_seconds` is 0.
+        """End the child, unless it was active within the last `idle_seconds`.
+
+        If it is still busy after `wait_seconds`, its message is aborted. If that is 0, a busy child
+        keeps running.
         """
         if not self._lock.acquire(timeout=wait_seconds):
             if wait_seconds and self._child is not None:
@@ -100,7 +103,7 @@ def start_child() -> Child:
 
 
 def _ask(child: Child, lines: bytes) -> Answer:
-    """Send a child its lines. Return the meaning of the child's next word."""
+    """Send lines to a child, and return the meaning of the next word it sends."""
     assert child.stdin is not None and child.stdout is not None
     expired = threading.Event()
 
@@ -125,14 +128,14 @@ def _ask(child: Child, lines: bytes) -> Answer:
 
 
 class Speakers:
-    """The children of all addresses; `site`: this instance's address."""
+    """The child processes of all APPRISE_URLS. `site` is this instance's URL."""
 
     def __init__(self, site: str) -> None:
         self._site = site
         self._speakers: dict[str, Speaker] = {}
 
     def send(self, message: Message, private: bool = True) -> Answer:
-        """Send a message for an Apprise address, made by messages.write_message."""
+        """Send a message made by messages.write_message to an Apprise URL."""
         if importlib.util.find_spec("apprise") is None:
             return Answer(None, MISSING)
         new = Speaker(message.url, self._site)
@@ -144,7 +147,7 @@ class Speakers:
             speaker.rest(IDLE_SECONDS)
 
     def end(self) -> None:
-        """End all children. Busy ones get END_SECONDS in total."""
+        """End all children. Busy ones get END_SECONDS in total to finish."""
         end = time.monotonic() + END_SECONDS
         for speaker in list(self._speakers.values()):
             speaker.rest(0, max(0.01, end - time.monotonic()))

@@ -1,6 +1,8 @@
-"""POST to an untrusted address. It is resolved and checked, and the connection uses that exact IP
-address, so that DNS rebinding doesn't help an attacker. Redirects aren't followed, proxies from the
-environment aren't used, and responses aren't stored.
+"""POST to an untrusted address.
+
+The host name is resolved and checked, and the connection uses that exact IP address, so that DNS
+rebinding doesn't help an attacker. Redirects aren't followed, proxies from the environment aren't
+used, and responses aren't stored.
 """
 
 import contextlib
@@ -23,24 +25,24 @@ from notify.messages import Message
 from notify.plan import MAX_WAIT_SECONDS
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
-# All allocated IPv6. Other addresses are for a network's own use (site-local, NAT64) or contain an
-# IPv4 address that may not be public; Python treats most of them as global.
+# All allocated IPv6. Other addresses are either for a network's own use (site-local, NAT64) or
+# contain an IPv4 address that may not be public. Python treats most of them as global.
 UNICAST = ipaddress.ip_network("2000::/3")
-# Ranges that aren't public, although some releases of Python treat them as global.
+# These aren't public, although some Python releases treat them as global.
 SPECIAL = tuple(
     map(
         ipaddress.ip_network,
         (
-            # Protocol assignments, which include Oracle Cloud's metadata and local anycast
-            # addresses.
+            # Protocol assignments, Oracle Cloud's metadata, and some anycast addresses of the local
+            # network.
             "192.0.0.0/24",
             # Azure's metadata service and DHCP.
             "168.63.129.16/32",
-            # Relays of 6to4.
+            # 6to4 relays.
             "192.88.99.0/24",
-            # Protocol assignments: Teredo (carries IPv4 addresses), benchmarks, ORCHID.
+            # Protocol assignments: Teredo (contains IPv4 addresses), benchmarks, ORCHID.
             "2001::/23",
-            # 6to4 addresses, which contain IPv4 addresses.
+            # 6to4, which contains IPv4 addresses.
             "2002::/16",
             # Documentation.
             "3fff::/20",
@@ -50,8 +52,10 @@ SPECIAL = tuple(
 
 
 class Answer(NamedTuple):
-    """A POST's result. `error`: one of our own fixed sentences, None if it was accepted; `status`:
-    the HTTP status, None without a response; `wait_seconds`: the wait the receiver requested.
+    """The result of a POST.
+
+    `error` is one of our own fixed sentences, or None if the message was accepted. `status` is the
+    HTTP status, or None without a response. `wait_seconds` is the wait that the receiver asked for.
     """
 
     status: int | None
@@ -60,12 +64,13 @@ class Answer(NamedTuple):
 
 
 class _Refused(Exception):
-    """The address isn't allowed for hooks."""
+    """The address isn't allowed for webhooks."""
 
 
 def post(message: Message, private: bool = False) -> Answer:
-    """Send a message within about ANSWER_SECONDS. `private`: allow addresses of this machine and
-    its local network.
+    """Send a message within about ANSWER_SECONDS.
+
+    `private` allows addresses of this machine and its local network.
     """
     try:
         status, wait = _send(message, private)
@@ -83,7 +88,7 @@ def post(message: Message, private: bool = False) -> Answer:
 
 
 def read_wait(text: str | None, now: float) -> int:
-    """Return the seconds in a Retry-After header, a whole number or a date; 0 if it is missing or
+    """Return the seconds in a Retry-After header (a number or a date), or 0 if it is missing or
     invalid.
     """
     try:
@@ -91,7 +96,8 @@ def read_wait(text: str | None, now: float) -> int:
     except ValueError:
         try:
             moment = email.utils.parsedate_to_datetime(text or "")
-            # An HTTP date without a time zone is UTC (RFC 9110, 5.6.7), not this machine's zone.
+            # An HTTP date without a time zone is in UTC (RFC 9110, 5.6.7), not in this machine's
+            # time zone.
             seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
         except (ValueError, OverflowError):
             return 0
@@ -107,19 +113,20 @@ def _send(message: Message, private: bool) -> tuple[int, str | None]:
         try:
             return _exchange(raw, parts, message)
         finally:
-            # Check even after a response, because endless headers look complete once they are cut
-            # off.
+            # Check this even after a response, because endless headers look complete once they are
+            # cut off.
             if expired.is_set():
                 raise TimeoutError from None
 
 
 @contextlib.contextmanager
 def _deadline(raw: socket.socket) -> Iterator[threading.Event]:
-    """Close a connection after ANSWER_SECONDS in total. The socket's own timeout restarts with each
-    byte.
+    """Close the connection after ANSWER_SECONDS in total.
+
+    The socket's own timeout isn't enough, because it restarts with each byte.
     """
     expired = threading.Event()
-    # A second descriptor of the same connection, because TLS takes over the first.
+    # TLS takes over the first descriptor, so keep a second one for the same connection.
     twin = raw.dup()
 
     def break_off() -> None:
@@ -160,9 +167,9 @@ def tls_context() -> ssl.SSLContext:
 
 
 def find_address(host: str, port: int, private: bool) -> str:
-    """Resolve a host to the address to connect to. Raises OSError if it has none.
+    """Resolve a host name, and return the address to connect to. Raises OSError if it has none.
 
-    A single nonpublic address rejects the whole name.
+    If a single address isn't public, the whole name is rejected.
     """
     resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     found = [str(where[0]) for _, _, _, _, where in resolved]
@@ -172,8 +179,8 @@ def find_address(host: str, port: int, private: bool) -> str:
 
 
 def is_public(text: str) -> bool:
-    """Return whether this is a public internet address. For IPv6, also check the IPv4 address
-    inside it.
+    """Return whether this is a public internet address. An IPv4 address inside an IPv6 one must be
+    public, too.
     """
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):

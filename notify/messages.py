@@ -1,6 +1,6 @@
-"""Hook messages: an API event for programs, one line of it for people.
+"""Write the messages that hooks send: API events for programs, and plain text for people. Pure.
 
-Pure. Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a receiver detects repeats by
+Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a receiver detects repeats by
 `webhook-id`, and forgeries and replays by the signature over ID, time and body.
 """
 
@@ -14,11 +14,11 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import orjson
 
-# Limits are 2,000 characters at Discord, 4,096 at Telegram, and 4,096 bytes at ntfy, which turns
-# longer text into a file.
+# Discord allows 2,000 characters and Telegram 4,096. ntfy allows 4,096 bytes and turns longer text
+# into a file.
 MAX_TEXT, MAX_BYTES = 1_800, 4_000
-# Discord's markup characters. Inside an address they don't format anything, so an address stays
-# unchanged.
+# Discord's markup characters. URLs are matched first and stay unchanged, because these characters
+# don't format anything inside a URL.
 MARKUP = re.compile(r"https?://[^\s<]+|[\\`*_~|<>\[\]#]")
 LABELS = {
     "verified": "Verified by a finalized transaction",
@@ -31,9 +31,10 @@ LABELS = {
 
 
 class Event(NamedTuple):
-    """An arrival, by its number. `shown`: a Post (kind post or verification), a Trade or a wallet's
-    Coverage, as in the API, or None if there is nothing left to send. `fact`: one line about what
-    the chain shows.
+    """An arrival, by its number.
+
+    `shown` is a Post (for the kinds post and verification), a Trade or a wallet's Coverage, as in
+    the API, or None if nothing is left to send. `fact` is one line about what the chain shows.
     """
 
     arrival: int
@@ -52,15 +53,16 @@ class Receiver(NamedTuple):
 
 
 class Message(NamedTuple):
-    """An HTTP POST."""
-
     url: str
     headers: dict[str, str]
     body: bytes
 
 
 def write_message(to: Receiver, event: Event | None, now: int, base_url: str) -> Message:
-    """Write a receiver's message about an event, or a ping if there is no event; `now`: ms."""
+    """Write a receiver's message about an event, or a ping if there is no event.
+
+    `now`: ms.
+    """
     if to.kind == "webhook":
         return _write_webhook(to, event, now)
     quote = QUOTES.get(to.kind, str)
@@ -91,9 +93,7 @@ def _write_webhook(to: Receiver, event: Event | None, now: int) -> Message:
 
 
 def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
-    """Sign a webhook: `v1,` and the base64 of an HMAC-SHA256, keyed with the bytes of
-    `whsec_...`.
-    """
+    """Sign a webhook: `v1,` and a base64 HMAC-SHA256, keyed with the bytes of `whsec_...`."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = b"%b.%b.%b" % (message_id.encode(), seconds.encode(), body)
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
@@ -102,7 +102,9 @@ def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
 # ---- for people ----------------------------------------------------------------------------------
 def write_text(event: Event, base_url: str, quote: Callable[[str], str] = str) -> str:
     """Write an event as a few lines of plain text: a post's body, its label, and what the chain
-    shows. `quote` escapes text that users chose.
+    shows.
+
+    `quote` escapes text that users wrote.
     """
     shown, fact = event.shown or {}, quote(event.fact)
     if "verification" in shown:
@@ -121,12 +123,12 @@ def _write_post(
 
 
 def _cut(words: str, rest: str) -> str:
-    """Cut a post's text so that it fits into a message with `rest` and a line break."""
+    """Cut a post's text so that it fits into a message together with `rest` and a line break."""
     room, room_bytes = MAX_TEXT - len(rest) - 1, MAX_BYTES - len(rest.encode()) - 1
     if len(words) <= room and len(words.encode()) <= room_bytes:
         return words
     fitting = words[: room - 1].encode()[: room_bytes - len("…".encode())].decode(errors="ignore")
-    # Half of an escape sequence would escape what follows.
+    # Half of an escape sequence would escape the next character.
     halved = (len(fitting) - len(fitting.rstrip("\\"))) % 2
     return fitting[: len(fitting) - halved] + "…"
 
@@ -138,7 +140,7 @@ def _find_label(post: Mapping[str, Any]) -> str:
 
 
 def _for_discord(url: str, text: str) -> Message:
-    # Untrusted words must not mention anyone.
+    # Untrusted text must not mention anyone.
     return _json(url, {"content": text, "allowed_mentions": {"parse": []}})
 
 
@@ -166,7 +168,7 @@ def _for_apprise(url: str, text: str) -> Message:
 
 
 def _mute(text: str) -> str:
-    """Return a text in which no word begins with a mention sign."""
+    """Return the text with a separator after each mention sign that begins a word."""
     return text.replace("@", "@\u200b")
 
 
@@ -185,5 +187,5 @@ WRITERS = {
     "ntfy": _for_ntfy,
     "apprise": _for_apprise,
 }
-# Each service's escaping of untrusted text; str if it has no markup.
+# How each service escapes untrusted text. `str` is for services without markup.
 QUOTES = {"discord": _quote_markdown}

@@ -26,36 +26,39 @@ from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
 from storage import database, key_files, writing
 
-# Messages in flight, each in its own thread. A receiver that took SLOW_SECONDS or didn't respond is
-# in the slow lane for SLOW_LANE_SECONDS. Only MAX_SLOW messages are in flight there. All others are
-# sent immediately, so a slow receiver doesn't delay anyone else.
+# The maximum number of messages in flight, each in its own thread. A receiver that took
+# SLOW_SECONDS to respond, or didn't respond, is in the slow lane for SLOW_LANE_SECONDS. At most
+# MAX_SLOW messages are in flight in the slow lane. All others are sent immediately, so a slow
+# receiver doesn't delay anyone else.
 MAX_BUSY, MAX_SLOW = 256, 16
 SLOW_SECONDS, SLOW_LANE_SECONDS = 2.0, 600.0
 POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
-# Seconds between checks for a commit, so a hook is notified within 250 ms. Most of a check's cost
-# is waking up.
+# The seconds between checks for a commit, so that a hook is notified within 250 ms. Most of a
+# check's cost is waking up.
 COMMIT_SECONDS = 0.15
-# Seconds that a pass takes. Health is reported after each pass.
+# The length of a pass. Health is reported after each pass.
 PASS_SECONDS = 60.0
-# At most one message a second to a host.
+# At most one message is sent to a host in this many seconds.
 HOST_SECONDS = 1.0
 DEFAULT_PORTS = {"http": 80, "https": 443}
-# Events to read at a time for a hook: few, because one is sent; more if none of them concerns it,
-# but at most this many times in a row.
+# How many events to read at a time for a hook: first FEW, because only one is sent. If none of them
+# concerns the hook, then up to MAX_BATCHES batches.
 FEW, BATCH, MAX_BATCHES = 4, 50, 20
-# Skipped events are stored only occasionally. After a crash they are skipped again.
+# Skipped events are stored only once there are this many. After a crash, they are skipped again.
 MAX_UNSTORED = 1_000
-# Takes an arrival and a limit: returns what arrived after it, in order.
+# A function of an arrival and a limit that returns the events after that arrival, in order.
 Reader = Callable[[int, int], list[Event]]
 Send = Callable[[Message, bool], client.Answer]
 log = logging.getLogger("candor.hooks")
-# Runs a function that sends a message in another thread.
+# A function that runs another function, which sends a message, in a new thread.
 Start = Callable[[Callable[[], None]], None]
 
 
 class Target(NamedTuple):
-    """A hook as stored, without its progress. `bots`: its owner's bots, None for all (only the
-    operator's hooks); `followed`: other owners' bots.
+    """A hook as stored, without its progress.
+
+    `bots` are its owner's bots, or None for all bots (only for the operator's hooks). `followed`
+    are other owners' bots.
     """
 
     row_id: int
@@ -72,7 +75,7 @@ class Target(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A message whose response arrived after `seconds`. Without an `arrival`, it was a ping."""
+    """A message whose response arrived after `seconds`. If it has no `arrival`, it was a ping."""
 
     row_id: int
     arrival: int | None
@@ -86,8 +89,8 @@ def start_thread(work: Callable[[], None]) -> None:
 
 
 class Outbox:
-    """Delivers to all hooks of an instance. `read_events` returns arrivals as the API shows
-    them.
+    """The delivery to all hooks of an instance. `read_events` returns arrivals in the API's
+    format.
     """
 
     def __init__(
@@ -100,24 +103,24 @@ class Outbox:
         self.config, self._read_events, self._send = config, read_events, send
         self._start = start
         self._speakers = apprising.Speakers(config.base_url)
-        # The addresses of APPRISE_URLS by their names in the database; None before the first read.
+        # The APPRISE_URLS by their names in the database, or None until they are read.
         self._urls: Mapping[str, str] | None = None
         self._stopping = threading.Event()
         self._answers: queue.SimpleQueue[Sent] = queue.SimpleQueue()
         self._targets: dict[int, Target] = {}
-        # Current progress, and the part of it that is stored.
+        # The current progress of each hook, and the progress that is stored.
         self._progress: dict[int, Progress] = {}
         self._stored: dict[int, Progress] = {}
         self._busy: set[int] = set()
         # When each slow receiver leaves the slow lane.
         self._slow_until: dict[int, float] = {}
-        # When each hook was last sent something. The one waiting longest is next.
+        # When each hook was last sent something. The hook that has waited longest is next.
         self._sent_at: dict[int, float] = {}
         self._host_free_at: dict[str, float] = {}
-        # The database version when hooks were read, and when events were read.
+        # The versions of the database when hooks and events were last read.
         self._version: object = None
         self._seen: object = None
-        # The database version when a hook had nothing more to send.
+        # The version of the database when a hook had nothing left to send.
         self._looked: dict[int, object] = {}
 
     def stop(self) -> None:
@@ -125,7 +128,7 @@ class Outbox:
         self._stopping.set()
 
     def run_tick(self, now: int) -> tuple[str | None, str | None]:
-        """Deliver for PASS_SECONDS; return (None, details for health)."""
+        """Deliver for PASS_SECONDS. Return (None, details for health)."""
         if self._urls is None:
             self._urls = keep_operator_hooks(self.config, now)
         end, store_at = time.monotonic() + PASS_SECONDS, 0.0
@@ -142,12 +145,12 @@ class Outbox:
         return None, orjson.dumps(self._count()).decode()
 
     def synchronize(self) -> None:
-        """Store the hooks' progress, and reread the hooks."""
+        """Store the hooks' progress, and read the hooks again."""
         self._store()
         self._load()
 
     def deliver(self) -> None:
-        """Record responses, and send each hook its next message if it is due."""
+        """Record responses, and send the next message of each hook that is due."""
         self._take_answers()
         self._seen = database.data_version() if self._targets else None
         self._dispatch(time.time_ns() // 1_000_000)
@@ -172,7 +175,7 @@ class Outbox:
         self._version = version
         self._looked.clear()
         urls = self._urls or {}
-        # Hooks from other settings are sent by another process.
+        # Ignore hooks of other settings.
         rows = [row for row in Hook.select() if row.kind != hooks.APPRISE or row.url in urls]
         bots: dict[int | None, set[str]] = {}
         for bot in Bot.select(Bot.owner, Bot.uid).where(
@@ -193,8 +196,8 @@ class Outbox:
             self._slow_until.pop(gone, None)
 
     def _merge(self, row_id: int, stored: Progress) -> None:
-        """Apply changes by others: a requested ping, a new hook, or one that the operator switched
-        off or on.
+        """Apply changes by other processes: a requested ping, a new hook, or a hook that the
+        operator switched off or on.
         """
         known = self._progress.get(row_id)
         if known is None or OFF in (known.state, stored.state) or self._stored[row_id] == known:
@@ -203,7 +206,10 @@ class Outbox:
             self._progress[row_id] = known._replace(ping=True, due_at=stored.due_at)
 
     def _store(self, everything: bool = False) -> None:
-        """Store the hooks' progress; `everything`: including skipped events."""
+        """Store the hooks' progress.
+
+        `everything` includes skipped events.
+        """
         changed = {
             row_id: progress
             for row_id, progress in self._progress.items()
@@ -217,15 +223,17 @@ class Outbox:
                 news = {
                     name: one for name, one in progress._asdict().items() if one != before[name]
                 }
-                # A hook that the operator has turned off stays off, and a requested ping stays.
+                # This must not turn on a hook that the operator turned off, nor lose a requested
+                # ping.
                 Hook.update(**news).where(Hook.id == row_id, Hook.state != OFF).execute()
         self._stored.update(changed)
 
     # ---- messages --------------------------------------------------------------------------------
     def _dispatch(self, now: int) -> None:
-        """Send each hook its next message if it is due.
+        """Send the next message of each hook that is due.
 
-        Many share a host, which gets one message a second, so the hook sent to last waits longest.
+        Many hooks share a host, which gets one message a second, so the hook that was served last
+        waits longest.
         """
         read: dict[int, list[Event]] = {}
         slow_places = MAX_SLOW - sum(map(self._is_slow, self._busy))
@@ -242,8 +250,8 @@ class Outbox:
                 slow_places -= is_slow
 
     def _is_off(self, row_id: int) -> bool:
-        """Return whether the hook was turned off or removed since hooks were read, up to a second
-        ago.
+        """Return whether the hook was switched off or removed since the hooks were last read, up to
+        a second ago.
         """
         state = Hook.select(Hook.state).where(Hook.id == row_id).scalar()
         if state in (None, OFF):
@@ -265,11 +273,12 @@ class Outbox:
         return time.monotonic() < self._slow_until.get(row_id, 0.0)
 
     def _find_next(self, target: Target, read: dict[int, list[Event]]) -> Event | None:
-        """Return the next event that concerns a hook, skipping others. `read`: the events after an
-        arrival, for hooks with the same progress.
+        """Return the next event that concerns a hook, skipping others.
+
+        `read` contains the events after an arrival, for hooks with the same progress.
         """
         if self._seen is not None and self._looked.get(target.row_id) == self._seen:
-            # Nothing has been written in the meantime.
+            # Nothing was written since then.
             return None
         for size in (FEW, *[BATCH] * MAX_BATCHES):
             progress = self._progress[target.row_id]
@@ -286,7 +295,7 @@ class Outbox:
 
     def _send_soon(self, target: Target, event: Event | None, now: int) -> None:
         message = write_message(target.receiver, event, now, self.config.base_url)
-        # The operator chooses where the hooks in the settings are sent.
+        # The operator chose where the hooks in the settings are sent, so any address is allowed.
         private = self.config.hooks_private == "on" or target.is_operators
         is_apprise = target.receiver.kind == hooks.APPRISE
         post = self._speakers.send if is_apprise else self._send
@@ -296,7 +305,7 @@ class Outbox:
         arrival = event.arrival if event else None
 
         def send() -> None:
-            # A bug ends the thread, but must not make the hook wait forever.
+            # A bug ends the thread, but it must not make the hook wait forever.
             answer = client.Answer(None, "could not be sent")
             try:
                 answer = post(message, private)
@@ -340,8 +349,10 @@ class Outbox:
 
 
 def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
-    """Store a hook for each one in the settings; return the addresses of APPRISE_URLS by their
-    names in the database. `now`: ms.
+    """Store a hook for each one in the settings. Return the APPRISE_URLS by their names in the
+    database.
+
+    `now`: ms.
     """
     secret = key_files.secret_key(config) if config.apprise_urls else ""
     urls = {apprising.name_url(url, secret): url for url in config.apprise_urls}
@@ -353,8 +364,9 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
 def _read_target(
     row: Hook, own: set[str], followed: frozenset[str] | None, urls: Mapping[str, str]
 ) -> Target | None:
-    """Read a hook, or return None if its events or bots can't be read, so that only that hook
-    waits. `own`: the uids of its owner's bots; `urls`: as in keep_operator_hooks.
+    """Read a hook. Return None if its events or bots can't be read, so that only this hook waits.
+
+    `own` are the uids of its owner's bots. `urls` are as in keep_operator_hooks.
     """
     events, named = hooks.read_list(row.events), hooks.read_list(row.bots)
     if events is None or named is None:
@@ -377,16 +389,18 @@ def _read_progress(row: Hook) -> Progress:
 
 
 def is_news(progress: Progress, stored: Progress, far: int) -> bool:
-    """Return whether the progress is worth a write, which is everything except a position that
-    moved by less than `far` arrivals.
+    """Return whether the progress is worth a write.
+
+    It isn't if only the position moved, by less than `far` arrivals.
     """
     moved = progress.delivered - stored.delivered
     return moved >= far or progress._replace(delivered=0) != stored._replace(delivered=0)
 
 
 def choose(target: Target, event: Event) -> Event | None:
-    """Return the event as this hook should receive it, or None. Only trades since the hook's
-    creation count, because an older history may still be loading.
+    """Return the event in the form that this hook should receive, or None.
+
+    Only trades after the hook's creation are sent, because an older history may still be arriving.
     """
     if event.shown is None:
         return None
@@ -407,7 +421,7 @@ def host_of(target: Target) -> str:
     """Return a hook's host and port, normalized."""
     parts = urlsplit(target.receiver.url)
     if parts.scheme not in DEFAULT_PORTS:
-        # An address in APPRISE_URLS may have anything in place of a port.
+        # An Apprise URL may contain anything in place of a port.
         return parts.netloc.lower()
     host = (parts.hostname or "").rstrip(".")
     return f"{host}:{parts.port or DEFAULT_PORTS[parts.scheme]}"

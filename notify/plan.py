@@ -1,17 +1,17 @@
-"""A hook's state after a response: delivered, retried, paused. Pure; times in ms."""
+"""Compute a hook's state after a response: delivered, retried or paused. Pure. Times are in ms."""
 
 from typing import NamedTuple
 
 SECOND_MS, DAY_MS = 1_000, 86_400_000
-# Waits after one failure, after two, and so on. The last one is repeated.
+# How long to wait after one failure, two failures, and so on. The last wait is repeated.
 WAITS_SECONDS = (5, 15, 60, 300, 900, 3600)
-# The longest wait that a receiver may request. After it, a failing hook is paused.
+# The longest wait that a receiver may ask for. After failing for this long, a hook is paused.
 MAX_WAIT_SECONDS = 86_400
 GONE = 410
 
 
 class Progress(NamedTuple):
-    """A hook's progress. `delivered`: the last arrival that it has handled."""
+    """A hook's progress. `delivered` is the last arrival that it has handled."""
 
     state: str
     delivered: int
@@ -24,17 +24,17 @@ class Progress(NamedTuple):
 
 
 def is_due(progress: Progress, now: int) -> bool:
-    """Return whether the hook may be sent something.
+    """Return whether the hook may be sent something now.
 
-    A working hook doesn't wait. A wait longer than the maximum was set by a fast clock that was
-    corrected since.
+    A working hook doesn't wait. If its wait is longer than the maximum, it was set before a fast
+    clock was corrected.
     """
     wait_ms = progress.due_at - now
     return not progress.failures or not 0 < wait_ms <= MAX_WAIT_SECONDS * SECOND_MS
 
 
 def after_success(progress: Progress, now: int, arrival: int | None) -> Progress:
-    """Record an accepted message. Without an `arrival`, it was a ping."""
+    """Record an accepted message. If there is no `arrival`, it was a ping."""
     return progress._replace(
         state="active",
         delivered=progress.delivered if arrival is None else arrival,
@@ -57,9 +57,10 @@ def after_failure(
 ) -> Progress:
     """Record a rejected message.
 
-    It is retried later, for at most a day, or not at all if the receiver says that it is gone.
-    `wait_seconds`: the requested wait. A failed ping isn't repeated, because its requester sees the
-    reason. A ping requested while a message was in flight is still sent.
+    The message is retried for at most a day, or not at all if the receiver says that it is gone.
+    `wait_seconds` is the wait that the receiver asked for. A failed ping isn't repeated, because
+    the requester sees why it failed. A ping that was requested while a message was in flight is
+    still sent.
     """
     since = now if progress.failing_since is None else progress.failing_since
     noted = progress._replace(failures=progress.failures + 1, failing_since=since, last_error=error)

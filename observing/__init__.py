@@ -1,1 +1,1 @@
-"""The parts of the observer: its memory, listing, fetching, comparing and repairing."""
+"""The parts of the observer: its memory, and listing, fetching, comparing and repairing."""

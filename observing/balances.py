@@ -1,6 +1,6 @@
-"""Compare the balances that nodes report for a wallet's accounts with those in its ledger.
+"""Compare the balances that nodes report for a wallet's accounts with the balances in its ledger.
 
-A disconnected wallet gets a last poll, so that a loss in its last seconds counts too.
+A disconnected wallet is polled one last time, so that a loss in its last seconds counts, too.
 """
 
 import functools
@@ -23,19 +23,21 @@ from observing.entries import store_holding
 from observing.state import FINALIZED, IN_WORK, MAX_SLEEP_SECONDS, Attempts, State, list_addresses
 from storage import in_parts
 
-# Minimum time between two requests for a slot's block time.
+# The minimum time between two requests for a slot's block time.
 TIME_SECONDS = 60.0
 ACCOUNTS_A_CALL = 100
-# One call covers the balances of this many wallets; up to that number, none is polled less often.
+# One call covers the balances of this many wallets. With fewer wallets, all are polled at the full
+# rate.
 MAX_AWAKE = 100
-# A wallet is due again after this fraction of an interval, so that no scheduled pass is too early.
+# A wallet is due again after this fraction of an interval, so that the next scheduled pass isn't
+# too early for it.
 DUE_PART = 0.9
 HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
-# Initial delay before asking again for the decimals of a mint that no node knows; doubles each
-# time.
+# The initial delay before requesting again the decimals of a mint that no node knows. It doubles
+# each time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
-# Plain SQL for speed: this runs for each wallet in each poll, and peewee would take longer to build
-# it than SQLite to run it.
+# Plain SQL for speed: it runs for each wallet in each poll, and peewee takes longer to build it
+# than SQLite takes to run it.
 COMPARED = """
 SELECT a.wallet_id, a.address FROM address a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.wallet_id IN ({marks}) AND (a.full_scans > 0 OR a.address = w.address) ORDER BY a.id"""
@@ -51,15 +53,16 @@ class Asked(NamedTuple):
 
 
 class Balances:
-    """Compares node balances with the ledger, a hundred accounts per call."""
+    """Compares the nodes' balances with the ledger, a hundred accounts per call."""
 
     def __init__(self, state: State, attempts: Attempts) -> None:
         self._state, self._attempts = state, attempts
 
     # ---- how often -------------------------------------------------------------------------------
     def is_head_due(self, wallet: Wallet) -> bool:
-        """Whether to list the wallet's own signatures now; less often if nothing changes or nodes
-        send notices.
+        """Return whether to list the wallet's own signatures now.
+
+        They are listed less often if nothing changes or nodes send notices.
         """
         state = self._state
         listed_at = state.watches[wallet.id].listed_at.get(wallet.address, -math.inf)
@@ -68,8 +71,8 @@ class Balances:
     def _find_rest(self, wallet: Wallet, now: int) -> float:
         """Return the seconds until the wallet's own signatures must be listed again.
 
-        0 if it trades or a post is pending. The wait is longer if nothing changed for an hour or a
-        day, and doubles if a subscription covers the wallet.
+        The result is 0 if the wallet trades or a post is pending. It is larger if nothing changed
+        for an hour or a day, and doubles if a subscription covers the wallet.
         """
         state = self._state
         interval = state.config.observer_interval_seconds
@@ -83,13 +86,14 @@ class Balances:
         if not quiet and storage.database.execute_sql(WAITING, (wallet.id,)).fetchall():
             return 0.0
         polls = 1 if idle_seconds < HOUR_SECONDS else 2 if idle_seconds < DAY_SECONDS else 4
-        # Half a poll less, so that the due poll includes the list.
+        # Subtract half a poll, so that the poll that is due lists the signatures.
         rest = interval * (polls * (1 + covered) - 0.5)
         return min(rest, max(MAX_SLEEP_SECONDS, interval))
 
     def find_due(self, wallet: Wallet, now: int) -> int:
-        """Return when to poll the wallet next (ms): at the next scheduled pass, or later if one
-        call can't cover all wallets.
+        """Return when to poll the wallet next (ms).
+
+        This is the next scheduled pass, or later if one call can't cover all wallets.
         """
         seconds = DUE_PART * self._state.config.observer_interval_seconds
         if self._state.watched_count > MAX_AWAKE:
@@ -97,7 +101,7 @@ class Balances:
         return now + int(1000 * seconds)
 
     def is_open(self, wallet: Wallet) -> bool:
-        """Whether the ledger is ahead of the last comparison, so that a new comparison
+        """Return whether the ledger is ahead of the last comparison. If so, another comparison
         could match.
         """
         pending = WalletSignature.select().where(
@@ -112,9 +116,9 @@ class Balances:
 
     # ---- comparing -------------------------------------------------------------------------------
     def compare(self, wallets: Sequence[Wallet], until: float) -> None:
-        """Request the balances of all addresses, a hundred per call, to find which changed.
+        """Request the balances of all addresses, a hundred per call, to find the ones that changed.
 
-        Wallets with many addresses come last and, when time is up, continue in the next poll.
+        Wallets with many addresses come last. When time is up, they continue in the next poll.
         """
         small: list[Asked] = []
         large: list[Asked] = []
@@ -145,7 +149,7 @@ class Balances:
         except RpcError as error:
             if self._attempts.is_common(error):
                 raise
-            # One of these wallets causes the failure. Separate calls show which one.
+            # One of these wallets causes the failure, and separate calls show which one.
         for _, group in groupby(part, key=lambda asked: asked.wallet.id):
             own = list(group)
             self._attempts.attempt(self._compare_own, own[0].wallet, own)
@@ -170,7 +174,10 @@ class Balances:
 
     # ---- what was observed when ------------------------------------------------------------------
     def store_polls(self, wallets: Sequence[Wallet], now: int) -> None:
-        """Store when a node last responded about these wallets, before work that may take long."""
+        """Store when a node last responded about these wallets.
+
+        This is done before work that may take long.
+        """
         polled = {wallet.id: wallet.polled_at for wallet in wallets if self.note_poll(wallet, now)}
         for part in in_parts(polled):
             polled_at = max(at or 0 for at in polled.values())
@@ -178,15 +185,16 @@ class Balances:
             storage.database.execute_sql(sql, (polled_at, *part))
 
     def note_poll(self, wallet: Wallet, now: int) -> bool:
-        """Update when a node last responded about the wallet. Return whether one did just now."""
+        """Update when a node last responded about the wallet. Return whether one just did."""
         state, answered_at = self._state, self._state.watches[wallet.id].answered_at
         if answered_at >= state.begun_at:
             wallet.polled_at = now + int(1000 * (answered_at - state.begun_at))
         return answered_at >= state.begun_at
 
     def read_time(self, wallets: Sequence[Wallet]) -> None:
-        """Read, once a minute, the block time up to which these wallets were observed. Posts whose
-        signature never appears wait for it.
+        """Once a minute, read the block time up to which these wallets were observed.
+
+        Posts whose signature doesn't appear wait for this time.
         """
         state = self._state
         slots = {
@@ -203,7 +211,7 @@ class Balances:
             seconds = self._ask_time(min(slots.values()))
         except Resting:
             raise
-        # The failure isn't related to a wallet. It is retried in a minute.
+        # This isn't a wallet's trouble, and it is retried in a minute.
         except RpcError:
             return
         for wallet in wallets:
@@ -211,7 +219,7 @@ class Balances:
                 wallet.observed_to = max(seconds, wallet.observed_to or 0)
 
     def is_after(self, wallet: Wallet, moment: int) -> bool:
-        """Whether the last comparison reflects all accounts after a time (ms), by the chain's
+        """Return whether the last comparison covers all accounts after a time (ms), by the chain's
         clock.
         """
         slots = [held.slot for held in self._state.watches[wallet.id].holdings.values()]
@@ -224,7 +232,7 @@ class Balances:
 
     # ---- what no transaction explains ------------------------------------------------------------
     def count_unexplained(self, wallet: Wallet) -> None:
-        """Count, for each address requested in this poll, its consecutive unexplained balances."""
+        """Count how often in a row the balance of each address in this poll was unexplained."""
         watch = self._state.watches[wallet.id]
         polls = watch.unexplained_polls
         for address, explained in self._state.check_balances(wallet).items():
@@ -233,7 +241,8 @@ class Balances:
                 polls[address] = 0 if explained else missed
 
     def store_untouched(self, wallet: Wallet) -> None:
-        """Store balances of accounts that no known transaction involves: they predate the history.
+        """Store the balances of accounts that no known transaction involves, because they predate
+        the history.
 
         They stay in the ledger until a transaction involves the account or a node reports a
         different balance.
@@ -262,8 +271,9 @@ class Balances:
         self._state.forget_wallet(wallet.id)
 
     def _find_decimals(self, wallet: Wallet, mints: Collection[str]) -> dict[str, int]:
-        """Return decimals by mint, from the ledger or else a node. Mints that no node knows are
-        left out and retried with backoff.
+        """Return decimals by mint, from the ledger or from a node.
+
+        Mints that no node knows are left out and retried with backoff.
         """
         if not mints:
             return {}
@@ -303,7 +313,7 @@ def _is_same(holding: Holding, opening: Any) -> bool:
 
 
 # ---- the last poll of a disconnected wallet ------------------------------------------------------
-# The last poll of a wallet is given up after this time, and the wallet's coverage says so.
+# Give up a wallet's last poll after this time. Its coverage says so.
 MAX_CLOSING_MS = 86_400_000
 
 
@@ -312,11 +322,14 @@ def is_held() -> Any:
 
 
 def is_closing(now: int) -> Any:
-    """SQL condition: the wallet was disconnected and its last poll is due. `now` in ms."""
-    # A time further ahead was written while the clock was wrong.
+    """Return the SQL condition for wallets that were disconnected and whose last poll is due.
+
+    `now`: ms.
+    """
+    # A later time was written while the clock was wrong.
     lately = Wallet.closing_at.between(now - MAX_CLOSING_MS, now + MAX_CLOSING_MS)
-    # Poll once a wallet that no pass finished, however long the service was down, so that its
-    # coverage shows how far observation got.
+    # If no pass finished a wallet, poll it once, no matter how long the service was down, so that
+    # its coverage shows how far observation got.
     return lately | (Wallet.closing_at.is_null(False) & (Wallet.due_at <= IN_WORK))
 
 
@@ -327,11 +340,11 @@ class Closing:
         self._state, self._balances = state, balances
 
     def close(self, wallet: Wallet, progress: Progress) -> bool:
-        """Stop polling a disconnected wallet if possible. Return whether it stopped. Raises
+        """Stop polling a disconnected wallet if possible, and return whether it was stopped. Raises
         RpcError.
 
-        Node balances from a later block time must match its ledger, its own signatures must have
-        been listed after that, and every listed transaction must be stored.
+        This requires that the nodes' balances from a later block time match its ledger, that its
+        own signatures were listed after that, and that every listed transaction is stored.
         """
         moment = wallet.closing_at
         if moment is None or not self._is_seen(wallet, progress):

@@ -15,14 +15,15 @@ from models import Address, Receipt, Wallet, WalletSignature
 from observing.state import list_addresses
 from storage import in_parts
 
-# Transactions reread per step, held in memory and written in one transaction.
+# The number of transactions reread per step. They are held in memory and written in one
+# transaction.
 REREAD_BATCH = 500
-# Separates the rules digest from the last ID reread in `Wallet.rules`.
+# Separates the rules digest from the last id reread, in `Wallet.rules`.
 DONE_UP_TO = "@"
 
 
 class Reread(NamedTuple):
-    """How many entries changed, and how many transactions must be fetched again."""
+    """The number of changed entries, and of transactions that must be fetched again."""
 
     changed: int
     lost: int
@@ -31,7 +32,9 @@ class Reread(NamedTuple):
 def store_holding(
     wallet: Wallet, address: str, holding: Holding | None, decimals: int | None
 ) -> None:
-    """Store a node's balance of an account that no transaction involves; None deletes it."""
+    """Store a node's balance of an account that no transaction involves. If `holding` is None,
+    delete it.
+    """
     Address.update(
         held_mint=holding and holding.mint,
         held_amount=holding and str(holding.amount),
@@ -43,7 +46,7 @@ def store_holding(
 def reread_entries(
     wallet: Wallet, programs: Programs, signatures: Collection[str] | None = None
 ) -> Reread:
-    """Reread a wallet's entries, all or those of `signatures`.
+    """Reread a wallet's entries, either all or those with these signatures.
 
     Transactions that are missing, damaged or no longer accepted are fetched again.
     """
@@ -84,8 +87,10 @@ def _store_rules(wallet: Wallet, rules: str) -> None:
 def _list_batches(
     wallet: Wallet, signatures: Collection[str] | None, after: int = 0
 ) -> Iterator[list[Any]]:
-    """Yield batches of (id, signature, entry, body), with body None if it is missing. Covers these
-    signatures, or all by ID, starting after `after`.
+    """Yield batches of (id, signature, entry, body) for these signatures, or for all ids above
+    `after`.
+
+    The body is None if it is missing.
     """
     query = WalletSignature.select(
         WalletSignature.id, WalletSignature.signature, WalletSignature.entry, Receipt.body
@@ -102,7 +107,7 @@ def _list_batches(
 
 
 def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
-    """Store reread entries. For None, fetch the transaction again."""
+    """Store reread entries. Where the entry is None, the transaction is fetched again."""
     changed = [
         (row.id, entry)
         for row, entry in zip(rows, again, strict=True)
@@ -118,8 +123,9 @@ def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | No
 
 
 def _show_stored(row: Any) -> str | None:
-    """Return a stored entry as JSON for comparison, because equal entries may be packed
-    differently. Return None if it is damaged.
+    """Return a stored entry as JSON, or None if it is damaged.
+
+    This allows comparing entries, because equal entries may be packed differently.
     """
     with contextlib.suppress(ValueError):
         return row.entry and unpack_text(row.entry)
@@ -137,10 +143,10 @@ def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -
 
 
 def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
-    """Have these transactions fetched again.
+    """Mark these transactions to be fetched again. The wallet stays due until a pass finishes.
 
-    The wallet stays due until a pass finishes. Entries of other wallets stay, because a wallet that
-    is no longer polled would never fetch them.
+    Other wallets' entries stay, because a wallet that is no longer polled would never fetch them
+    again.
     """
     for part in chunked(signatures, storage.ROWS_A_STATEMENT):
         WalletSignature.update(state="pending", entry=None, idle=False, due_at=0).where(
@@ -152,12 +158,16 @@ def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
 
 
 def drop_receipts(signatures: Sequence[str]) -> None:
-    """Delete transactions damaged on disk; the wallets that need them fetch them again."""
+    """Delete transactions that were damaged on disk. The wallets that need them fetch them
+    again.
+    """
     Receipt.delete().where(Receipt.signature.in_(signatures)).execute()
 
 
 def refetch_missing(wallet: Wallet) -> int:
-    """Refetch transactions that are marked as stored but missing. Return their number."""
+    """Mark transactions that are stored according to their signature, but missing, to be fetched
+    again. Return their number.
+    """
     stored = Receipt.select(Receipt.id).where(Receipt.signature == WalletSignature.signature)
     gone = WalletSignature.select(WalletSignature.signature).where(
         WalletSignature.wallet == wallet.id, WalletSignature.state == "stored", ~fn.EXISTS(stored)

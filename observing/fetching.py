@@ -1,5 +1,6 @@
 """Fetch transactions that are listed but not stored yet, and find their positions within a slot.
-Repair gaps by scanning again and asking a second node.
+
+To repair gaps, scan again and query a second node.
 """
 
 import contextlib
@@ -37,9 +38,9 @@ from observing.state import (
 )
 
 MAX_RETRY_WAIT_MS = 3_600_000
-# A method of some providers that returns many transactions at once, up to MANY, because more may
-# exceed the largest accepted response. Providers charge it like as many single requests, so it
-# isn't worth it for fewer than FEW.
+# A method of some providers that returns many transactions at once. We request at most MANY,
+# because more may exceed the largest accepted response. Providers charge the same as for single
+# requests, so it isn't worth using for fewer than FEW.
 IN_BULK, MANY, FEW = "getTransactionsForAddress", 100, 20
 
 
@@ -54,8 +55,8 @@ class Pending(NamedTuple):
     seen_at: int
 
 
-# Plain SQL for speed: these run several times a step, and peewee would take longer to build them
-# than SQLite to run them.
+# Plain SQL for speed: these statements run several times a step, and peewee takes longer to build
+# them than SQLite takes to run them.
 COLUMNS = ", ".join(f"s.{name}" for name in Pending._fields)
 LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
 # This uses an index, however many others are pending. A due time beyond the longest delay was set
@@ -63,12 +64,13 @@ LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
 DUE = """
 AND s.state = 'pending' AND (s.due_at <= ? OR s.due_at > ?)
 ORDER BY s.slot, s.tx_index NULLS FIRST, s.id LIMIT """
-# Signatures that posts wait for. Several posts may cite one signature.
+# The signatures that posts wait for. Several posts may cite the same one.
 OF_POSTS = f"""
 SELECT {COLUMNS} FROM post p CROSS JOIN sighting s
 WHERE p.wallet_id = ? AND p.status IN ('pending', 'not_found')
 AND s.signature = p.signature AND s.wallet_id = p.wallet_id {DUE}{SLICE}"""
-# Signatures that arrived at the head, or that full scans listed: enough for a bulk request.
+# The signatures that are new at the head or that full scans listed, up to the size of a bulk
+# request.
 OF_HEAD_OR_SCANS = f"{LISTED} AND s.head = ? {DUE}{MANY}"
 STORED_BETWEEN = """
 SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored' AND slot BETWEEN ? AND ?"""
@@ -79,7 +81,7 @@ RETRY = "UPDATE sighting SET tries = ?, due_at = ?, problem = ? WHERE id = ?"
 
 
 class Answer(NamedTuple):
-    """A transaction as returned by a node, and the endpoint's label; both None if the node doesn't
+    """A transaction returned by a node, and the endpoint's label. Both are None if the node doesn't
     have it yet.
     """
 
@@ -89,7 +91,7 @@ class Answer(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A transaction of a wallet whose entry will be stored."""
+    """A wallet's transaction whose entry will be stored."""
 
     row: Pending
     receipt: ParsedReceipt
@@ -97,16 +99,17 @@ class Taken(NamedTuple):
 
     @property
     def place(self) -> int | None:
-        """Return the position in the slot, from the transaction or else the signature list."""
+        """Return its position in the slot, from the transaction or from the signature list."""
         return self.row.tx_index if self.receipt.tx_index is None else self.receipt.tx_index
 
 
 @dataclass
 class Slice:
-    """A wallet's transactions, fetched one by one but stored together, to sync the disk once.
+    """A wallet's transactions that are fetched one by one but stored together, to sync the disk
+    only once.
 
-    `known`: its accounts; `bodies`: bodies already stored, by signature; `answers`: fetched in
-    bulk; `receipts`: rows of fetched transactions.
+    `known` are the wallet's accounts. `bodies` are bodies that are already stored, by signature.
+    `answers` were fetched in bulk. `receipts` are the rows of fetched transactions.
     """
 
     wallet: Wallet
@@ -118,13 +121,13 @@ class Slice:
 
 
 class Fetching:
-    """Fetches transactions in slices. Retries missing ones with backoff."""
+    """Fetches transactions in slices, and retries missing ones with backoff."""
 
     def __init__(self, state: State, listing: Listing) -> None:
         self._state, self._listing = state, listing
 
     def fetch_urgent(self, wallet: Wallet, now: int) -> int:
-        """Fetch a slice of transactions that posts wait for, or else of new ones at the head.
+        """Fetch a slice of the transactions that posts wait for, or else of new ones at the head.
         Return the number requested.
         """
         cited = _list_pending(wallet, now, OF_POSTS)
@@ -150,10 +153,10 @@ class Fetching:
         return self._fetch_rows(part, rows, now)
 
     def _fetch_in_bulk(self, wallet: Wallet, rows: list[Pending], now: int) -> int:
-        """Fetch many transactions with one request, if a node offers that. Return how many.
+        """Fetch many transactions with one request, if a node supports that. Return their number.
 
-        The signature lists are complete, and transactions missing from this response are fetched
-        one by one, so a node can't hide anything.
+        A node can't hide anything, because the signature lists are complete and transactions
+        missing from the response are fetched one by one.
         """
         rows = _leave_sparse(wallet, end_with_slot(rows, MANY)) if len(rows) >= FEW else []
         bodies = _find_bodies(rows) if rows else {}
@@ -168,15 +171,16 @@ class Fetching:
         if not answers:
             return 0
         part = Slice(wallet, list_addresses(wallet.id), bodies, answers)
-        # A response that reached its limit says nothing about later slots.
+        # A response that reached its limit doesn't cover later slots.
         last = max(row.slot for row in rows if row.signature in answers)
         return self._fetch_rows(part, [row for row in rows if row.slot <= last], now)
 
     def _ask_in_bulk(
         self, address: str, first: int, last: int, wanted: Mapping[str, ListedSignature]
     ) -> dict[str, Answer]:
-        """Request transactions of a wallet and its token accounts in these slots. Return an empty
-        result if no node responds.
+        """Request the transactions of a wallet and its token accounts in these slots.
+
+        Returns an empty dict if no node supports this.
         """
         options = {
             **FINALIZED,
@@ -195,7 +199,7 @@ class Fetching:
         return {one: Answer(raw, receipt, label) for one, (raw, receipt) in found.items()}
 
     def _fetch_rows(self, part: Slice, rows: Sequence[Pending], now: int) -> int:
-        """Fetch and store these as far as time allows; return the number requested."""
+        """Fetch and store these transactions while time allows. Return the number requested."""
         count = 0
         try:
             for row in rows:
@@ -213,13 +217,15 @@ class Fetching:
         except (RpcError, PeeweeException):
             raise
         except Exception as error:
-            # A bug in Candor: log its stack. The transaction stays pending and is retried.
+            # This is a bug in Candor, so log the stack trace. The transaction stays pending and is
+            # retried.
             log.exception("wallet %s: receipt %s failed", part.wallet.address, row.signature)
             _retry_later(row, now, f"internal error: {type(error).__name__}")
 
     def _fetch(self, part: Slice, row: Pending, now: int) -> None:
-        """Fetch a signature's transaction for storing. Retry later if the node doesn't return it or
-        it isn't accepted.
+        """Fetch a signature's transaction for storing.
+
+        If the node doesn't return it or it isn't accepted, schedule a retry.
         """
         body = part.bodies.get(row.signature)
         receipt = None if body is None else _read_or_drop(body, row.signature)
@@ -256,8 +262,10 @@ class Fetching:
         self._listing.add_addresses(wallet, named, named=True)
 
     def _fetch_receipt(self, part: Slice, signature: str, now: int) -> ParsedReceipt | None:
-        """Return a transaction fetched in bulk, or request it, from a second node if the first
-        doesn't have it yet. Return None if neither has it.
+        """Return a transaction that was fetched in bulk, or request it.
+
+        If the first node doesn't have it yet, a second one is queried. Returns None if neither has
+        it.
         """
         answer = part.answers.get(signature) or self.ask(signature)
         if answer.receipt is None and len(self._state.rpc.endpoints) > 1:
@@ -267,7 +275,10 @@ class Fetching:
         return answer.receipt
 
     def ask(self, signature: str, avoid: str | None = None) -> Answer:
-        """Request a transaction. `avoid`: label of an endpoint to skip if there is another."""
+        """Request a transaction.
+
+        `avoid` is the label of an endpoint to skip if there is another one.
+        """
         options = {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
         check = functools.partial(check_receipt, signature=signature)
         (raw, receipt), label = self._state.rpc.call(
@@ -284,7 +295,7 @@ class Fetching:
                 watch.ambiguous_slots.add(slot)
 
     def _read_unindexed(self, wallet: Wallet) -> dict[int, set[str]]:
-        """Return stored signatures with an unknown position, by slot. Read once."""
+        """Return the stored signatures with an unknown position, by slot. They are read once."""
         watch = self._state.watches[wallet.id]
         if watch.unindexed is None:
             watch.unindexed = defaultdict(set)
@@ -298,11 +309,11 @@ class Fetching:
         return watch.unindexed
 
     def index_slots(self, wallet: Wallet) -> None:
-        """Fetch the block of a slot if several of its transactions have no known position."""
+        """Fetch a slot's block if the positions of several of its transactions are unknown."""
         unindexed, watch = self._read_unindexed(wallet), self._state.watches[wallet.id]
         for slot in sorted(watch.ambiguous_slots):
             # If no node has the block, the chain of balances must show the order. If no endpoint is
-            # available (raised), the slot stays and is requested again.
+            # available, the error is raised, so the slot stays and is requested again.
             with contextlib.suppress(BadAnswer, Refused):
                 self._index_slot(wallet, slot, sorted(unindexed[slot]))
             watch.ambiguous_slots.discard(slot)
@@ -330,8 +341,10 @@ def _list_pending(wallet: Wallet, now: int, which: str, *head: bool) -> list[Pen
 
 
 def _leave_sparse(wallet: Wallet, rows: list[Pending]) -> list[Pending]:
-    """Leave out older rows that are few among stored ones, because a bulk response has everything
-    in a span of slots. They are fetched one by one when no dense ones are left.
+    """Leave out older rows that are sparse, because a bulk response contains everything in a span
+    of slots.
+
+    They are fetched one by one once there are no dense rows left.
     """
     while len(rows) >= FEW:
         span = wallet.id, rows[0].slot, rows[-1].slot
@@ -343,9 +356,9 @@ def _leave_sparse(wallet: Wallet, rows: list[Pending]) -> list[Pending]:
 
 
 def end_with_slot(rows: list[Pending], full: int = SLICE) -> list[Pending]:
-    """Leave the last slot of a full slice to the next slice, which then has all of it.
+    """Leave the last slot of a full slice to the next slice, which will have the whole slot.
 
-    A ledger with only half of a slot applied would be rebuilt for the other half.
+    If a ledger had applied half of a slot, it would have to be rebuilt for the other half.
     """
     last = rows[-1].slot
     if len(rows) < full or rows[0].slot == last:
@@ -389,14 +402,17 @@ def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:
 
 
 def _retry_later(row: Pending, now: int, problem: str | None) -> None:
-    """Schedule a retry with a delay that grows to an hour. `problem`: why it wasn't accepted."""
+    """Schedule a retry with a delay that grows to an hour.
+
+    `problem` is why the transaction wasn't accepted.
+    """
     pause_ms = min(MAX_RETRY_WAIT_MS, 1000 * 2 ** min(row.tries, 12))
     storage.database.execute_sql(RETRY, (row.tries + 1, now + pause_ms, problem, row.id))
 
 
 # ---- repair of gaps ------------------------------------------------------------------------------
 class Repair:
-    """Searches around a gap for missing or forged transactions, less and less often while it finds
+    """Searches around a gap for missing or forged transactions, and less often while it finds
     none.
     """
 
@@ -404,8 +420,8 @@ class Repair:
         self._state, self._fetching = state, fetching
 
     def repair(self, wallet: Wallet, now: int) -> bool:
-        """If something is wrong, scan everything again and recheck the transactions around it.
-        Return whether a scan was started.
+        """If there is a gap, scan everything again and recheck the transactions around it. Return
+        whether a repair was started.
         """
         watch, ledger = self._state.watches[wallet.id], self._state.apply_entries(wallet)
         unexplained = self._state.list_unexplained(wallet)
@@ -428,8 +444,10 @@ class Repair:
         return True
 
     def _recheck(self, wallet: Wallet, slots: tuple[int, int], now: int) -> None:
-        """Request the transactions of two slots from another node. Keep its response if the ledger
-        then balances better, because the first node may have been wrong.
+        """Request the transactions of two slots from another node, because the first one may have
+        been wrong.
+
+        If the ledger balances better with the other node's answer, that answer is kept.
         """
         rows = (
             Receipt.select()
@@ -440,7 +458,7 @@ class Repair:
             try:
                 answer = self._fetching.ask(row.signature, avoid=row.endpoint)
             except (BadAnswer, Refused):
-                # The gap remains and will be rechecked.
+                # The gap remains, and will be rechecked.
                 continue
             if answer.receipt and answer.receipt != read_stored(row.body, row.signature):
                 before, new = self._count_wrong(wallet), digest_receipt(answer.receipt)

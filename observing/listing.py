@@ -34,15 +34,15 @@ from storage import in_parts
 from storage.rows import make_object, make_shape, read_stored
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
-# Per wallet: its own address and its token accounts.
+# The maximum for a wallet: its own address and its token accounts.
 MAX_ADDRESSES = 2_000
-# Transactions that change nothing don't count toward the limit. At most this many times the limit
-# are listed in search of some that do.
+# Transactions that don't change the wallet don't count toward the limit. At most this many times
+# the limit is listed in search of transactions that do.
 MAX_LISTED_LIMITS = 4
-# If there was anything new, slots below the covered head are listed again, because a lagging node
-# may have omitted something.
+# If there were new signatures, list this many slots below the covered head again, because a lagging
+# node may have omitted some.
 OVERLAP_SLOTS = 512
-# Plain SQL for speed: this runs in each step, and peewee would take longer to build it than SQLite
+# Plain SQL for speed: it runs in each step, and peewee takes longer to build it than SQLite takes
 # to run it.
 LISTED = "SELECT COUNT(*), MIN(slot) FROM sighting WHERE wallet_id = ?"
 TRADED = """
@@ -57,7 +57,8 @@ SELECT id, address, head_slot FROM address
 WHERE wallet_id = ? AND full_scans > 0 AND address IN ({marks})"""
 UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND full_scans = 0 LIMIT 1"
 IS_DUE = "full_scans < 2 OR scan_new > 0 OR scanned_at IS NULL OR NOT scanned_at BETWEEN ? AND ?"
-# The wallet's own address has the lowest ID. Its scan shows how far back there is room.
+# The wallet's own address has the lowest id, so it is scanned first. This shows how far back there
+# is room.
 DUE_SCAN = f"""
 SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE})
 ORDER BY CASE WHEN full_scans < 2 THEN full_scans ELSE 2 END, id LIMIT 1"""
@@ -70,8 +71,8 @@ WHERE id = ?"""
 
 
 class Listed(NamedTuple):
-    """Counts of a wallet's listed transactions: those that may change it, and all; and the oldest
-    one's slot.
+    """How many listed transactions may change the wallet, how many are listed in all, and the slot
+    of the oldest one.
     """
 
     counted: int
@@ -86,7 +87,7 @@ def count_listed(wallet: Wallet) -> Listed:
 
 
 class HeadRow(NamedTuple):
-    """An address whose new signatures are due for listing, and the slot covered so far."""
+    """An address whose new signatures are listed, and the slot covered so far."""
 
     id: int
     address: str
@@ -95,17 +96,19 @@ class HeadRow(NamedTuple):
 
 @dataclass
 class ScanCursor:
-    """Progress of a full scan, stored as JSON so that it resumes after a restart."""
+    """The progress of a full scan. It is stored as JSON, so that the scan resumes after a
+    restart.
+    """
 
-    # The last signature listed.
+    # The last signature that was listed.
     before: str | None = None
-    # Number of signatures that were unknown although they are below the covered head.
+    # The number of signatures that were unknown although they are below the covered head.
     new: int = 0
     # The newest slot, the number of signatures, and consecutive empty pages.
     top: int = 0
     listed: int = 0
     empty: int = 0
-    # Whether everything further back is too old to load.
+    # Whether all older transactions are too old to load.
     beyond: bool = False
 
     def add(self, page: Sequence[ListedSignature], new: int) -> None:
@@ -117,8 +120,8 @@ class ScanCursor:
             self.before = page[-1].signature
 
     def is_finished(self) -> bool:
-        """Whether the scan is complete. If nothing was listed at all, it is complete after two
-        empty pages.
+        """Return whether the scan is complete. If nothing was listed at all, this takes two empty
+        pages.
         """
         return self.beyond or self.empty >= (1 if self.listed else 2)
 
@@ -136,14 +139,16 @@ class Listing:
     def _fetch_page(
         self, address: str, before: str | None, limit: int
     ) -> tuple[list[ListedSignature], str]:
-        """Fetch a page of signatures, newest first. Return it and the endpoint's label."""
+        """Fetch a page of signatures, newest first. Return the page and the endpoint's label."""
         options = {**FINALIZED, "limit": limit, **({"before": before} if before else {})}
         return self._state.rpc.call("getSignaturesForAddress", [address, options], check_page)
 
     # ---- heads -----------------------------------------------------------------------------------
     def list_heads(self, wallet: Wallet, addresses: Collection[str], now: int) -> None:
-        """List new signatures of some of these addresses, longest unlisted first; the rest follow
-        in the next poll.
+        """List new signatures of some of these addresses, starting with the one not listed for the
+        longest time.
+
+        The others follow in the next poll.
         """
         listed_at = self._state.watches[wallet.id].listed_at
         waiting = [a for a in addresses if listed_at.get(a, -math.inf) < self._state.begun_at]
@@ -151,7 +156,8 @@ class Listing:
         if not chosen:
             return
         sql = HEADS.format(marks=storage.mark(chosen))
-        # Read all rows now: a query left open during network calls makes the next write fail.
+        # Read all rows now, because a query left open during network calls makes the next write
+        # fail.
         found = list(storage.database.execute_sql(sql, (wallet.id, *chosen)))
         for row in map(HeadRow._make, found):
             if self._state.clock() >= self._state.work_until:
@@ -186,7 +192,7 @@ class Listing:
     ) -> list[ListedSignature]:
         """Insert a page's unknown signatures and return them.
 
-        The wallet's limit excludes only signatures older than everything listed.
+        The wallet's limit only excludes signatures that are older than all listed ones.
         """
         known = _find_known(wallet, [row.signature for row in page])
         new = [row for row in page if row.signature not in known]
@@ -197,14 +203,15 @@ class Listing:
                 self._limit_history(wallet, new)
             new = [row for row in new if row.slot >= (wallet.history_from or 0)]
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
-            # Oldest first, in fetching order, because inserting in key order fills database pages.
+            # Insert the oldest first, in fetching order, because inserting in key order fills
+            # database pages.
             rows = [row._asdict() | common for row in reversed(new)]
             storage.write_rows(WalletSignature, rows)
         self._state.watches[wallet.id].quiet = False
         return new
 
     def _limit_history(self, wallet: Wallet, new: Sequence[ListedSignature]) -> None:
-        """Return the first slot to load if these signatures, newest first, don't all fit."""
+        """If these signatures (newest first) don't all fit, store the first slot to load."""
         counted, _, oldest = count_listed(wallet)
         older = [row.slot for row in new if oldest is None or row.slot < oldest]
         room = self._state.config.max_receipts_per_wallet - counted - (len(new) - len(older))
@@ -218,8 +225,10 @@ class Listing:
         Wallet.update(history_from=first).where(Wallet.id == wallet.id).execute()
 
     def load_deeper(self, wallet: Wallet, now: int) -> bool:
-        """Start another scan if many listed transactions turned out to change nothing, which leaves
-        room for older ones. Return whether it started.
+        """Start another scan if there is room for older transactions. Return whether it was
+        started.
+
+        There is room if many listed transactions turned out not to change the wallet.
         """
         if wallet.history_from == 0 and not self._is_scanning(wallet):
             self._store_limit(wallet, None)
@@ -253,7 +262,7 @@ class Listing:
         try:
             page, label = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):
-            # The node may no longer know the cursor; start over.
+            # The node may no longer know the signature at the cursor, so start over.
             Address.update(scan_cursor=None).where(Address.id == row.id).execute()
             raise
         new = self.store_new(wallet, page, now, head=False)
@@ -263,7 +272,9 @@ class Listing:
         return True
 
     def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
-        """Return the address to scan next: first scans, second scans, then the nightly round."""
+        """Return the address to scan next. First scans come first, then second scans, then the
+        nightly round.
+        """
         values = wallet.id, now - FULL_SCAN_INTERVAL_MS, now
         return next(iter(Address.raw(DUE_SCAN, *values)), None)
 
@@ -276,8 +287,9 @@ class Listing:
 
     # ---- accounts --------------------------------------------------------------------------------
     def list_token_accounts(self, wallet: Wallet, now: int) -> bool:
-        """Once a day, find accounts with a balance, even if no transaction ever involved the wallet
-        itself. Return whether it ran.
+        """Once a day, find the wallet's accounts with a balance. Return whether this ran.
+
+        It finds accounts even if no transaction ever mentioned the wallet itself.
         """
         listed_at = wallet.accounts_at
         if listed_at is not None and abs(now - listed_at) < FULL_SCAN_INTERVAL_MS:
@@ -296,10 +308,10 @@ class Listing:
         return True
 
     def add_addresses(self, wallet: Wallet, addresses: Iterable[str], named: bool = False) -> None:
-        """Watch these accounts too, up to the limit.
+        """Watch these accounts, too, up to the limit.
 
-        `named`: whether a new transaction involves them. They replace accounts that no transaction
-        involves, then spam: tokens that the wallet never traded, oldest first.
+        With `named`, a new transaction mentions them. They replace accounts that no transaction
+        mentions, then spam (tokens that the wallet never traded), oldest first.
         """
         known = list_addresses(wallet.id)
         fresh = sorted(set(addresses) - known)
@@ -340,8 +352,10 @@ class Listing:
         ).execute()
 
     def _reread_ownerless(self, wallet: Wallet, fresh: Iterable[str]) -> None:
-        """Reread transactions that contain these accounts without an owner, now that the owner is
-        known. Transactions from 2021 don't contain owners.
+        """Reread transactions that mention these accounts without an owner, now that the owner is
+        known.
+
+        Transactions from 2021 don't contain owners.
         """
         watch = self._state.watches[wallet.id]
         if watch.ownerless is None:
@@ -354,7 +368,7 @@ class Listing:
             self._state.forget_wallet(wallet.id)
 
     def note_ownerless(self, wallet: Wallet, entry: Entry) -> None:
-        """Remember an entry's accounts without a known owner."""
+        """Remember the accounts in an entry whose owner isn't known."""
         ownerless = self._state.watches[wallet.id].ownerless
         if ownerless is not None:
             for address in entry.unowned:
@@ -381,14 +395,14 @@ def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:
 
 
 # ---- progress ------------------------------------------------------------------------------------
-# Limit on refused transactions listed in coverage.
+# The maximum number of refused transactions listed in coverage.
 MAX_NAMED = 50
-# Tries after which a pending transaction no longer delays a wallet's state.
+# After this many tries, a pending transaction no longer delays a wallet's state.
 STUCK_AFTER_TRIES = 5
 
 
 class Scanned(NamedTuple):
-    """An address's scan progress; see models.Address."""
+    """The scan progress of an address. See models.Address."""
 
     address: str
     full_scans: int
@@ -396,8 +410,8 @@ class Scanned(NamedTuple):
     scan_new: int | None
 
 
-# Plain SQL for speed: this runs after each step of a poll, and peewee would take longer to build it
-# than SQLite to run it.
+# Plain SQL for speed: it runs after each step of a poll, and peewee takes longer to build it than
+# SQLite takes to run it.
 SCANNED = f"SELECT {', '.join(Scanned._fields)} FROM address WHERE wallet_id = ?"
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 STUCK = f"{COUNT_PENDING} AND (tries >= {STUCK_AFTER_TRIES} OR problem IS NOT NULL)"
@@ -405,7 +419,7 @@ REFUSED = f"""
 SELECT slot, problem FROM sighting
 WHERE wallet_id = ? AND state = 'pending' AND problem IS NOT NULL ORDER BY slot LIMIT {MAX_NAMED}"""
 
-# Pending signatures of some wallets.
+# The pending signatures of some wallets.
 WAITING = (
     "SELECT wallet_id FROM sighting WHERE wallet_id IN ({marks}) AND state <> 'stored'",
     f"""SELECT wallet_id FROM post p
@@ -418,7 +432,7 @@ GROUP BY wallet_id"""
 
 
 def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
-    """Wake quiet wallets that were made due or that have pending work."""
+    """Wake quiet wallets that became due or have pending work."""
     quiet = [wallet for wallet in wallets if state.watches[wallet.id].quiet]
     times = now - FULL_SCAN_INTERVAL_MS, now
     waiting = {number for sql in WAITING for (number,) in _ask(sql, quiet)}
@@ -459,8 +473,9 @@ def list_awake(state: State, wallets: Iterable[Wallet]) -> list[Wallet]:
 
 
 def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
-    """Whether a poll left nothing to do, so that the next ones only query nodes until something
-    changes.
+    """Return whether a poll left nothing to do.
+
+    If so, the next polls only query nodes until something changes.
     """
     watch = state.watches[wallet.id]
     whole = wallet.backfilled and progress.confirmed and progress.closed
@@ -470,7 +485,7 @@ def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
 
 
 def read_progress(state: State, wallet: Wallet) -> Progress:
-    """Return a wallet's Progress, which determines its coverage."""
+    """Return the Progress of a wallet, which determines its coverage."""
     addresses = [Scanned(*row) for row in _read(SCANNED, wallet)]
     ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
     pending = _count(COUNT_PENDING, wallet)
@@ -497,8 +512,9 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
 
 
 def _find_filled(state: State, wallet: Wallet, most: int, accounts: int) -> int:
-    """Return the percentage used of the tighter limit. `most`: the number of its transactions,
-    including those that don't count.
+    """Return the percentage used of the tighter limit.
+
+    `most` is the number of its transactions, including those that don't count.
     """
     limit = state.config.max_receipts_per_wallet
     used = 100 * most // limit

@@ -18,7 +18,9 @@ SUMS = (Wallet.results, Wallet.positions, Wallet.last_trade_at, Wallet.coverage)
 
 
 class RebuiltWallet(NamedTuple):
-    """The changes made by a rebuild of a wallet: numbers of rows, and whether its sums changed."""
+    """The changes made by rebuilding a wallet: the numbers of rows, and whether its sums
+    changed.
+    """
 
     address: str
     entries_changed: int
@@ -32,19 +34,19 @@ class RebuiltWallet(NamedTuple):
 
 
 class _Derived(NamedTuple):
-    """A wallet's stored data: digests of its trades by signature, and its sums."""
+    """A wallet's stored data: the digests of its trades by signature, and its sums."""
 
     digests: dict[str, str]
     sums: Any
 
 
 def rebuild(state: State, wallets: Iterable[Wallet], now: int) -> list[RebuiltWallet]:
-    """Rebuild all derived data of these wallets from stored transactions. `now` in ms."""
+    """Derive all data of these wallets again from stored transactions. `now`: ms."""
     return [one for kin in _list_together(wallets) for one in _rebuild_kin(state, kin, now)]
 
 
 def _list_together(wallets: Iterable[Wallet]) -> Iterator[list[Wallet]]:
-    """Yield the wallets of one bot together, because one wallet's entries may mark those of the
+    """Yield each bot's wallets together, because the entries of one wallet may mark those of the
     others.
     """
     left = {wallet.id: wallet for wallet in wallets}
@@ -66,12 +68,12 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
         before[wallet.id] = _read_derived(wallet)
         state.ledger_store.forget(wallet.id)
     if any(one.changed or one.lost for one in entries.values()):
-        # A running observer has older entries in memory, or siblings marked by them: make it
-        # reread.
+        # A running observer has older entries in memory, or sibling wallets marked by them, so make
+        # it reread them.
         Wallet.update(rules="").where(Wallet.id.in_([wallet.id for wallet in kin])).execute()
     for wallet in kin:
         state.ledger_store.apply(wallet)
-        # Only a poll knows the latest node reports, so a readable coverage stays unchanged.
+        # Only a poll knows the latest reports from nodes, so leave a readable coverage unchanged.
         is_damaged = read_coverage(wallet.coverage) is UNREADABLE
         progress = read_progress(state, wallet) if is_damaged else None
         state.ledger_store.publish(wallet, progress, now)

@@ -1,6 +1,7 @@
-"""State shared by the parts of the observer: settings, nodes, notices and per-pass data.
+"""The state that the parts of the observer share: settings, nodes, notices and data of the current
+pass.
 
-A failed step concerns one wallet, which is postponed, or all wallets, which stops the pass.
+A failed step either concerns one wallet, which is postponed, or all wallets, which stops the pass.
 """
 
 import logging
@@ -29,22 +30,23 @@ from config import Config
 from models import IS_PROGRAM, Wallet
 
 # ---- notices -------------------------------------------------------------------------------------
-# Minimum time between polls of a wallet because of notices, and how long the first one waits for
-# other notices about the same transaction.
+# The minimum time between polls of a wallet because of notices, and how long the first poll waits
+# for other notices about the same transaction.
 MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2
-# Number of polls per notice until something new is found, because the polled node may lag.
+# The number of polls for a notice until something new is found. The polled node may lag behind.
 MAX_TRIES = 3
-# A notice that arrives this soon after a find may be about that find.
+# A notice that arrives this soon after new transactions were found may be about these transactions.
 LATE_SECONDS = 1.0
 # Mute an endpoint after this many consecutive false notices.
 MAX_FALSE = 50
-# After a poll finds something without a notice, the wallet counts as not covered for this long.
+# After a poll finds something without a notice, treat the wallet as not covered for a while. Allow
+# GRACE_SECONDS for the notice to arrive.
 DISTRUST_SECONDS, GRACE_SECONDS = 600.0, 5.0
 
 
 class Subscription(NamedTuple):
-    """Subscribes to transactions that involve a wallet or, if `account` is set, to changes of its
-    token account.
+    """A subscription to transactions that mention a wallet or, if `account` is set, to changes of
+    its token account.
     """
 
     wallet_id: int
@@ -59,18 +61,19 @@ class Call:
     begun_at: float
     endpoints: set[str] = field(default_factory=set)
     tries: int = 0
-    # Whether a pass started without the wallet, perhaps because it wasn't due in the database yet.
+    # Whether a pass started without the wallet. Perhaps it wasn't due in the database yet.
     is_missed: bool = False
 
 
 class Notices:
     def __init__(self) -> None:
         self._news = threading.Condition()
-        # Notices by wallet: waiting, taken for the next pass, and in the running pass.
+        # Calls by wallet: those waiting, those taken for the next pass, and those in the running
+        # pass.
         self._waiting: dict[int, Call] = {}
         self._taken: dict[int, Call] = {}
         self._polled: dict[int, Call] = {}
-        # Times by wallet: its last poll because of notices, its last notice, the last poll that
+        # Times by wallet: the last poll because of notices, the last notice, the last poll that
         # found something, and the last find without a notice.
         self._asked_at: dict[int, float] = {}
         self._told_at: dict[int, float] = {}
@@ -78,7 +81,7 @@ class Notices:
         self._missed_at: dict[int, float] = {}
         self._covered: dict[str, set[int]] = {}
         self._false: dict[str, int] = {}
-        # Wanted subscriptions, most important first. They are the same for every endpoint.
+        # The wanted subscriptions, most important first. They are the same for every endpoint.
         self.wanted: tuple[Subscription, ...] = ()
 
     # ---- for listeners ---------------------------------------------------------------------------
@@ -95,7 +98,7 @@ class Notices:
             self._false[endpoint] = self._false.get(endpoint, 0) + 1
 
     def is_false(self, endpoint: str) -> bool:
-        """Whether to mute an endpoint. If so, its notices and their count are dropped."""
+        """Return whether to mute an endpoint. If so, drop its notices and reset their count."""
         with self._news:
             if self._false.get(endpoint, 0) < MAX_FALSE:
                 return False
@@ -114,7 +117,7 @@ class Notices:
     def want(self, wanted: tuple[Subscription, ...]) -> None:
         ids = {one.wallet_id for one in wanted}
         with self._news:
-            # Keep the same tuple if nothing changed, because listeners compare by identity.
+            # If nothing changed, keep the same tuple, because listeners compare by identity.
             self.wanted = self.wanted if self.wanted == wanted else wanted
             times = (self._asked_at, self._told_at, self._found_at, self._missed_at)
             for known in (self._waiting, *times):
@@ -122,7 +125,9 @@ class Notices:
                     del known[wallet_id]
 
     def take(self, clock: Callable[[], float], seconds: float = 0.0) -> list[int]:
-        """Return the wallets to poll in the next pass, once one is due. Waits up to `seconds`."""
+        """Return the wallets to poll in the next pass, as soon as one is due. Waits up to
+        `seconds`.
+        """
         end = clock() + seconds
         with self._news:
             while True:
@@ -168,7 +173,7 @@ class Notices:
         return bool(self._taken)
 
     def is_noticed(self, wallet_id: int) -> bool:
-        """Whether the running pass polls the wallet because of a notice."""
+        """Return whether the running pass polls the wallet because of a notice."""
         return wallet_id in self._polled
 
     def note_found(self, wallet_id: int, now: float) -> None:
@@ -183,8 +188,9 @@ class Notices:
                 self._missed_at[wallet_id] = now
 
     def end_poll(self, wallet_id: int, is_pending: bool) -> None:
-        """Record that a wallet was polled. `is_pending`: listed transactions couldn't be fetched
-        yet.
+        """Record that a wallet was polled.
+
+        `is_pending` means that listed transactions couldn't be fetched yet.
         """
         with self._news:
             call = self._polled.pop(wallet_id, None)
@@ -203,7 +209,9 @@ class Notices:
                     self._false[endpoint] = self._false.get(endpoint, 0) + 1
 
     def covers(self, wallet_id: int, now: float) -> bool:
-        """Whether an endpoint has all subscriptions of a wallet and missed no recent notice."""
+        """Return whether an endpoint has all subscriptions of a wallet and sent all recent
+        notices.
+        """
         with self._news:
             missed_seconds = now - self._missed_at.get(wallet_id, -math.inf)
             if GRACE_SECONDS <= missed_seconds < DISTRUST_SECONDS:
@@ -212,20 +220,20 @@ class Notices:
 
 
 # ---- state ---------------------------------------------------------------------------------------
-# Number of transactions fetched for a wallet per turn.
+# The number of transactions fetched for a wallet per turn.
 SLICE = 20
 FULL_SCAN_INTERVAL_MS = 86_400_000
 MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
-# Spend at most 1/n of the time on publishing progress. After a publication that took a second, the
-# next one follows no sooner than nine seconds later with one wallet in progress, and nineteen with
-# two.
+# Spend at most 1/SHOW_PARTS of the time on publishing progress. With one wallet in progress, a
+# publication that took one second isn't repeated for nine seconds. With two wallets, it isn't
+# repeated for nineteen.
 SHOW_PARTS = 10
-# Poll a sleeping wallet at least this often.
+# A sleeping wallet is polled at least this often.
 MAX_SLEEP_SECONDS = 300.0
-# `Wallet.due_at` while a pass polls a wallet that was due with 0. If 0 is written during the pass,
-# it is polled again.
+# The value of `Wallet.due_at` while a pass polls a wallet whose due_at was 0. Writing 0 during the
+# pass triggers another poll.
 IN_WORK = 1
-# Seconds between heartbeats during a long pass.
+# The time between heartbeats during a long pass.
 HEARTBEAT_SECONDS = 10.0
 FINALIZED = {"commitment": "finalized"}
 log = logging.getLogger("candor.observer")
@@ -237,7 +245,7 @@ def ignore_progress(text: str) -> None:
 
 @dataclass
 class Postponed:
-    """Consecutive failures of a step, and the time of its next try."""
+    """The consecutive failures of a step, and when to retry it."""
 
     tries: int = 0
     until: float = -math.inf
@@ -249,51 +257,51 @@ class Postponed:
 
 @dataclass
 class Watch:
-    """A wallet's in-memory state between polls: a cache that can be lost. Times are seconds on the
-    observer's clock.
+    """A wallet's state in memory between polls. It is a cache that can be lost. Times are in
+    seconds of the observer's clock.
     """
 
-    # The node's response in the last comparison, by address.
+    # The nodes' responses in the last comparison, by address.
     holdings: dict[str, Holding] = field(default_factory=dict)
-    # Number of consecutive polls with an unexplained balance, by address.
+    # The number of consecutive polls with an unexplained balance, by address.
     unexplained_polls: dict[str, int] = field(default_factory=dict)
-    # Entries that are stored but not applied yet, and the time when publishing them is worthwhile
-    # again.
+    # The entries that are stored but not applied yet, and when publishing them is worthwhile again.
     new_entries: list[Entry] = field(default_factory=list)
     show_after: float = 0.0
     repair_wait_ms: int = MIN_REPAIR_WAIT_MS // 2
     # When a node last returned balances or the newest signatures of the wallet's own address.
     answered_at: float = -math.inf
-    # Times of the last balance request and of the last head listing, by address.
+    # The times of the last balance request and of the last head listing, by address.
     asked_at: dict[str, float] = field(default_factory=dict)
     listed_at: dict[str, float] = field(default_factory=dict)
     # When the wallet's full scans and backfill last had a turn.
     worked_at: float = -math.inf
-    # Failed steps, by name.
+    # The failed steps, by name.
     postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
-    # Mints whose decimals no node knows.
+    # The mints whose decimals no node knows.
     decimals_postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
     # Whether the last poll left nothing to do.
     quiet: bool = False
     # When we last checked that every entry's transaction is still stored.
     receipts_checked_at: float = -math.inf
-    # Stored signatures with an unknown position in their slot, by slot; None before the first read.
+    # The stored signatures with an unknown position, by slot, or None if they weren't read yet.
     unindexed: dict[int, set[str]] | None = None
-    # Slots with several such signatures.
+    # The slots that have several such signatures.
     ambiguous_slots: set[int] = field(default_factory=set)
-    # Signatures that contain a token account without a known owner, by account; None before the
-    # first read.
+    # The signatures that mention a token account without a known owner, by account, or None if they
+    # weren't read yet.
     ownerless: dict[str, set[str]] | None = None
 
     def rest_from_showing(self, begun_at: float, ended_at: float, at_work: int) -> None:
-        """Schedule the next publication, based on how long this one took and how many wallets take
-        turns.
+        """Schedule the next publication.
+
+        It depends on how long this one took and how many wallets take turns.
         """
         self.show_after = ended_at + (SHOW_PARTS * at_work - 1) * (ended_at - begun_at)
 
 
 class State:
-    """Memory of the observer and of the current pass. Anything durable is in the database.
+    """The memory of the observer and its current pass. Durable data is in the database.
 
     `report` is called with a sentence about each step of progress, `beat` every few seconds during
     a long pass.
@@ -313,7 +321,7 @@ class State:
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs, config.added_programs)
         self.rules = name_rules(self.programs, list_added())
-        # The number of watched wallets, and of those that take turns.
+        # The number of watched wallets, and the number of wallets that take turns.
         self.watched_count, self.at_work = 0, 1
         # When a slot's block time was last requested.
         self.time_asked_at = -math.inf
@@ -324,14 +332,14 @@ class State:
         self.now, self.begun_at, self.work_until = now, self.clock(), 0.0
         # Why this pass stopped, for health.
         self.problem: str | None = None
-        # IDs of wallets with a failed step, and of those skipped for the rest of the pass.
+        # The ids of wallets with a failed step, and of wallets skipped for the rest of the pass.
         self.troubled: set[int] = set()
         self.skipped: set[int] = set()
-        # Number of requests left for wallets without known changes.
+        # The number of requests left for wallets without known changes.
         self.spare_requests = 0
 
     def forget(self) -> None:
-        """Reread everything from the database, because others may have written to it."""
+        """Clear the memory, because others may have written to the database."""
         self.ledger_store = LedgerStore(update_posts)
         self.watches: dict[int, Watch] = defaultdict(Watch)
 
@@ -341,12 +349,14 @@ class State:
         self.watches[wallet_id].quiet = False
 
     def note_trouble(self, wallet_id: int) -> None:
-        """Record for health that a step of this wallet failed."""
+        """Record for health that a step for this wallet failed."""
         self.troubled.add(wallet_id)
         self.watches[wallet_id].quiet = False
 
     def is_check_due(self, wallet_id: int) -> bool:
-        """Whether the last check of its entries against stored transactions is over a day ago."""
+        """Return whether its entries were last checked against stored transactions over a day
+        ago.
+        """
         checked_at = self.watches[wallet_id].receipts_checked_at
         return self.begun_at - checked_at >= FULL_SCAN_INTERVAL_MS / 1000
 
@@ -358,8 +368,9 @@ class State:
         return self.ledger_store.apply(wallet, new)
 
     def check_balances(self, wallet: Wallet) -> dict[str, bool | None]:
-        """Return, by address, whether the ledger explains the balance in the last comparison. The
-        value is None if the ledger is ahead of that node.
+        """Return, by address, whether the ledger explains the balance in the last comparison.
+
+        The value is None if the ledger is ahead of that node.
         """
         holdings = self.watches[wallet.id].holdings
         seen = self.apply_entries(wallet).chain.seen if holdings else {}
@@ -368,7 +379,7 @@ class State:
         }
 
     def list_unexplained(self, wallet: Wallet) -> list[str]:
-        """Return addresses whose balance was unexplained in two consecutive polls."""
+        """Return the addresses whose balance was unexplained in two consecutive polls."""
         polls = self.watches[wallet.id].unexplained_polls
         return sorted(address for address, count in polls.items() if count > 1)
 
@@ -379,22 +390,23 @@ class State:
 
 
 # ---- failed steps --------------------------------------------------------------------------------
-# Initial delay after a failed step; doubles with each consecutive failure.
+# The initial and maximum delay after a failed step. The delay doubles with each consecutive
+# failure.
 MIN_POSTPONE_SECONDS, MAX_POSTPONE_SECONDS = 1.0, 3600.0
 
 
 class Attempts:
-    """Runs steps, and postpones wallets whose steps fail, with backoff."""
+    """Runs steps, and postpones wallets with failing steps with backoff."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def attempt(self, step: Callable[..., Any], wallet: Wallet, *args: Any) -> Any:
-        """Do one step for a wallet and return its result, or False if it failed.
+        """Do one step for a wallet. Return its result, or False if it failed.
 
-        A step that a node refuses is postponed and the others continue; a bug in Candor postpones
-        the whole wallet. Raises only errors that concern all wallets: no node responds, or the
-        database fails.
+        If a node refuses a step, that step is postponed and the others continue. A bug in Candor
+        postpones the whole wallet. Errors are raised only if they concern all wallets: no node
+        responds, or the database fails.
         """
         self._state.show_life()
         name = step.__name__
@@ -407,7 +419,8 @@ class Attempts:
                 raise
             return self._postpone_step(wallet, name, error)
         except Exception as error:
-            # A bug in Candor: log its stack, and name it in the wallet's coverage and health.
+            # This is a bug in Candor, so log the stack trace, and mention it in the wallet's
+            # coverage and in health.
             self._state.forget_wallet(wallet.id)
             if storage.is_busy(error):
                 raise
@@ -416,17 +429,18 @@ class Attempts:
         return done
 
     def note_done(self, wallet: Wallet, name: str) -> None:
-        """Clear the failure of this step, because it or an equivalent step succeeded."""
+        """Clear the failure of this step, because this step or an equivalent one succeeded."""
         self._state.watches[wallet.id].postponed.pop(name, None)
 
     def is_postponed(self, wallet: Wallet, name: str) -> bool:
-        """Whether this step failed and its retry isn't due yet."""
+        """Return whether this step failed and isn't due for a retry yet."""
         step = self._state.watches[wallet.id].postponed.get(name)
         return step is not None and self._state.clock() < step.until
 
     def is_common(self, error: RpcError) -> bool:
-        """Whether a call failed because of the nodes, not the wallet: they are backing off or not
-        responding.
+        """Return whether a call failed because of the nodes, not the wallet.
+
+        In that case they are backing off or not responding.
         """
         return isinstance(error, Resting) or (
             isinstance(error, Unavailable) and not self._state.rpc.is_reachable()
@@ -472,7 +486,7 @@ class Attempts:
         _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
     def clear(self, wallet: Wallet) -> None:
-        """Clear a wallet's trouble if no step failed in this pass and none is postponed."""
+        """Clear a wallet's trouble, unless a step failed in this pass or is postponed."""
         postponed = self._state.watches[wallet.id].postponed
         if wallet.trouble is None or wallet.id in self._state.troubled or postponed:
             return
@@ -490,11 +504,13 @@ def _update_trouble(wallet: Wallet, **more: str) -> None:
 
 
 # ---- watched addresses ---------------------------------------------------------------------------
-# Plain SQL for speed: this runs with each slice of transactions, and in each poll.
+# Plain SQL for speed: it runs with each slice of transactions, and in each poll.
 ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
 
 
 def list_addresses(wallet_id: int) -> set[str]:
-    """List a wallet's watched addresses: itself and every token account that it ever owned."""
+    """List a wallet's watched addresses: its own and every token account it was ever seen to
+    own.
+    """
     rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
     return {address for (address,) in rows}

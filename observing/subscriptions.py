@@ -1,8 +1,8 @@
-"""The job that subscribes to wallets at nodes and has them polled when a notice arrives. Scheduled
+"""The job that subscribes to wallets at nodes, and triggers a poll when a notice arrives. Scheduled
 polls continue regardless.
 
-A connection stores nothing, and gives up silently if the endpoint doesn't support subscriptions. A
-URL may contain a token, so messages omit it and the library's own log is off.
+A connection doesn't store anything, and gives up silently if the endpoint doesn't support
+subscriptions. A URL may contain a token, so messages omit it and the library's own log is off.
 """
 
 import logging
@@ -32,7 +32,7 @@ NOTICES = "logsNotification", "accountNotification"
 
 
 class Reply(NamedTuple):
-    """The response to a request. `subscription`: None if the node refused the subscription."""
+    """The response to a request. `subscription` is None if the node refused it."""
 
     ident: int
     subscription: int | None
@@ -67,19 +67,19 @@ def _read_reply(message: dict[str, Any]) -> Reply | None:
 
 
 # ---- a connection to one endpoint ----------------------------------------------------------------
-# Two unanswered pings end a silent connection.
+# A silent connection is closed after two unanswered pings.
 PING_SECONDS = 20.0
 OPEN_SECONDS = 10.0
-# Number of frames buffered per endpoint, and their maximum size in bytes.
+# The maximum size of a frame in bytes, and the maximum number of frames buffered per endpoint.
 MAX_MESSAGE_BYTES, MAX_FRAMES = 128 * 1024, 16
-# Number of notices read per second. The rest wait in the network.
+# The number of notices read per second. The others wait in the network.
 MAX_NOTICES = 500
-# Limits on requests awaiting replies, and on their waiting time.
+# The maximum number of requests awaiting replies, and how long to wait for a reply.
 MAX_REQUESTS, REPLY_SECONDS = 50, 30.0
-# Seconds between checks for changed subscriptions.
+# The seconds between checks for changed subscriptions.
 READ_SECONDS = 0.5
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 600.0
-# Retry soon after a connection that lasted this long.
+# If a connection lasted this long, reconnect soon.
 STEADY_SECONDS = 60.0
 # How long to mute an endpoint that sends false notices.
 MISTRUST_SECONDS = 600.0
@@ -93,18 +93,20 @@ class Refusal(Exception):
 
 @dataclass
 class Line:
-    """A connection and its requests. `limit`: subscriptions that the endpoint allows."""
+    """A connection and its requests. `limit` is the number of subscriptions that the endpoint
+    allows.
+    """
 
     connection: ClientConnection
     limit: int
-    # Requests by id, and subscriptions by number.
+    # The requests by id, and the subscriptions by number.
     asked: dict[int, Subscription] = field(default_factory=dict)
     numbers: dict[int, Subscription] = field(default_factory=dict)
     last_id: int = 0
     asked_at: float = 0.0
     # The wanted subscriptions when all of them, up to the limit, were last requested.
     done: tuple[Subscription, ...] | None = None
-    # Start of the current second, and notices read in it.
+    # When the current second started, and the number of notices read since then.
     counted_from: float = 0.0
     count: int = 0
 
@@ -116,7 +118,7 @@ class Line:
 
 
 class Listener:
-    """Listens to one endpoint in its own thread until stopped."""
+    """Listens to one endpoint in its own thread until it is stopped."""
 
     def __init__(
         self,
@@ -128,8 +130,8 @@ class Listener:
     ) -> None:
         self.label, self._url, self._notices, self._clock = label, url, notices, clock
         self._max_subscriptions = max_subscriptions
-        # Status for health: state (connecting | listening | resting), subscriptions, number of
-        # refused ones, and the time of the last notice (ms).
+        # For health: the state (connecting | listening | resting), the number of subscriptions, how
+        # many were refused, and when the last notice arrived (ms).
         self.state, self.subscriptions, self.refused = "connecting", 0, 0
         self.noticed_at: int | None = None
         self._ending = threading.Event()
@@ -160,8 +162,8 @@ class Listener:
             except (OSError, WebSocketException, EOFError, ValueError):
                 pass
             except Exception as error:
-                # A bug in Candor; the thread continues. Don't log the text and stack, which may
-                # contain the URL.
+                # This is a bug in Candor, but the thread continues. Don't log the text and the
+                # stack trace, because they may contain the URL.
                 log.error("listening to %s failed: %s", self.label, type(error).__name__)
             self._note_end()
             tries = 0 if self._clock() - begun_at >= STEADY_SECONDS else tries + 1
@@ -270,7 +272,7 @@ class Listener:
             line.numbers[reply.subscription] = one
             return
         self.refused += 1
-        # The endpoint is at its limit, so it may refuse other requests too.
+        # The endpoint is at its limit, so it may refuse other requests, too.
         line.limit = min(line.limit, len(line.numbers))
         if not line.limit and not line.asked:
             raise Refusal
@@ -279,15 +281,15 @@ class Listener:
 # ---- subscriptions -------------------------------------------------------------------------------
 # More endpoints would only send the same notices.
 MAX_LISTENERS = 4
-# Limit per endpoint. An endpoint that allows fewer says so and gets fewer.
+# The maximum per endpoint. An endpoint that allows fewer says so, and then gets fewer.
 MAX_SUBSCRIPTIONS = 1_000
-# Seconds between checks for new wallets, and between updates for health.
+# The seconds between checks for new wallets, and between updates for health.
 REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0
 STEP_SECONDS = 0.5
-# Delay after a bug, or while the database is busy.
+# The delay after a bug, and while the database is busy.
 FAULT_SECONDS, BUSY_SECONDS = 5.0, 1.0
 BUSY_MS = 7 * 86_400_000
-# One query for all wallets. A query per wallet was most of an idle server's load.
+# This is one query for all wallets. One query per wallet was most of an idle server's load.
 ACCOUNTS = f"""
 SELECT wallet_id, address FROM (
     SELECT d.wallet_id, d.address, ROW_NUMBER() OVER (
@@ -295,8 +297,8 @@ SELECT wallet_id, address FROM (
     FROM address d JOIN wallet w ON w.id = d.wallet_id AND w.address <> d.address
     WHERE d.wallet_id IN {HELD}) ranked
 WHERE place <= ? ORDER BY wallet_id, place"""
-# Plain SQL for speed: this runs after each write, and peewee would take longer to build it than
-# SQLite to run it.
+# Plain SQL for speed: it runs after each write, and peewee takes longer to build it than SQLite
+# takes to run it.
 WALLETS = f"""
 SELECT id, address FROM wallet WHERE id IN {HELD} AND (trouble IS NULL OR trouble <> ?)"""
 # A post may cite a trade of any wallet of its bot.
@@ -312,10 +314,10 @@ Session = Callable[[], AbstractContextManager[Any]]
 
 
 class Subscriptions:
-    """Runs in its own thread.
+    """The subscriptions job, in its own thread.
 
-    `wake` starts a pass of the observer, `session` opens a database connection, `note` records the
-    status for health, `now` returns the time in ms.
+    `wake` starts a pass of the observer. `session` opens a database connection. `note` records the
+    status for health. `now` returns the time in ms.
     """
 
     def __init__(
@@ -335,7 +337,7 @@ class Subscriptions:
             for number, url in enumerate(urls[:MAX_LISTENERS], 1)
         ]
         self._refreshed_at = self._noted_at = float("-inf")
-        # The database version when the wallets were last read.
+        # The version of the database when its wallets were last read.
         self._version: object = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="subscriptions", daemon=True)
@@ -344,7 +346,7 @@ class Subscriptions:
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Stop. Waits up to this long for a running step."""
+        """Stop the job. Waits up to this long for a running step."""
         self._ending.set()
         for listener in self._listeners:
             listener.stop()
@@ -362,16 +364,16 @@ class Subscriptions:
                 begun = True
                 self._poll_noticed()
             except OperationalError as error:
-                # The lock is lost, or the database is busy or unreachable.
+                # Either the lock is lost, or the database is busy or unreachable.
                 log.info("subscriptions paused: %s", type(error).__name__)
                 self._ending.wait(BUSY_SECONDS)
             except Exception as error:
-                # A bug in Candor; the thread continues, like that of the jobs.
+                # This is a bug in Candor, but the thread continues, like that of the jobs.
                 log.error("subscriptions failed; restarting", exc_info=error)
                 self._ending.wait(FAULT_SECONDS)
 
     def _keep_up(self) -> None:
-        """Update the wanted subscriptions, and record for health what is covered."""
+        """Update the wanted subscriptions, and record for health which wallets are covered."""
         now = self._clock()
         if self._listeners and now - self._refreshed_at >= REFRESH_SECONDS:
             self._refresh(database.data_version())
@@ -412,8 +414,9 @@ def make_due(wallet_ids: Collection[int]) -> None:
 
 
 def list_websockets(config: Config) -> tuple[str, ...]:
-    """Return the configured WebSocket URLs, or those derived from the RPC endpoints; none if turned
-    off.
+    """Return the configured WebSocket URLs, or those derived from the RPC endpoints.
+
+    Returns none if subscriptions are turned off.
     """
     if "off" in config.solana_ws_urls:
         return ()
@@ -421,8 +424,9 @@ def list_websockets(config: Config) -> tuple[str, ...]:
 
 
 def _derive_websocket(url: str) -> str:
-    """Return the same URL or, if it has a port, with the next port, as the validator and its tools
-    do.
+    """Return the same URL with a WebSocket scheme.
+
+    If it has a port, the next port is used, as the validator and its tools do.
     """
     parts = urlsplit(url)
     credentials, at, place = parts.netloc.rpartition("@")
@@ -433,8 +437,10 @@ def _derive_websocket(url: str) -> str:
 
 
 def list_subscriptions(now: int) -> tuple[Subscription, ...]:
-    """List subscriptions: wallets before token accounts, those with pending posts first, then those
-    that trade most. `now` in ms.
+    """List the wanted subscriptions, most important first.
+
+    Wallets come before token accounts. Among them, those with pending posts come first, then those
+    that trade most. `now`: ms.
     """
     ranks, accounts_of = _rank(now), _list_accounts()
     wallets: list[tuple[int, str]] = database.execute_sql(WALLETS, (IS_PROGRAM,)).fetchall()
@@ -455,8 +461,9 @@ def _rank(now: int) -> dict[int, tuple[bool, int]]:
 
 
 def _list_accounts() -> dict[int, list[str]]:
-    """Return token accounts by wallet, most recently active first. If a wallet has too many to
-    subscribe to, return just enough to show that.
+    """Return token accounts by wallet, most recently active first.
+
+    If a wallet has too many to subscribe to, only enough are returned to show that.
     """
     found: dict[int, list[str]] = {}
     for wallet_id, address in database.execute_sql(ACCOUNTS, (MAX_SUBSCRIPTIONS,)).fetchall():

@@ -1,7 +1,7 @@
 """Back up and restore an instance, and copy its database before the schema changes.
 
-SQLite's online backup copies everything in one read transaction, so the copy is a snapshot and
-writers don't wait. The file gets its name only after a complete check.
+SQLite's online backup copies everything in one read transaction, so the copy is a snapshot, and
+writers don't wait for it. The copy gets its name only after a complete check.
 """
 
 import contextlib
@@ -35,9 +35,10 @@ PG_DUMP = "pg_dump --format=custom"
 
 @dataclass(frozen=True)
 class Holding:
-    """A database file's contents. `schema` is the newest migration's name.
+    """The contents of a database file.
 
-    `foreign`: sentences about schema objects that Candor didn't create.
+    `schema` is the newest migration's name. `foreign` are sentences about schema objects that
+    Candor didn't create.
     """
 
     schema: str
@@ -49,14 +50,16 @@ class Holding:
 
 
 class Restored(NamedTuple):
-    """The restored contents, and the new path of the replaced database (None if there was none)."""
+    """The restored contents, and the path of the replaced database (None if there was none)."""
 
     holding: Holding
     kept_aside: Path | None
 
 
 class Migrated(NamedTuple):
-    """Names of the applied migrations, and the copy made before them (None if none was needed)."""
+    """The names of the applied migrations, and the path of the copy made before them (None if it
+    wasn't needed).
+    """
 
     names: list[str]
     copy: Path | None
@@ -100,14 +103,13 @@ def store_backup(config: Config, target: Path) -> Holding:
 
 
 def store_copy(source: Path, target: Path) -> Holding:
-    """Copy the database `source`, open or not, to `target`.
+    """Copy the database `source`, which may be open, to `target`.
 
-    The target appears or changes only after the copy has been checked.
+    The target appears or changes only after the copy was checked.
     """
     remove_partials(target.parent, target.name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    # The file is locked while it is written, to distinguish it from the leftovers of a killed
-    # process.
+    # The file is locked while it is written, to distinguish it from a killed process's leftovers.
     held = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         lock_descriptor(held)
@@ -118,7 +120,7 @@ def store_copy(source: Path, target: Path) -> Holding:
         sync(target.parent)
         return holding
     except (apsw.Error, OSError) as error:
-        # Check the disk before removing the partial copy; SQLite calls some of these errors
+        # Check the disk before removing the partial copy, because SQLite calls some of these errors
         # "not an error".
         if trouble.name_trouble(error, target.parent) == "disk_full":
             raise Refused(
@@ -152,16 +154,16 @@ def _copy_pages(source: Path, target: Path) -> None:
     ):
         with writer.backup("main", reader, "main") as backup:
             backup.step(-1)
-        # The result is a single file, without a WAL.
+        # Make it a single file without a WAL.
         writer.pragma("journal_mode", "delete")
 
 
 # ---- looking into a database ---------------------------------------------------------------------
 def open_reading(path: Path) -> apsw.Connection:
-    """Open a read-only connection.
+    """Open a read-only connection. Raises apsw.Error.
 
-    Raises apsw.Error. An interrupted transaction (its journal exists) is rolled back first, because
-    a reader couldn't do that.
+    If a transaction was interrupted (its journal exists), it is rolled back first, because a reader
+    can't do that.
     """
     if path.with_name(f"{path.name}-journal").exists():
         with (
@@ -173,7 +175,7 @@ def open_reading(path: Path) -> apsw.Connection:
 
 
 def _open_file(path: Path, flags: int) -> apsw.Connection:
-    """Open a database from an untrusted source, without trusting anything in its schema."""
+    """Open a database from an untrusted source. Its schema isn't trusted."""
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_MS)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -182,10 +184,10 @@ def _open_file(path: Path, flags: int) -> apsw.Connection:
 
 
 def check_database(path: Path, foreign_ok: bool = True) -> Holding:
-    """Read a whole database.
+    """Read a whole database. Raises Refused if it is damaged, not Candor's, or newer.
 
-    Raises Refused if it is damaged, not Candor's, or newer. Without `foreign_ok`, also refuse one
-    of this version with a different schema, before evaluating any of its triggers or checks.
+    Without `foreign_ok`, a database of this version with a different schema is refused, too, before
+    any of its triggers or checks is evaluated.
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
@@ -253,10 +255,10 @@ def _is_ours(path: Path) -> bool:
 # ---- restoring -----------------------------------------------------------------------------------
 @_refusing()
 def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Restored:
-    """Make `source` the instance's database; with `replace`, the current one is set aside.
+    """Make `source` the instance's database. With `replace`, the current database is set aside.
 
-    `now` in ms. The new file is complete and synced before it gets its name, and the current one
-    gets its second name before that: a crash at any moment leaves one of them as the database.
+    The new file is complete and synced before it gets its name, and the current one gets its second
+    name before that, so after a crash at any moment, one of them is the database. `now`: ms.
     """
     need_file(config, "pg_restore")
     with instance.alone(config.data_dir):
@@ -271,7 +273,7 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
                 " the current data aside in that folder"
             )
         restored = config.data_dir / "app.db.restored"
-        # SQLite would apply a journal or WAL of an interrupted restore to the new file.
+        # SQLite would apply the journal or WAL of an interrupted restore to the new file.
         _remove(restored)
         _remove_links(config)
         store_copy(source, restored)
@@ -296,10 +298,9 @@ def _check_source(config: Config, source: Path) -> None:
 
 
 def _update(restored: Path) -> Holding:
-    """Migrate a copy to this version's schema.
+    """Migrate a copy to this version's schema. Raises Refused if the result has a different schema.
 
-    Refuse it if the result has a different schema. An older version's schema can't be checked
-    earlier.
+    The schema of an older version can't be checked before that.
     """
     database = SQLite(restored)
     try:
@@ -314,10 +315,11 @@ def _update(restored: Path) -> Holding:
 
 
 def _prepare(path: Path, now: int) -> None:
-    """Number new arrivals above every number that the replaced database issued, so that followers
-    miss nothing, and delete the operator's sign-in links and sessions: some may have ended since.
+    """Prepare a restored database for use.
 
-    `now`, in ms, is high enough: there were fewer arrivals than milliseconds.
+    New arrivals get numbers above all numbers that the replaced database issued, so that followers
+    don't miss any. `now` (ms) is high enough, because there were fewer arrivals than milliseconds.
+    The operator's sign-in links and sessions are deleted, because some may have ended since.
     """
     with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
@@ -327,8 +329,7 @@ def _prepare(path: Path, now: int) -> None:
 def _put_aside(config: Config, now: int) -> Path:
     """Give the current database a second name after writing its WAL into it.
 
-    If it is damaged, also rename its other files: applied to another database, they would destroy
-    it.
+    If it is damaged, its other files are renamed, too, because they would destroy another database.
     """
     path = config.database_path
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
@@ -339,7 +340,7 @@ def _put_aside(config: Config, now: int) -> Path:
             os.rename(path.with_name(path.name + side), aside.with_name(aside.name + side))
     if path.exists():
         _link(path, aside)
-    # The new database must not reach the disk before this.
+    # The new database must not be on disk before this.
     sync(config.data_dir)
     return aside
 
@@ -348,7 +349,8 @@ def _link(path: Path, aside: Path) -> None:
     try:
         os.link(path, aside)
     except OSError:
-        # This file system has no hard links, so a crash now leaves only `aside`.
+        # This file system doesn't support hard links. After a crash at this point, only `aside`
+        # exists.
         os.rename(path, aside)
 
 
@@ -362,7 +364,7 @@ def _remove_links(config: Config) -> None:
 def _empty_wal(path: Path) -> None:
     """Write the whole WAL into the file by leaving WAL mode.
 
-    SQLite allows that only if there is no other connection; otherwise raises Refused.
+    SQLite allows this only if there is no other connection. Otherwise raises Refused.
     """
     try:
         with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
@@ -379,7 +381,9 @@ def _empty_wal(path: Path) -> None:
 # ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
 def migrate(config: Config) -> Migrated:
-    """Update the schema and open the log. Raises Refused if the database is damaged or newer."""
+    """Bring the schema up to date, and open the log. Raises Refused if the database is damaged or
+    newer.
+    """
     database = storage.connect(config)
     remove_partials(config.data_dir)
     _remove_links(config)
@@ -397,7 +401,7 @@ def migrate(config: Config) -> Migrated:
 def _migrate_file(config: Config, database: Any) -> Migrated:
     """Copy an outdated database, then migrate it.
 
-    The lock keeps a second process from replacing the copy with a migrated database.
+    This needs a lock, because a second process would replace the copy with a migrated database.
     """
     path, copy = config.database_path, None
     lock = database.lock("migrating")
@@ -424,7 +428,7 @@ def _migrate_server(database: Any) -> list[str]:
             )
         return storage.migrate(database)
     except (OperationalError, ProgrammingError) as error:
-        # A mistake in a migration is a bug, so show its traceback.
+        # A mistake in a migration is a bug, so show its stack trace.
         if not (isinstance(error, OperationalError) or database.is_forbidden(error)):
             raise
         raise Refused(f"the database in DATABASE_URL can't be used: {error}".strip()) from None
@@ -434,14 +438,16 @@ def _list_pending(path: Path) -> list[str]:
     with contextlib.closing(open_reading(path)) as db:
         applied, known = foreign_schema.list_applied(db), storage.list_migrations()
         if set(applied) - set(known):
-            # Refuses a newer version.
+            # This refuses a newer version.
             _hold(db, path)
         return [name for name in known if name not in applied]
 
 
 def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
-    """Open a new log for the database `restored`. It references the last checkpoint of the database
-    it replaces, or else its own. Return its uid. `now` in ms.
+    """Open a new log for the database `restored`, and return the log's uid.
+
+    It references the last checkpoint of the database that is replaced or, if there is none, its
+    own. `now`: ms.
     """
     last = _read_last(replaced) if replaced.exists() else None
     with _open_database(restored) as database:
@@ -449,7 +455,9 @@ def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
 
 
 def _read_last(replaced: Path) -> dict[str, Any] | None:
-    """Return the last checkpoint of a database that may be damaged (a reason for restoring)."""
+    """Return the last checkpoint of a database. The database may be damaged, which is a reason for
+    restoring.
+    """
     try:
         with _open_database(replaced) as database:
             return log.describe_last(database)
@@ -459,7 +467,7 @@ def _read_last(replaced: Path) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def _open_database(path: Path) -> Iterator[SQLite]:
-    """Open a database file other than the process's own. It is a single file again afterwards."""
+    """Open a database file other than the process's own. Afterward it is a single file again."""
     database = SQLite(path)
     try:
         with database.connection_context():
@@ -469,8 +477,8 @@ def _open_database(path: Path) -> Iterator[SQLite]:
 
 
 # ---- requested on the page /admin ----------------------------------------------------------------
-# Backups that the running server makes in DATA_DIR/backups, one at a time. Bytes to keep free, in
-# addition to the copies being made.
+# Backups are created in DATA_DIR/backups by the running server, one at a time. This many bytes must
+# stay free after the copies.
 LEAST_FREE = 200_000_000
 FOLDER, LOCK = "backups", ".lock"
 MAX_LISTED = 20
@@ -503,8 +511,8 @@ def is_at_work(config: Config) -> bool:
 def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], None]) -> str:
     """Start a backup and return its future name.
 
-    Another thread calls `tell(name, problem)` when it is done (None) or failed. Raises Refused if a
-    backup is running, there is no room, or the data is on PostgreSQL.
+    Another thread calls `tell(name, problem)` at the end. `problem` is None if it succeeded. Raises
+    Refused if a backup is running, there is no room, or the data is on PostgreSQL.
     """
     need_file(config, PG_DUMP)
     _check_room(config)
@@ -516,7 +524,8 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
         raise Refused("a backup is already running")
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
     name = f"candor-{moment}.{now % 1000:03}Z.db"
-    # An exiting process need not wait, because the next one removes the leftovers.
+    # An exiting process doesn't wait for the thread, because the next process removes the
+    # leftovers.
     arguments = (config, name, held, tell)
     threading.Thread(target=_make, args=arguments, name="backup", daemon=True).start()
     return name

@@ -1,7 +1,7 @@
-"""Copy an instance from SQLite to PostgreSQL, including IDs, in one transaction that is committed
-only after everything was read back.
+"""Copy an instance from SQLite to PostgreSQL, including ids.
 
-The instance must not be in use, because later writes to the file would be lost.
+This is one transaction, which is committed only after everything was read back. The instance must
+not be in use, because later writes to the file would be lost.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 2_000
 
 
 class CopiedTable(NamedTuple):
-    """A table whose rows are equal on both sides. `digest`: their SHA-256 in key order."""
+    """A table with the same rows on both sides. `digest` is their SHA-256 in order of keys."""
 
     table: str
     rows: int
@@ -32,7 +32,7 @@ class CopiedTable(NamedTuple):
 def move(config: Config, url: str) -> list[CopiedTable]:
     """Copy the instance of `config` into the empty database at `url`.
 
-    If it raises Refused, nothing was stored there.
+    If Refused is raised, nothing was stored there.
     """
     if config.database_url:
         raise Refused("DATABASE_URL is set: this instance already uses PostgreSQL")
@@ -85,7 +85,9 @@ def _select(table: Any) -> str:
 
 
 def _list_rows(source: apsw.Connection, table: Any) -> Iterator[tuple[Any, ...]]:
-    """Return a SQLite table's rows in key order, with booleans (SQLite has integers)."""
+    """Return the rows of a SQLite table in key order. Booleans are converted, because SQLite has
+    integers.
+    """
     kinds = [isinstance(field, BooleanField) for field in table._meta.sorted_fields]
     for row in source.execute(_select(table)):
         yield tuple(

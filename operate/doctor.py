@@ -1,7 +1,7 @@
-"""Find problems of an instance and say how to fix them, in sentences. Read-only; uses the network
-only on request.
+"""Find an instance's problems, and say how to fix them.
 
-A check yields Findings: `fine`, `look` (the operator should know) or `wrong` (needs action).
+The checks only read, and use the network only on request. A check yields Findings: `fine`, `look`
+(the operator should know) or `wrong` (something must be done).
 """
 
 import contextlib
@@ -41,14 +41,14 @@ from operate.instance import SIDE_FILES
 from storage import counters, files, key_files
 from storage.rows import read_stored
 
-# Maximum age of the newest final block, because nodes lag and finality takes time.
+# The newest final block may be this old, because nodes lag and finality takes time.
 CLOCK_MS = 90_000
 SET_CLOCK = "set it on the machine itself (as root: timedatectl set-ntp true)"
 
 
 @dataclass(frozen=True)
 class Finding:
-    # fine | look (the operator should know) | wrong (something needs doing)
+    # fine | look (the operator should know) | wrong (something must be done)
     level: str
     text: str
     advice: str = ""
@@ -67,12 +67,12 @@ def wrong(text: str, advice: str) -> Finding:
 
 
 def show_time(ms: int | None) -> str:
-    """Write UTC milliseconds for people; "never" for None."""
+    """Write UTC milliseconds for people, or "never" for None."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000)) if ms else "never"
 
 
 def show_span(ms: int) -> str:
-    """Format a time span for people, in its two largest units: `2 h 5 min`."""
+    """Write a time span for people, in its two largest units: `2 h 5 min`."""
     parts: list[str] = []
     rest = ms // 1000
     for unit, seconds in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
@@ -85,7 +85,7 @@ def show_span(ms: int) -> str:
 OWN_FILES = {
     *(name + side for name in ("app.db", "ratelimit.db") for side in SIDE_FILES),
     *("secret_key", "log_key", "programs.csv", "currencies.csv", "about.txt"),
-    # Written by `app.py demo`, which also prints its path.
+    # `app.py demo` writes this file, and prints its path.
     "server.log",
     *("jobs.lock", "work.lock", "migrating.lock", files.DATA_DIR_LOCK),
 }
@@ -101,8 +101,9 @@ def examine(config: Config, now: int, online: bool = False, deep: bool = False) 
 
 
 def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[Iterable[Finding]]:
-    """Yield each check's findings in turn. `online`: use the network; `deep`: rebuild derived data
-    and compare.
+    """Yield the findings of each check in turn.
+
+    `online` allows the network. `deep` rebuilds derived data and compares it.
     """
     yield check_settings(config)
     tables = list(check_tables(config))
@@ -130,8 +131,11 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
 def examine_lightly(
     config: Config, now: int, execute: Callable[..., Any], applied: list[str]
 ) -> list[Finding]:
-    """Return the findings that are quick enough for the server itself, which don't read any growing
-    table. `execute`: method of the open database; `applied`: names of its migrations. `now` in ms.
+    """Return the findings that are quick enough for the server itself, because they don't read
+    growing tables.
+
+    `execute` is a method of the open database. `applied` are the names of its migrations. `now`:
+    ms.
     """
     return [
         *check_settings(config),
@@ -276,7 +280,7 @@ def _may_read(path: Path) -> bool:
     return path.is_file() and os.access(path, os.R_OK)
 
 
-# its genesis hash
+# The hash of its genesis block.
 MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 
 
@@ -319,13 +323,15 @@ def compare_clock(number: int, block_ms: int, now: int) -> Finding:
 
 
 def check_finality(rpc: Rpc, number: int) -> Finding:
-    """Ask a node whether its chain finalizes with Alpenglow, which shows in a certificate of its
-    genesis. It only affects how long a transaction takes to become final.
+    """Ask a node whether its chain uses Alpenglow for finality.
+
+    A certificate of Alpenglow's genesis shows this. It only affects how long a transaction takes to
+    become final.
     """
     try:
         certificate, _ = rpc.call("getAgGenesisCert", [])
     except RpcError:
-        # -32601, from nodes without this method.
+        # Nodes without this method return -32601.
         return fine(f"Solana endpoint {number} doesn't say whether its chain runs Alpenglow")
     if certificate is None:
         return fine(f"Solana endpoint {number}: its chain does not run Alpenglow yet")
@@ -365,14 +371,15 @@ def check_providers(config: Config) -> Iterator[Finding]:
 
 
 ROOT = 0
-# Files that the server only reads; it writes its other files.
+# The server only reads these files. It writes its other files.
 READ_ALONE = {"secret_key", "log_key", "programs.csv", "currencies.csv", "about.txt"}
 WRITTEN = "app.db", "ratelimit.db", "jobs.lock", "work.lock", files.DATA_DIR_LOCK
 
 
 def check_access(config: Config) -> Iterator[Finding]:
     """Check that this user can use DATA_DIR and its files, and that no other user can read them.
-    Root can use everything, so for root check the folder's owner.
+
+    Root can use everything, so for root, the check is about the folder's owner.
     """
     folder, user = config.data_dir, os.geteuid()
     owner = folder.stat().st_uid
@@ -424,7 +431,7 @@ def _check_files(folder: Path, user: int) -> Iterator[Finding]:
 
 def _can_use(path: Path, is_written: bool, user: int) -> bool:
     needed, known = os.R_OK | (os.W_OK if is_written else 0), path.stat()
-    # Root can do things that no mode allows, and a read-only disk can't be written to.
+    # Root ignores file modes, but nobody can write to a read-only disk.
     if known.st_uid == user:
         is_allowed = known.st_mode >> 6 & needed == needed
     else:
@@ -466,16 +473,16 @@ def is_open(path: Path) -> bool:
 
 
 MOUNTINFO = Path("/proc/self/mountinfo")
-# Filesystems whose files are on another machine. Their locks and syncs can't be relied on
-# (https://sqlite.org/faq.html#q5), and the WAL's shared memory doesn't work across machines.
+# With these, another machine has the files. Its locks and syncs can't be relied on
+# (https://sqlite.org/faq.html#q5), and shared memory for the WAL doesn't work across machines.
 NETWORK = frozenset(
     "9p afs beegfs ceph cifs coda davfs gpfs lustre ncp ncpfs nfs nfs4 panfs pvfs2 smb3"
     " smbfs".split()
 )
 # Folders that a host shares with a virtual machine, WSL or Docker Desktop.
 SHARED = frozenset("drvfs fakeowner prl_fs vboxsf virtiofs vmhgfs".split())
-# Programs that show another machine's files. Unlike these, fuse.mergerfs, fuse.gocryptfs and most
-# others keep files on a local disk.
+# Programs that show another machine's files. In contrast, fuse.mergerfs, fuse.gocryptfs and most
+# others store files on a local disk.
 FUSE = frozenset(
     "beegfs-fuse blobfuse blobfuse2 ceph ceph-fuse curlftpfs davfs davfs2 gcsfuse glusterfs goofys"
     " grpcfuse gvfsd-fuse juicefs mfs mount-s3 osxfs rclone s3fs seaweedfs smbnetfs sshfs"
@@ -484,11 +491,11 @@ FUSE = frozenset(
 
 
 def check_filesystem(config: Config) -> Iterator[Finding]:
-    """Warn if SQLite's database is on a network filesystem. PostgreSQL's files are elsewhere."""
+    """Warn if SQLite's database is on a network filesystem. PostgreSQL's files aren't checked."""
     try:
         mountinfo = MOUNTINFO.read_text(errors="surrogateescape")
     except OSError:
-        # Not Linux, or /proc is not mounted.
+        # This isn't Linux, or /proc isn't mounted.
         return
     kind = find_type(config.data_dir.resolve(), mountinfo)
     if not config.database_url and is_network(kind):
@@ -505,9 +512,9 @@ def is_network(kind: str) -> bool:
 
 
 def find_type(folder: Path, mountinfo: str) -> str:
-    """Return the filesystem type that a resolved path is on, or "" if `mountinfo` lacks it.
+    """Return the filesystem type of a resolved path, or "" if `mountinfo` doesn't have it.
 
-    `mountinfo`: the text of /proc/self/mountinfo, described in proc_pid_mountinfo(5).
+    `mountinfo` is the text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
     """
     found, depth = "", 0
     for line in mountinfo.splitlines():
@@ -516,7 +523,7 @@ def find_type(folder: Path, mountinfo: str) -> str:
         if len(names) < 6 or len(kinds) < 2:
             continue
         point = Path(_unescape(names[4]))
-        # At the same path, a later mount hides an earlier one.
+        # If two mounts have the same path, the later one hides the earlier one.
         if folder.is_relative_to(point) and len(point.parts) >= depth:
             found, depth = kinds[0], len(point.parts)
     return found
@@ -597,7 +604,7 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
     if not config.database_url and not config.database_path.exists():
         return
     try:
-        # A pending migration is already reported.
+        # A pending migration was already reported.
         if _lacks_migrations(config):
             yield look(
                 "nothing was recomputed, because the schema is not this version's",
@@ -606,7 +613,7 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
             return
         differences = inspection.inspect(config, now, instance.is_in_use(config.data_dir))
         found = list(itertools.islice(differences, MAX_DIFFERENCES + 1))
-    # Rebuilt rows are in a temporary database of Python's own sqlite3.
+    # Rebuilt rows are in a temporary database, which uses Python's own sqlite3.
     except (apsw.Error, OperationalError, sqlite3.Error) as error:
         is_damaged = isinstance(error, apsw.NotADBError | apsw.CorruptError)
         advice = RESTORE if is_damaged else NOT_DAMAGED
@@ -625,7 +632,7 @@ def _tell_differences(found: Sequence[inspection.Difference]) -> Iterator[Findin
     if len(found) > MAX_DIFFERENCES:
         yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", REBUILD)
     if not any(one.level == "wrong" for one in found):
-        # Wallets with these problems were not fully compared.
+        # Wallets with these problems weren't fully compared.
         but = "except for the problems above, " if found else ""
         yield fine(
             f"{but}every wallet matches a rebuild from its receipts; every post, verification"
@@ -724,14 +731,14 @@ def check_schema(applied: list[str]) -> Iterator[Finding]:
 
 # ---- what is stored ------------------------------------------------------------------------------
 
-# A job may fail for this long before the operator must act.
+# If a job fails for longer than this, the operator must act.
 MAX_FAILING_MS = 3_600_000
-# A job is late after this many intervals, and at least this many ms, as in health.
+# A job is late after this many intervals and at least this many ms, as in health.
 LATE_INTERVALS, LATE_MS = 4, 120_000
 # A transaction is stuck after this many tries.
 STUCK_TRIES = 5
 DAY_MS = 86_400_000
-# Candor didn't exist before, so an earlier clock is wrong.
+# Candor didn't exist before this time, so an earlier clock is wrong.
 FIRST_DAY_MS = 1_790_000_000_000
 
 
@@ -774,8 +781,9 @@ SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 
 
 def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
-    """Check that no time in the DATED columns is later than `now` (ms), as after setting a clock
-    back.
+    """Check that no time in the columns DATED is later than `now` (ms).
+
+    This happens after a clock was set back.
     """
     newest, place = max(
         (execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0, f"{name}.{column}")
@@ -802,7 +810,7 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
 def check_jobs(
     execute: Callable[..., Any], config: Config, now: int, running: bool
 ) -> Iterator[Finding]:
-    # Before the first owner, no job can have succeeded.
+    # Before there was an owner, no job can have succeeded.
     began = execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now
     rows = {row.name: row for row in map(JobRow._make, execute(JOBS))}
     for name, seconds in (
@@ -913,7 +921,7 @@ def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
             )
 
 
-# Amounts that don't add up; stablecoins as JSON by mint.
+# Money that is left over. For stablecoins, it is JSON by mint.
 IMBALANCES = """
 SELECT address, imbalance, stablecoin_imbalance FROM wallet
 WHERE imbalance <> 0 OR stablecoin_imbalance <> '{}' ORDER BY id"""
@@ -941,7 +949,7 @@ def check_currencies(execute: Callable[..., Any]) -> Iterator[Finding]:
 def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
     rows = execute(IMBALANCES).fetchall()
     for address, imbalance, of_stablecoins in rows:
-        # check_derived names damaged JSON.
+        # check_derived reports damaged JSON.
         left_over = read_stored(of_stablecoins, WALLET_PARTS["stablecoin_imbalance"].shape) or {}
         missing = [f"{imbalance} lamports"] if imbalance else []
         missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]

@@ -8,8 +8,8 @@ import config as settings
 import storage
 from storage import SCHEMA_OBJECTS, SchemaObject
 
-# Harmless objects that no migration creates, in exactly this form: SQLite's own (ANALYZE
-# statistics, last autoincrement numbers), and Litestream's tables.
+# Harmless objects that no migration creates, with their exact SQL: SQLite's own (ANALYZE
+# statistics, last autoincrement numbers) and Litestream's.
 KNOWN = {
     ("table", "sqlite_stat1", "createtablesqlite_stat1(tbl,idx,stat)"),
     ("table", "sqlite_stat4", "createtablesqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
@@ -23,7 +23,7 @@ def list_applied(db: apsw.Connection) -> list[str]:
     """List a database's migrations in order. The list is empty if the database is empty or isn't
     Candor's.
     """
-    # A view or virtual table of that name could have endless rows.
+    # A view or virtual table with that name could have endless rows.
     if not db.execute(
         "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migration' AND type = 'table' AND"
         " rootpage > 0"
@@ -35,9 +35,9 @@ def list_applied(db: apsw.Connection) -> list[str]:
 def list_foreign(db: apsw.Connection) -> list[str]:
     """Return sentences about differences from this version's schema.
 
-    The list is empty if the file isn't Candor's or has another version. Compares the SQL of all
-    tables (with columns, checks and generated columns), indexes, triggers, views and virtual
-    tables.
+    It compares the SQL of all tables (with columns, checks and generated columns), indexes,
+    triggers, views and virtual tables. The list is empty if the file isn't Candor's or has another
+    version.
     """
     applied, known = list_applied(db), storage.list_migrations()
     if not set(applied) - set(known) and applied != known[: len(applied)]:
@@ -61,8 +61,9 @@ def list_foreign(db: apsw.Connection) -> list[str]:
 
 
 def _name_object(row: SchemaObject) -> str:
-    """Return `the trigger "steal" on post`, quoted and shortened, because an attacker may have
-    named it.
+    """Return a name like `the trigger "steal" on post`.
+
+    It is quoted and shortened, because an attacker may have chosen the name.
     """
     shown = ascii(row.name[:60])
     return (

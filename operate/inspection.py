@@ -1,9 +1,9 @@
-"""Check that stored data is consistent: rebuild all derived data from the stored transactions and
+"""Check that stored data is consistent: rebuild all derived data from the stored transactions, and
 compare.
 
-Read-only, one wallet at a time, each in one snapshot; also works with a running server. Posts are
-compared with the log. Names and profiles have no second source, so only their form is checked
-(operate.forms).
+This only reads, one wallet at a time, each in one snapshot. It works while a server is running.
+Posts are compared with the log. Names and profiles have no second source, so only their form is
+checked.
 """
 
 import contextlib
@@ -66,9 +66,9 @@ from storage import Rows, trouble
 from storage.rows import Shape, make_shape, read_stored
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
-# Raised when reading damaged rows.
+# Reading damaged rows raises these.
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
-# Limits on characters shown of a value, and on differences kept for a table.
+# The number of characters shown of a value, and of differences kept for a table.
 MAX_SHOWN, MAX_FOUND = 80, 1_000
 Key = tuple[Any, ...]
 Keyed = tuple[Key, Sequence[Any]]
@@ -76,7 +76,7 @@ Keyed = tuple[Key, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference in stored data: its location (as far as each field applies) and `what`."""
+    """A difference in stored data: where it is (as far as each field applies), and `what` it is."""
 
     table: str
     what: str
@@ -93,8 +93,9 @@ class Difference:
 
 
 class Checked(NamedTuple):
-    """Rows to compare. `source` is the SQL from FROM on; `key` and `columns` are SQL, too. Keys
-    aren't null.
+    """The rows to compare.
+
+    `source` is the SQL from FROM on. `key` and `columns` are SQL, too. Keys aren't null.
     """
 
     table: str
@@ -103,7 +104,7 @@ class Checked(NamedTuple):
     source: str
 
     def read(self, rows: Rows, **values: Any) -> Iterator[Keyed]:
-        """Yield the rows in key order. `values`: values of the placeholders in `source`."""
+        """Yield the rows in key order. `values` are for the placeholders in `source`."""
         width, order = len(self.key), f" ORDER BY {', '.join(self.key)}" if self.key else ""
         sql = f"SELECT {', '.join((*self.key, *self.columns))} {self.source.format(**values)}"
         for row in rows(sql + order):
@@ -138,7 +139,7 @@ def _compare(
 def _compare_row(
     checked: Checked, stored: Sequence[Any] | None, right: Sequence[Any] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the differing columns and the differences. None means that there is no such row."""
+    """Yield the differing columns, and how they differ. None means that there is no such row."""
     if stored is None or right is None:
         yield (
             "",
@@ -161,7 +162,7 @@ ROWS_AT_ONCE = 200
 
 
 class Reader:
-    """A separate connection to either engine. Inside `snapshot` it sees one snapshot."""
+    """A separate connection to either engine. Inside `snapshot`, it sees one snapshot."""
 
     def __init__(self, config: Config) -> None:
         self._is_file, self._names = not config.database_url, itertools.count()
@@ -188,7 +189,7 @@ class Reader:
 # ---- forms ---------------------------------------------------------------------------------------
 BASE58 = "[1-9A-HJ-NP-Za-km-z]"
 ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"
-# Checks by table and column.
+# How to check values, by table and column.
 FORMS = {
     "owner": {"uid": "owner_[0-9a-f]{24}"},
     "bot": {"uid": "bot_[0-9a-f]{24}", "handle": "[^A-Z]+"},
@@ -219,7 +220,7 @@ FORMS = {
     "arrival": {"kind": "post|trade|verification|coverage|restore"},
     "trader": {"uid": "trader_[0-9a-f]{24}"},
 }
-# JSON shapes by column name, for every table.
+# How to check JSON, by the column's name in every table.
 LIST, OBJECT = make_shape(list[Any]), make_shape(dict[str, Any])
 PARTS = {
     **WALLET_PARTS,
@@ -236,7 +237,7 @@ COUNTS = {
     *("slot", "head_slot", "tries", "full_scans", "scan_new", "place", "tx_index", "posts_bytes"),
 }
 NUMBER = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
-# Forms by column name, for every table.
+# How to check values, by the column's name in every table.
 EVERYWHERE = {
     **dict.fromkeys(("address", "mint", "held_mint"), ADDRESS),
     **dict.fromkeys(("hash", "recovery_hash", "claim_hash", "hidden_hash"), HASH),
@@ -248,22 +249,22 @@ EVERYWHERE = {
     **dict.fromkeys(("pool_sol", "pool_tokens", "change5m_pct", "change1h_pct"), NUMBER),
     **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
 }
-# Planned times may be in the future.
+# These times are planned, so they may be in the future.
 AHEAD = {
     *("due_at", "repair_at", "expires_at", "claim_ends_at", "auto_post_since"),
-    # Of a season.
+    # The start and end of a season.
     *("starts_at", "ends_at"),
 }
-# Lower bound in ms. Only trading pairs can be older.
+# In ms. Only trading pairs can be older.
 FIRST_MS = 1_500_000_000_000
 DAY_MS = 86_400_000
 CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
-# Whether a value is possible, by column.
+# A function by column that returns whether a value is possible.
 Checks = dict[str, Callable[[Any], Any]]
 
 
 def check_forms(reader: Reader, now: int) -> Iterator[Difference]:
-    """Yield impossible values: text, numbers and dates of all tables. `now` in ms."""
+    """Yield impossible values among the text, numbers and dates of all tables. `now`: ms."""
     for model in schema.TABLES:
         checks: Checks = dict(_list_form_checks(model, now))
         if not checks:
@@ -285,7 +286,7 @@ def _check_rows(reader: Reader, table: Any, checks: Checks) -> Iterator[Differen
 
 
 def _fits(check: Callable[[Any], Any], value: object) -> bool:
-    # In a damaged file, values may have a type other than their column's.
+    # In a damaged file, values may have another type than their column.
     try:
         return bool(check(value))
     except TypeError:
@@ -324,7 +325,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and CONTROL.search(value) is None
 
 
-# An observed wallet's transactions are stored just before its ledger.
+# An observed wallet's transactions are stored shortly before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
 WALLET = ("address", "backfilled", "rules", "reconciliation", "coverage")
 
@@ -351,8 +352,10 @@ WHERE s.wallet_id = {wallet} AND s.state = 'stored'"""
 def inspect(
     config: Config, now: int, running: bool, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Difference]:
-    """Yield all differences. `running`: an observer may be active, so compare again before
-    reporting one.
+    """Yield all differences.
+
+    With `running`, an observer may be active, so rows are compared again before a difference is
+    reported.
     """
     programs = table(config.extra_swap_programs, config.added_programs)
     reader = Reader(config)
@@ -383,7 +386,7 @@ def _try_wallet(reader: Reader, number: int, programs: Any) -> list[Difference]:
         with reader.snapshot():
             found.extend(check_wallet(reader, number, programs))
     except UNREADABLE:
-        # The inspection of forms reports text that isn't JSON.
+        # check_forms reports text that isn't JSON.
         found.append(Difference("wallet", f"the stored data of wallet {number} is unreadable"))
     return found
 
@@ -417,8 +420,9 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
 def _check_receipts(
     reader: Reader, wallet: Any, programs: Any, reread: dict[str, Entry]
 ) -> Iterator[Difference]:
-    """Check that each stored receipt matches its row, the wallet's list and its entry; entries that
-    differ are added to `reread`.
+    """Check that each stored receipt matches its row, the wallet's list and its entry.
+
+    Entries that differ are added to `reread`.
     """
     known = frozenset(
         address
@@ -479,7 +483,7 @@ SELECT signature, slot, tx_index, entry, seen_at FROM sighting
 WHERE wallet_id = {wallet} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"""
 PLACED = ("t.slot", "t.place", "t.signature")
 OF_WALLET = "WHERE wallet_id = {wallet}"
-# Everything derived from a wallet's ledger.
+# Everything that is derived from a wallet's ledger.
 LEDGER = (
     Checked(
         "trade",
@@ -505,8 +509,9 @@ PUBLISHED = (
 
 
 def check_ledger(reader: Reader, wallet: Any, reread: dict[str, Entry]) -> Iterator[Difference]:
-    """Rebuild a wallet's ledger from its first transaction, and compare what is derived from it.
-    `reread`: entries that replace the stored ones, by signature.
+    """Rebuild a wallet's ledger from its first transaction, and compare the derived data.
+
+    `reread` are entries that replace the stored ones, by signature.
     """
     with contextlib.closing(Books()) as books:
         pending = _rebuild(reader, wallet, reread, books)
@@ -547,8 +552,9 @@ def _rebuild(
 
 
 def _was_backfilled(wallet: Any) -> bool:
-    """Whether the history was listed completely at the wallet's last publication, which is a later
-    transaction.
+    """Return whether the history was completely listed at the wallet's last publication.
+
+    The publication is a later transaction.
     """
     if not wallet.backfilled or wallet.reconciliation is not None:
         return bool(wallet.backfilled)
@@ -582,8 +588,9 @@ def _check_coverage(
 
 
 def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield amounts that don't add up, and coverage claims that exceed the ledger. Whether the node
-    agreed is unknown here.
+    """Yield money that is left over, and coverage claims beyond what the ledger shows.
+
+    Whether the node agreed isn't known here.
     """
     left_over = {"lamports": ledger.reconcile().imbalance, **ledger.find_imbalances()}
     for money, units in left_over.items():
@@ -599,7 +606,7 @@ def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]
 
 # ---- posts ---------------------------------------------------------------------------------------
 class JudgedPost(NamedTuple):
-    """A post that cites a signature, with its stored verification; times in ms."""
+    """A post that cites a signature, with its stored verification. Times are in ms."""
 
     uid: str
     bot_id: int
@@ -616,7 +623,7 @@ class JudgedPost(NamedTuple):
 POSTS = f"""
 SELECT {", ".join(JudgedPost._fields)} FROM post
 WHERE wallet_id = {{wallet}} AND signature IS NOT NULL ORDER BY id"""
-# Trades from the post's wallet, and from others that the bot had proven and attached then.
+# Trades of the post's wallet, and of others that the bot had proven and attached at that time.
 NAMED = f"""
 SELECT p.uid, {", ".join(f"t.{name}" for name in CitedTrade._fields)}
 FROM post p JOIN attachment a ON a.bot_id = p.bot_id
@@ -637,7 +644,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
         trades[uid][trade.id] = trade
     for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
         if post.status == "pending" and post.checked_at is None:
-            # The trade is newer than the last publication.
+            # It is newer than the last publication.
             continue
         right = _judge(post, list(trades[post.uid].values()), wallet.id, holders)
         for name, one, other in zip(JUDGED, post[-4:], right, strict=True):
@@ -649,7 +656,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
 def _judge(
     post: JudgedPost, named: list[CitedTrade], wallet_id: int, holders: list[Holder]
 ) -> tuple[str, str | None, int | None, int]:
-    """Return the correct values of JUDGED according to the trades a post cites."""
+    """Return the correct values of JUDGED for a post, according to the trades it cites."""
     mine = [
         one
         for one in named
@@ -711,7 +718,7 @@ STANDINGS = Checked(
 
 
 def check_standings(reader: Reader, now: int) -> Iterator[Difference]:
-    """Compare standings with the wallets' activity, except those waiting to be recomputed. `now` in
+    """Compare standings with the wallets' activity, except those waiting to be recomputed. `now`:
     ms.
     """
     for board in list_boards():
@@ -748,7 +755,7 @@ SEASONS = f"""
 SELECT uid, CASE WHEN cancelled_at IS NULL THEN 0 ELSE 1 END,
        CASE WHEN frozen_at IS NULL THEN 0 ELSE 1 END, {", ".join(Terms._fields)}
 FROM season ORDER BY id"""
-# All logs are read as one. A leaf's place is its ID, and no leaf is too new.
+# All logs are read as one. A leaf's place is its id, and no leaf is too new.
 ALL, MANY = "all", 2**62
 
 
@@ -806,7 +813,7 @@ def _check_bot(
 
 
 def _check_terms(reader: Reader, said: list[Said]) -> Iterator[Difference]:
-    """Compare the state and the terms of all seasons with their last leaves."""
+    """Compare the state and terms of all seasons with their last leaves."""
     last = {one.leaf["season"]: one.leaf for one in said if one.leaf["kind"] == "season"}
     for uid, is_cancelled, is_frozen, *terms in reader.rows(SEASONS):
         state = "cancelled" if is_cancelled else "final" if is_frozen else "open"
@@ -878,7 +885,7 @@ def check_leaves(reader: Reader, memory: LogMemory) -> Iterator[Difference]:
 def _add(
     nodes: dict[Any, bytes], log: int, levels: list[list[bytes]], level: int, place: int, one: bytes
 ) -> Iterator[Difference]:
-    """Add a hash to the tree; if it fills a tile, compare the hash above it."""
+    """Add a hash to the tree. If it fills a tile, compare the hash above it."""
     levels[level].append(one)
     if (place + 1) % TILE_WIDTH or len(levels[level]) != TILE_WIDTH:
         return

@@ -12,17 +12,17 @@ import storage
 from storage import files, trouble
 from storage.files import make_folder
 
-# Suffixes of a SQLite database's files.
+# The suffixes of a SQLite database's files.
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
 class Refused(Exception):
-    """A command can't run. The message is a sentence for the operator. Nothing was changed."""
+    """A command can't run. The text is a sentence for the operator. Nothing was changed."""
 
 
 @contextlib.contextmanager
 def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
-    """Raise Refused if the database is locked or unreachable, or its disk full or failing."""
+    """Raise Refused if the database is locked or unreachable, or if its disk is full or failing."""
     try:
         yield
     except OperationalError as error:
@@ -42,7 +42,7 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
 def alone(data_dir: Path) -> Iterator[None]:
     """Lock DATA_DIR, so that no other process can open its database.
 
-    Raises Refused if another process already has (storage.files).
+    Raises Refused if another process already opened it (storage.files).
     """
     make_folder(data_dir)
     with open(data_dir / files.DATA_DIR_LOCK, "a") as file:

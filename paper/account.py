@@ -26,11 +26,11 @@ from paper.market import ALL_SOL, Snapshot, price_of, value_of
 
 # In lamports.
 STARTING_CASH = 10 * 10**9
-# Changes with the strategies, the engine or the fill model. Only results of the same pipeline are
-# compared.
+# This changes with the strategies, the engine or the fill model. Only results of the same pipeline
+# are compared.
 PIPELINE = f"paper/5 {MODEL}"
 
-# Reason for a venue whose real fills weren't measured or differ too much from the model.
+# Marks a venue whose real fills weren't measured, or differ too much from the model's.
 UNPROVEN = "venue_unproven"
 # Prices that were missing or impossible while a position was open.
 GAPS = ("missing_snapshot", "missing_price", "non_positive_price", STALE_PRICE)
@@ -41,26 +41,26 @@ EXCLUDING = (*GAPS, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN, "price_jump", "cl
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A trader's holdings of one mint with all costs and proceeds so far, in lamports. Once nothing
-    is left, the position is a close.
+    """A trader's holdings of one mint, with all costs and proceeds so far in lamports. Once nothing
+    is left, it becomes a close.
     """
 
-    # Numbered per trader, across account periods.
+    # Numbers continue across a trader's account periods.
     number: int
     mint: str
     symbol: str
     decimals: int
     opened_at: int
-    # Liquidity at entry, in USD cents.
+    # The liquidity at entry, in USD cents.
     liquidity: int | None
-    # The last plausible price (the mark).
+    # The mark, which is the last plausible price.
     price: int
     # When the mark was taken.
     marked_at: int
-    # The mark's snapshot ID.
+    # The ID of the mark's snapshot.
     marked_on: int
     high: int
-    # Scout intervals since the entry.
+    # The number of scout intervals since the entry.
     held: int = 0
     # Whether part of it was sold.
     reduced: bool = False
@@ -71,34 +71,34 @@ class Position:
     slippage: int = 0
     fees: int = 0
     rent: int = 0
-    # The sum of its fills' cash flows.
+    # The sum of the cash flows of its fills.
     cash: int = 0
-    # Lamports spent on purchases, without rent.
+    # The lamports spent on purchases, without rent.
     spent: int = 0
     # The longest delay among its fills.
     latency_ms: int = 0
-    # Lamports that the pool would pay for all of it at the mark, or None before the first mark.
+    # The lamports that the pool would pay for all of it at the mark, or None before the first mark.
     worth: int | None = None
-    # First characters of the pair's address, if known.
+    # The first characters of the pair's address, if known.
     pair: str | None = None
-    # Of EXCLUDING.
+    # A subset of EXCLUDING.
     marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
-    # Set by the closing fill.
+    # The closing fill sets this.
     reason: str | None = None
 
     @property
     def entry_price(self) -> int:
-        """Return the mean snapshot price of the purchases, at least 1, because returns are relative
-        to it.
+        """Return the mean snapshot price of the purchases. It is at least 1, because returns are
+        relative to it.
         """
         return max(1, price_of(self.mid_bought, self.bought_raw, self.decimals))
 
     @property
     def value(self) -> int:
-        """Return the lamports that the pool would pay at the mark or, if that is unknown, the value
-        at the mark's price.
+        """Return the lamports that the pool would pay at the mark. If unknown, return the value at
+        the mark's price.
         """
         if self.worth is not None:
             return self.worth
@@ -117,9 +117,9 @@ class Position:
     ) -> "Position":
         """Return the position at a new mark.
 
-        If the mark is too long after the previous one, it is flagged as stale. `worth`: the pool's
-        payout. `held` counts scout intervals, no matter how often prices of held tokens are
-        requested.
+        If the previous mark is too old, the position is marked as stale. `worth` is the amount that
+        the pool would pay. `held` counts scout intervals, no matter how often prices of held tokens
+        are requested.
         """
         marks = (
             self.marks
@@ -168,7 +168,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A closed position, as rules, lessons and comparisons count it."""
+    """A closed position in the form that rules, lessons and comparisons use."""
 
     id: str
     mint: str
@@ -178,14 +178,14 @@ class Close:
     reason: str
     # In lamports.
     gross: int
-    # Gross result minus all costs.
+    # The gross result minus all costs.
     net: int
     spent: int
-    # Why the close isn't eligible.
+    # Why it isn't eligible, or None.
     excluded: str | None = None
 
 
-# Closes of one token whose positions were opened within this time are one cluster.
+# Closes of one token belong to one cluster if their positions were opened within this time.
 ENTRY_WINDOW_MS = 3_600_000
 
 
@@ -207,8 +207,8 @@ def find_exclusion(
 ) -> str | None:
     """Return why a close doesn't count in any comparison, or None.
 
-    A token that lost its price permanently counts as a total loss: leaving it out would hide
-    losses.
+    A token that lost its price permanently counts as a total loss, because leaving it out would
+    hide losses.
     """
     if reviewed:
         return "under_review"
@@ -222,8 +222,9 @@ _read_columns = attrgetter(*[one.name for one in fields(Close)[1:-1]])
 
 
 def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) -> Close:
-    """Return a Close from a closed position, or a row with its columns and a `pipeline`. `marks`:
-    parsed; `reviewed`: the account is under review.
+    """Return a Close from a closed position, or a row with its columns and a `pipeline`.
+
+    `marks` are already parsed. `reviewed` means that the account is under review.
     """
     excluded = find_exclusion(row.pipeline, marks, row.reason, reviewed=reviewed)
     values = ident, *_read_columns(row), excluded
@@ -231,7 +232,7 @@ def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) 
 
 
 def public_id(handle: str, noun: str, number: int | str) -> str:
-    """Derive an ID from the handle, so that a replay derives the same one."""
+    """Derive an id from the handle, so that a replay derives the same id."""
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
 
@@ -259,7 +260,7 @@ class Account:
 
     @property
     def free_cash(self) -> int:
-        """Return the cash left in the worst case of all open orders."""
+        """Return the cash that is left in the worst case of all open orders."""
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
     def _worst_case(self, order: Order) -> int:
@@ -281,11 +282,12 @@ class Account:
     def apply(
         self, order: Order, fill: Fill, snapshot: Snapshot | None
     ) -> tuple[Order, Position | None]:
-        """Book a fill or a failed attempt. Return the order and its position, if there is one. The
-        first fill of a position needs its snapshot.
+        """Book a fill or a failed attempt. Return the order, and its position if there is one.
+
+        A position's first fill needs its snapshot.
         """
         position = self.positions.get(fill.mint)
-        # The fees are lost, unless a later attempt opens a position and includes them.
+        # These fees are lost, unless a later attempt opens a position and includes them.
         idle = fill.fees if position is None and fill.failed else 0
         order = replace(
             order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle

@@ -1,8 +1,8 @@
 """Run a recording through the engine that live traders use. Pure.
 
 Each set of settings has its own trader and market; all advance together, snapshot by snapshot. Some
-only run on the beginning of the recording; their decisions must match those on the whole recording
-(the look-ahead check).
+of them run only on the first part of the recording. Their decisions must match those on the whole
+recording (the look-ahead check).
 """
 
 from bisect import bisect_right
@@ -24,24 +24,26 @@ from paper.player import DiaryLine, Player
 from paper.rules import Phase
 from paper.strategies import Strategy, show_settings
 
-# Parts of a recording. Each is evaluated with settings chosen on the earlier parts.
+# The number of parts of a recording. Each is evaluated with settings chosen on the earlier parts.
 FOLDS = 4
-# Shares of the recording, in percent, at which a look-ahead check ends.
+# The percentages of the recording after which look-ahead checks end.
 CUTS = (25, 50, 75)
-# Eligible closes required before settings may be chosen by their result.
+# Settings can be chosen by their result only if there are this many eligible closes.
 MIN_CHOSEN = 3
 MAX_POINTS = 400
-# Result per SOL invested.
+# Means are in millionths of the SOL invested.
 MILLION = 10**6
 HANDLE = "backtest"
-# Called with the progress in percent.
+# A function that is called with the progress as a percentage.
 Note = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Stored snapshots from `start` until before `end` (ms), in order, with token data and observed
-    trades. `interval_ms`: time between two snapshots of a token.
+    """Stored snapshots from `start` up to, but not including, `end` (ms), in order, with data about
+    tokens and observed wallets.
+
+    `interval_ms` is the time between two snapshots of a token.
     """
 
     interval_ms: int
@@ -50,9 +52,9 @@ class Recording:
     tokens: Mapping[str, Token]
     flows: Mapping[str, tuple[Flow, ...]]
     snapshots: Iterable[Snapshot]
-    # Costs, oldest first. Before the first one, the recorded costs apply.
+    # The oldest costs come first. Before them, the recorded costs apply.
     costs: tuple[CostsFrom, ...] = ()
-    # The model's error by venue. None if closes count at all venues that the model supports.
+    # The model's error by venue. If it is None, closes count at all venues that the model supports.
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
@@ -67,7 +69,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Trial:
-    """A trader that runs on a recording by itself, until `until` (ms)."""
+    """A trader that runs alone on a recording until `until` (ms)."""
 
     market: Market
     trader: Player
@@ -75,7 +77,7 @@ class Trial:
     find_costs: Callable[[int], NetworkCosts]
     curve: list[Point] = field(default_factory=list)
     peak: int = 0
-    # The largest drop below a peak, in basis points.
+    # The largest drop from a peak, in basis points.
     drawdown_bps: int = 0
     spacing_ms: int = 0
     sol_cents_first: int | None = None
@@ -84,8 +86,10 @@ class Trial:
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
     ) -> "Trial":
-        """Create a trial with its own account and twins that can't see anything from `until` on. It
-        can't be reviewed, so a doubtful price excludes the position.
+        """Create a trial with its own account and twins, which doesn't see anything from `until`
+        on.
+
+        It can't be reviewed, so a doubtful price excludes the position.
         """
         flows = {
             mint: tuple(flow for flow in all_flows if flow.at < until)
@@ -137,8 +141,10 @@ def _list_closes(trader: Player) -> list[Close]:
 
 
 class Fold(NamedTuple):
-    """A part of the recording, from `start` until before `end` (ms): the results of `chosen` (a
-    candidate's index) before and within it, and the random entries within it.
+    """A part of the recording, from `start` up to, but not including, `end` (ms).
+
+    It has the results of `chosen` (a candidate's index) before and within this part, and the random
+    entries within it.
     """
 
     start: int
@@ -158,7 +164,7 @@ class Difference(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """A recording's result: a trial per candidate, the folds, and the look-ahead check."""
+    """A recording's result: a trial for each candidate, the folds, and the look-ahead check."""
 
     recording: Recording
     trials: list[Trial]
@@ -169,7 +175,7 @@ class Backtest(NamedTuple):
 
     @property
     def shown(self) -> Trial:
-        """The candidate of the last part, which didn't influence the choice."""
+        """Return the candidate of the last part. It didn't influence the choice."""
         return self.trials[self.folds[-1].chosen]
 
 
@@ -179,7 +185,9 @@ def run_backtest(
     start_mode: str = "standard",
     note: Note = lambda percent: None,
 ) -> Backtest:
-    """Run a recording with each candidate (at least one) and evaluate the results."""
+    """Run a recording with each candidate, and evaluate the results. There must be at least one
+    candidate.
+    """
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
     trials = [Trial.prepare(recording, one, start_mode, recording.end) for one in candidates]
@@ -204,7 +212,9 @@ def run_backtest(
 def find_difference(
     whole: Sequence[DiaryLine], ended: Sequence[Trial], lengths: Mapping[int, int]
 ) -> Difference | None:
-    """Return the first difference between the diary and those of trials that ended early."""
+    """Return the first difference between the diary and those of trials that ended early, or
+    None.
+    """
     for trial in ended:
         had = whole[: lengths.get(trial.until, len(whole))]
         for first, second in zip_longest(had, trial.lines):
@@ -215,7 +225,7 @@ def find_difference(
 
 # ---- walk-forward --------------------------------------------------------------------------------
 def find_fold(number: int, recording: Recording, trials: Sequence[Trial]) -> Fold:
-    """Return a part of the recording with the candidate that performed best before it."""
+    """Return a part of the recording, with the candidate that did best before it."""
     span = recording.end - recording.start
     start = recording.start + span * number // FOLDS
     end = recording.start + span * (number + 1) // FOLDS
@@ -229,7 +239,9 @@ def find_fold(number: int, recording: Recording, trials: Sequence[Trial]) -> Fol
 
 
 def choose(before: Sequence[Sequence[Close]]) -> int:
-    """Return the index of the candidate with the highest mean return, or the first one."""
+    """Return the index of the candidate with the highest mean return. If unknown, return the
+    first.
+    """
     means = [find_mean(closes) for closes in before]
     known = [mean for mean in means if mean is not None]
     return means.index(max(known)) if known else 0
@@ -247,7 +259,7 @@ def find_mean(closes: Sequence[Close]) -> int | None:
 
 # ---- the report ----------------------------------------------------------------------------------
 Json = dict[str, Any]
-# The number of newest closes in a result.
+# A result contains only this many closes, the newest ones.
 MAX_CLOSES = 500
 NOTES = (
     "Simulated on recorded prices. Past results don't predict future ones, and settings chosen"
@@ -261,7 +273,7 @@ NOTES = (
     "This result is separate from paper traders' records. It doesn't appear in "
     "comparisons or on profiles.",
 )
-# Columns of a table of closes.
+# The columns of a table of closes.
 COLUMNS = (
     *("closedAt", "openedAt", "mint", "symbol", "reason", "grossLamports", "netLamports"),
     *("spentLamports", "returnPct", "excluded", "account"),
@@ -362,7 +374,7 @@ def _show_venues(recording: Recording) -> list[Json]:
 
 
 def show_close(close: Close, account: str = STRATEGY) -> Json:
-    """Return a backtest's close as JSON with the keys in COLUMNS."""
+    """Return a backtest's close as JSON with the keys of COLUMNS."""
     return {
         "closedAt": _show_time(close.closed_at),
         "openedAt": _show_time(close.opened_at),

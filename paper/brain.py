@@ -1,8 +1,8 @@
-"""A trader's diary in words, and similarities of its closes: patterns, and lessons that random
-entries don't show.
+"""Write a trader's diary in words, and find what its closes have in common: patterns, and lessons
+that random entries don't show. Pure.
 
-Pure. All of it describes the past and forecasts nothing. Closes are grouped by facts known at
-entry, never by their ending, because stops lose by definition.
+This describes the past and doesn't forecast anything. Closes are grouped by what was known at
+entry, never by how they ended, because stops lose by definition.
 """
 
 import re
@@ -18,7 +18,7 @@ from paper.results import count_excluded, describe_rates, find_ratio, find_retur
 from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, is_first_within
 
 # ---- the diary -----------------------------------------------------------------------------------
-# Facts that are not passed to the voice.
+# The voice doesn't receive these facts.
 UNPOSTED_FACTS = {
     "code",
     "marks",
@@ -35,14 +35,14 @@ UNPOSTED_FACTS = {
     "slippageSol",
     "feesSol",
 }
-# Subkinds of lines that are posted.
+# The subkinds of lines that are posted.
 NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
 
 TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
 # Used in place of a symbol if a whole trader is suspended.
 EVERY_TRADE = "every trade"
 
-# Positions that were opened while the pause would have applied and are closed by now.
+# About positions that were opened while the pause would have applied, and that have closed since.
 NOT_PREVENTED = "{n} positions opened during that time have closed, for a total of {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
@@ -96,16 +96,18 @@ LINES = {
 
 
 def quote_symbol(symbol: str) -> str:
-    """Return a token's name for a sentence, in quotation marks unless it is a plain word. Its
-    creator chose the name, so it must not look like a fact.
+    """Return a token's name for use in a sentence.
+
+    It is quoted unless it is a plain word, because its creator chose it and it must not look like a
+    fact.
     """
     is_plain = TICKER.fullmatch(symbol) and symbol.upper() != "SOL"
     return symbol if is_plain else f"“{re.sub('[“”]', '', symbol)}”"
 
 
 def format_line(kind: str, facts: Mapping[str, Any]) -> str:
-    """Return a diary line's sentence. If its facts are damaged, the sentence contains only its
-    kind.
+    """Return a diary line's sentence. If its facts are damaged, the sentence says only what kind of
+    line it is.
     """
     try:
         return _line_of(kind, facts).format(
@@ -122,7 +124,7 @@ def _line_of(kind: str, facts: Mapping[str, Any]) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return codes as words and token names quoted; other facts are unchanged."""
+    """Return codes as words and token names quoted. Other facts stay unchanged."""
     if name == "symbol" and isinstance(value, str) and value != EVERY_TRADE:
         return quote_symbol(value)
     return (
@@ -141,12 +143,12 @@ def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 # ---- lessons -------------------------------------------------------------------------------------
-# Number of closes that make a pattern.
+# The number of closes that make a pattern.
 MIN_PATTERN = 3
-# The brain looks for lessons at the first close of each week; they last a week.
+# The brain looks for lessons at the first close of each week. Lessons last for a week.
 LOOK_MS = LESSON_LIFE_MS = 7 * DAY_MS
-# By chance, one account in a hundred gets a lesson per check, regardless of the number of keys: at
-# most one in twenty over the five checks in thirty days.
+# Per check, one account in a hundred gets a lesson by chance, regardless of the number of keys.
+# Over the five checks in thirty days, that is at most one in twenty.
 MAX_CHANCE = 0.01
 NOTE = "Descriptive. Coverage is not proof of profitability."
 ALL = "all"
@@ -155,7 +157,7 @@ PART_MS = 6 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A sentence about counted closes. A pattern may be due to chance."""
+    """A sentence about counted closes. A pattern is a lesson that may be due to chance."""
 
     key: str
     text: str
@@ -164,14 +166,14 @@ class Lesson:
     close_ids: tuple[str, ...]
     created_at: int
     expires_at: int
-    # The lesson's rates, each with its interval; see paper.results.describe_rates.
+    # The lesson's rates, each with its interval (paper.results.describe_rates).
     evidence: Mapping[str, Any]
     is_pattern: bool
 
 
 def list_keys(close: Close) -> tuple[str, ...]:
-    """Return a close's groups: all, its token, and the part of the UTC day in which it was
-    entered.
+    """Return the groups of a close: all closes, its token, and the part of the UTC day in which it
+    was entered.
     """
     part = close.opened_at % DAY_MS // PART_MS
     return ALL, f"token {close.mint}", f"hours {part}"
@@ -180,7 +182,10 @@ def list_keys(close: Close) -> tuple[str, ...]:
 def find_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return what eligible closes have in common, sorted by key. control: those of twins."""
+    """Return what eligible closes have in common, sorted by key.
+
+    `control` are the closes of the twins.
+    """
     groups, random = _group(closes, now), _group(control or (), now)
     tested = {
         key: chance
@@ -188,7 +193,7 @@ def find_lessons(
         if (chance := find_chance(group, random.get(key, ()))) is not None
     }
     return [
-        # Corrected for the number of keys.
+        # Correct for the number of keys.
         _describe(key, group, random.get(key, ()), now, tested.get(key, 1.0) * max(1, len(tested)))
         for key, group in sorted(groups.items())
         if len(group) >= MIN_PATTERN
@@ -205,8 +210,10 @@ def _group(closes: Sequence[Close], now: int) -> dict[str, list[Close]]:
 
 
 def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
-    """Return the probability that chance alone separates the mean return of closes from that of
-    similar random entries by this much, or None if either side has too few days or clusters.
+    """Return the probability that the mean return of closes differs this much from that of similar
+    random entries by chance.
+
+    Returns None if either side has too few days or clusters.
     """
     ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
     return results.find_chance(ours, theirs) if ours and theirs else None
@@ -251,7 +258,7 @@ def find_new_lessons(
 
 
 def review_results(closes: Sequence[Close]) -> dict[str, Any]:
-    """Add up a trader's eligible closes. Wins and net are None if there are none."""
+    """Sum a trader's eligible closes. If there are none, wins and net are None."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         "closes": len(closes),

@@ -1,10 +1,11 @@
-"""Would copying have worked?
+"""Simulate a follower right behind a bot, to see whether copying would have worked. Pure. All
+amounts are integers.
 
-Simulate a follower right behind a bot, trading with the same pools. Pure; integers. The follower
-spends the same amount after each of the bot's purchases and sells its share after each of the bot's
-sales, without delay and with no other trades in between. The result depends on what happens to the
-follower's SOL in the pool, so there are two cases. Best: the SOL stays until the follower sells.
-Worst: others took it out first, so the pool is as observed.
+The follower trades with the same pools. It spends the same amount after each of the bot's purchases
+and sells its share after each of the bot's sales, without delay and without other trades in
+between. The result depends on what happens to its SOL in the pool, so there are two cases. In the
+best case, the SOL stays until the follower sells. In the worst case, others took it out first, so
+the pool is as observed.
 """
 
 from collections import Counter, defaultdict
@@ -16,20 +17,23 @@ from chain.reading.pools import ONE, PoolReading, State
 from paper.fills import add_raw, buy, sell, shift
 
 MODEL = "copy/1"
-# lamports per purchase
+# In lamports per purchase.
 SIZES = (10**8, 10**9, 10**10)
 SHOWN_SIZE = 10**9
-# Used if another account paid the fee: the median of recorded swaps in lamports (paper.fills).
+# In lamports. Used if another account paid the fee. It is the median of recorded swaps
+# (paper.fills).
 NETWORK_COST = 25_000
-# Below these numbers, no return is shown.
+# Below these numbers, a return isn't shown.
 MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
 
 
 # ---- a bot's trades ------------------------------------------------------------------------------
 class CopiedTrade(NamedTuple):
-    """A bot's purchase or sale for SOL. `raw`: units bought; `proceeds`: lamports of a sale;
-    `network`: its fee and tip. `pool`: the pool's reading, or the reason why it has none. `slices`:
-    ((purchase ID or None, raw units, cost or None), ...) of a sale, first in, first out.
+    """A bot's purchase or sale for SOL.
+
+    `raw` are the units bought, `proceeds` the lamports of a sale, and `network` its fee and tip.
+    `pool` is the pool's reading, or the reason if there is none. `slices` are a sale's ((id of the
+    purchase or None, raw units, cost or None), ...), first in, first out.
     """
 
     id: str
@@ -44,8 +48,8 @@ class CopiedTrade(NamedTuple):
 
 @dataclass(slots=True)
 class _Lot:
-    """The follower's holdings from one purchase. `bot`: raw units from that purchase that the bot
-    still has.
+    """The follower's holdings from one purchase. `bot` are the raw units that the bot still has of
+    it.
     """
 
     bot: int
@@ -55,6 +59,7 @@ class _Lot:
 
     def take(self, amount: int) -> tuple[int, int]:
         """Remove the share for this many of the bot's units. Return (raw units, lamports spent).
+
         The last removal gets the remainder.
         """
         raw, spent = self.raw, self.spent
@@ -72,15 +77,17 @@ class _Lot:
 
 @dataclass
 class _Part:
-    """A follower's part of one sale. `at_bot`: the return on `spent` at the bot's prices; `cost`:
-    the bot's cost of the same slices.
+    """A follower's part of one sale.
+
+    `at_bot` is the amount that `spent` would have returned at the bot's prices. `cost` is the bot's
+    cost of the same slices.
     """
 
     raw: int = 0
     spent: int = 0
     at_bot: int = 0
     cost: int = 0
-    # (raw units, the pool they were bought in)
+    # As (raw units, the pool they were bought in).
     gone: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -90,8 +97,9 @@ class Outcome(NamedTuple):
 
 
 class Follower:
-    """A follower with `size` lamports per purchase. `stays`: whether its SOL stays in the pool
-    until it sells (the best case).
+    """A follower with `size` lamports per purchase.
+
+    `stays` means that its SOL stays in the pool until it sells (the best case).
     """
 
     def __init__(self, size: int, stays: bool) -> None:
@@ -102,7 +110,7 @@ class Follower:
         self.excluded: Counter[str] = Counter()
         self._lots: dict[str, _Lot] = {}
         self._unread: dict[str, str] = {}
-        # Lamports in addition to the observed ones, and units held by the follower, by pool.
+        # By pool: lamports in addition to the observed ones, and units that the follower has.
         self._more: defaultdict[str, int] = defaultdict(int)
         self._held: defaultdict[str, int] = defaultdict(int)
 
@@ -175,7 +183,9 @@ class Follower:
         return part
 
     def _see_sale(self, pool: PoolReading) -> State:
-        """Return the pool after the bot's sale. The bot sells first, into the follower's SOL."""
+        """Return the pool after the bot's sale. The bot sells first, so it receives the follower's
+        SOL.
+        """
         more = self._more[pool.pool]
         if not self.stays or not more:
             return pool.after
@@ -193,12 +203,14 @@ class Follower:
 
     @property
     def bot_bps(self) -> int | None:
-        """Return the bot's return with each purchase counted as the same size."""
+        """Return the bot's return, with each purchase counted as the same size."""
         return (self.at_bot - self.spent) * ONE // self.spent if self.spent else None
 
     @property
     def kept_percent(self) -> int | None:
-        """Return the follower's share of the bot's gain, or None if the bot had no gain."""
+        """Return the follower's share of the bot's gain as a percentage, or None if the bot gained
+        nothing.
+        """
         gain = self.at_bot - self.spent
         return (self.received - self.spent) * 100 // gain if gain > 0 else None
 
@@ -228,7 +240,7 @@ class Followers:
         self.worst = {size: Follower(size, stays=False) for size in SIZES}
 
     def follow(self, trade: CopiedTrade) -> Outcome:
-        """Return SHOWN_SIZE's best-case outcome."""
+        """Follow a trade, and return the best-case outcome of SHOWN_SIZE."""
         for one in self.worst.values():
             one.follow(trade)
         outcomes = {size: one.follow(trade) for size, one in self.best.items()}

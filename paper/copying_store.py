@@ -1,5 +1,6 @@
-"""Compute what followers of observed bots would have received, from stored transactions, and store
-the results. A job does this after new sales; requests never do.
+"""Compute what followers of observed bots would have received, and store the results.
+
+A job does this after new sales, using stored transactions. Requests never do.
 """
 
 import heapq
@@ -24,10 +25,10 @@ from paper.tables import CopyTotal
 from storage.rows import select, write_marks
 
 log = logging.getLogger("candor.copying")
-# Minimum time between two computations for a bot.
+# The minimum time between two computations for a bot.
 REST_MS = 600_000
 ROWS_AT_ONCE = 500
-# Limit of a 64-bit column.
+# Results must fit a 64-bit column.
 LARGEST = 2**63 - 1
 MATCHED = ("matched", "partial")
 
@@ -42,7 +43,7 @@ class WalletRow(NamedTuple):
     unmatched: int
     cost: int
     proceeds: int
-    # Rules of the entries (see models.Wallet). Pools are reread if a program is added.
+    # The rules of its entries (models.Wallet). If a program is added, pools are read again.
     rules: str
 
 
@@ -56,7 +57,7 @@ ORDER BY a.bot_id, a.wallet_id"""
 
 
 class DoneRow(NamedTuple):
-    """When a bot's results were computed (ms), and the state they were computed from."""
+    """When a bot's results were computed (ms), and from which data."""
 
     bot: int
     mark: str
@@ -68,14 +69,17 @@ FORGET = "DELETE FROM copy_total WHERE bot_id = ?"
 
 
 def run_tick(now: int) -> tuple[str | None, str]:
-    """Compute the results of each due bot. Return no problem, and details for health. `now`: ms."""
+    """Compute the results of each bot that is due. Return no problem, and details for health.
+
+    `now`: ms.
+    """
     done = {row.bot: row for row in select(DoneRow, DONE)}
     due = list_due(done, now)
     for bot, wallets in due.items():
         try:
             _work_out(bot, wallets, now)
         except UNREADABLE:
-            # `doctor` reports the damaged row; the old results stay until it is repaired.
+            # `doctor` reports the damaged row. The old results stay until it is repaired.
             log.warning(
                 "can't read the trades of bot %s, so its copying results aren't updated", bot
             )
@@ -154,8 +158,8 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
 
 
 def _cut(value: int | None) -> int | None:
-    """Limit a sum to its column, because a dishonest node can claim that each sale receives all SOL
-    in existence.
+    """Limit a sum to its column, because a lying node can claim that each sale receives all SOL in
+    existence.
     """
     return None if value is None else max(-LARGEST, min(LARGEST, value))
 
@@ -166,8 +170,10 @@ NOTHING = Outcome(None, None)
 
 
 def list_trades(wallets: list[int]) -> Iterator[tuple[int, copying.CopiedTrade]]:
-    """Yield (number, trade) for purchases and sales for SOL, oldest first. If a wallet created a
-    token or funded one of its pools, that is the reason why the pool can't be used.
+    """Yield (number, trade) for purchases and sales for SOL, oldest first.
+
+    If a wallet created a token or funded its pool, this is given as the reason in place of the
+    pool.
     """
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
@@ -218,14 +224,14 @@ def _read_trade(row: StoredTrade, entry: Entry, own: str | None) -> copying.Copi
 OUTCOMES = """
 SELECT c.trade_id, c.lamports, c.reason FROM copied_trade c JOIN trade t ON t.id = c.trade_id
 WHERE t.wallet_id IN """
-# The trade may have been deleted in the meantime, and the wallet disconnected.
+# Since then, the trade may have been deleted, and the wallet disconnected.
 STORE = f"""
 INSERT INTO copied_trade (trade_id, lamports, reason)
 SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ? AND wallet_id IN {HELD}
 ON CONFLICT (trade_id) DO UPDATE SET lamports = excluded.lamports, reason = excluded.reason"""
 DROP = "DELETE FROM copied_trade WHERE trade_id = ?"
-# Outcomes of wallets that this bot had and no bot has now. The job deletes them, so that
-# disconnecting costs the same no matter how many trades a wallet has.
+# The outcomes of wallets that this bot had and that no bot has now. The job deletes them, so that
+# disconnecting is equally fast for any number of trades.
 DROP_FORMER = f"""
 DELETE FROM copied_trade WHERE trade_id IN (
     SELECT t.id FROM attachment a JOIN trade t ON t.wallet_id = a.wallet_id

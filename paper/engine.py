@@ -1,8 +1,8 @@
 """One round of paper mode: run all traders on the snapshots of one moment. Pure.
 
-Orders expire, positions are valued or written off, due orders are filled, then traders exit and
+Orders expire, positions are valued or written off, and due orders are filled. Then traders exit and
 enter positions, and their random entries (twins) run the same round. Each trader's journal collects
-the results in order; the caller stores it. The same snapshots in the same order give the same
+the results in order, and the caller stores it. The same snapshots in the same order give the same
 journal, byte for byte.
 """
 
@@ -61,14 +61,14 @@ from paper.rules import DAY_MS, Pause
 from paper.strategies import STOPS, Copy, Decision, Enter, Exit, Refusal, Strategy, decide
 
 # ---- the market ----------------------------------------------------------------------------------
-# A pool forgets simulated trades after this long without one.
+# A pool forgets simulated trades after this long without another one.
 FORGOTTEN_MS = 86_400_000
-# A silence that ended longer ago is forgotten.
+# A silence is forgotten if it ended longer ago than this.
 SILENCES_KEPT_MS = 30 * 86_400_000
 
 
 class Silence(NamedTuple):
-    """A time without a snapshot of any token, in ms."""
+    """A time (ms) without a snapshot of any token."""
 
     start: int
     end: int
@@ -78,8 +78,8 @@ class Market:
     """The recent past of every token. `push` adds the next snapshot; `view` shows a token's usable
     window.
 
-    `awake_since`: start of the last stretch of snapshots without a pause, over all tokens. If no
-    token had a snapshot, none is missing: the scout was silent.
+    `awake_since` is when the last pause in the snapshots of all tokens ended. While no token has
+    snapshots, none is missing, because the scout is silent.
     """
 
     def __init__(
@@ -92,18 +92,18 @@ class Market:
         self.windows: dict[str, tuple[Snapshot, ...]] = {}
         # The last snapshot with a price, by mint.
         self.before: dict[str, Snapshot] = {}
-        # Simulated trades in each pool, keyed by paper.fills.pool_key.
+        # The simulated trades in each pool, by paper.fills.pool_key.
         self.memories: dict[str, Memory] = {}
         # Each twin's own simulated trades in each pool, by handle.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
-        # Venues whose closes may be compared; None for all that the model supports.
+        # The venues whose closes may be compared, or None for all that the model supports.
         self.eligible: frozenset[str] | None = None
         # When each token's current quote was first served.
         self.quoted_at: dict[str, int] = {}
         self.awake_since = self.newest_at = 0
-        # Oldest first.
+        # The silences, oldest first.
         self.silences: list[Silence] = []
         self.follow(tokens, flows or {})
 
@@ -125,7 +125,7 @@ class Market:
         return other
 
     def push(self, snapshot: Snapshot, now: int) -> CheckedSnapshot:
-        """Check a snapshot; without a flaw it enters its token's window."""
+        """Check a snapshot. If it has no flaw, add it to its token's window."""
         flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
         if flaw != "clock_skew":
             self._note_time(snapshot.at)
@@ -141,8 +141,10 @@ class Market:
         return CheckedSnapshot(snapshot, flaw)
 
     def _extend(self, snapshot: Snapshot) -> None:
-        """Add a snapshot to its token's window. Windows count intervals, so a snapshot less than an
-        interval after the last one, like those of held tokens, replaces it.
+        """Add a snapshot to its token's window.
+
+        Windows count intervals. Therefore a snapshot replaces the last one if less than an interval
+        has passed, as with held tokens.
         """
         kept = self.windows.get(snapshot.mint, ())
         if len(kept) > 1 and (kept[-1].at - kept[-2].at) * 4 < self.interval_ms * 3:
@@ -156,7 +158,7 @@ class Market:
             self.sol_cents = prices[len(prices) // 2]
 
     def begin(self, at: int, silences: Sequence[Silence]) -> None:
-        """Start at a time (ms), after these silences."""
+        """Start at a time (ms) after these silences."""
         self.awake_since = self.newest_at = at
         self.silences = list(silences)
 
@@ -178,8 +180,8 @@ class Market:
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
-        """Return a token with a window as strategies see it, without anything that was unknown
-        then.
+        """Return a token with its window in the form that strategies see, without anything that
+        wasn't known then.
         """
         window = self.windows[mint]
         last = window[-1]
@@ -197,7 +199,7 @@ class Market:
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
     def list_observed(self, at: int) -> dict[str, CheckedSnapshot]:
-        """List snapshots from observed transactions that no newer price replaced, by mint."""
+        """List the snapshots from observed transactions that no newer price replaced, by mint."""
         return {
             mint: CheckedSnapshot(replace(one, at=at), None)
             for mint, one in self.before.items()
@@ -219,8 +221,9 @@ class Market:
 
 
 class Round(NamedTuple):
-    """The input of a round: the snapshots of the market's tokens at one moment, by mint. `now`:
-    when the engine sees them.
+    """The input of a round: the snapshots of the market's tokens at one moment, by mint.
+
+    `now` is when the engine sees them.
     """
 
     market: Market
@@ -241,7 +244,7 @@ def record_close(trader: Player, position: Position) -> None:
         trader.phase = replace(trader.phase, closes=trader.phase.closes + 1)
     if trader.adaptive != "off":
         add_pauses(trader, at)
-    # Without random entries to compare with, every lesson is a pattern.
+    # Without random entries for comparison, every lesson is only a pattern.
     control = [close for twin in trader.twins for close in twin.closes]
     for lesson in find_new_lessons(trader.closes, at, control) if trader.twins else ():
         trader.add_line(
@@ -285,7 +288,7 @@ def add_pauses(trader: Player, at: int) -> None:
 
 
 def run_heartbeat(trader: Player, now: int) -> None:
-    """Begin a day if it is a new one, and end expired pauses and Guarded Start."""
+    """Begin a new day if the day has changed, and end expired pauses and Guarded Start."""
     if rules.is_another_day(trader.day, now):
         trader.day, trader.day_equity = now // DAY_MS, trader.account.equity
     trader.phase = trader.phase.on_day(now)
@@ -337,8 +340,8 @@ def change_phase(trader: Player, name: str, at: int, why: str) -> None:
 
 
 def check_account(trader: Player, at: int) -> None:
-    """Open a review if the starting cash changed, or if a position was valued by a clock ahead of
-    this one.
+    """Open a review if the starting cash changed, or if a position was valued while the clock was
+    ahead.
     """
     if trader.starting_cash != STARTING_CASH:
         trader.open_review(
@@ -367,7 +370,7 @@ def expire_orders(trader: Player, at: int) -> None:
 
 
 def end_order(trader: Player, order: Order, state: str, at: int) -> None:
-    """End an order, and record it in the diary if nothing was filled."""
+    """End an order. If nothing of it was filled, record this in the diary."""
     trader.journal.orders[order.number] = trader.account.settle(order, state)
     if not order.done:
         trader.add_line(
@@ -383,8 +386,9 @@ def end_order(trader: Player, order: Order, state: str, at: int) -> None:
 
 
 def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
-    """End all open orders after a restart. With all_of_them=False, only end orders decided by a
-    clock ahead of this one.
+    """End all open orders after a restart.
+
+    If `all_of_them` is False, end only the orders that were decided while the clock was ahead.
     """
     for order in list(trader.account.orders.values()):
         if all_of_them:
@@ -396,8 +400,8 @@ def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
 def settle_orders(traders: Sequence[Player], moment: Round) -> None:
     """Fill due orders, oldest decision first.
 
-    A token with prices only from observed transactions has no next quote: its orders fill on the
-    last reserves.
+    If a token has prices only from observed transactions, there is no next quote, so its orders
+    fill on the last reserves.
     """
     faults, seen = moment.faults, {**moment.seen, **moment.market.list_observed(moment.at)}
     due = [
@@ -415,7 +419,7 @@ def settle_orders(traders: Sequence[Player], moment: Round) -> None:
             settle_due(trader, order, *seen[order.mint], moment.market, moment.at)
 
 
-# Flaws that make an order wait for the next snapshot.
+# An order waits for the next snapshot if a snapshot has one of these flaws.
 WAITING = ("missing_price", "price_fall")
 
 
@@ -424,8 +428,8 @@ def settle_due(
 ) -> None:
     """Fill or refuse a due order on a snapshot of its token.
 
-    It waits for a price, for the confirmation of a fall, and for a quote first served after it was
-    due.
+    The order waits for a price, for the confirmation of a fall, and for a quote that was first
+    served after the order was due.
     """
     is_same = not snapshot.pool and not flaw and market.quoted_at[order.mint] < order.due_at
     if flaw in WAITING or is_same:
@@ -464,8 +468,10 @@ def find_refusal(trader: Player, order: Order, snapshot: Snapshot, flaw: str | N
 
 
 def settle(trader: Player, order: Order, snapshot: Snapshot, market: Market) -> None:
-    """Try to fill an order. It waits if the pool has nothing left. Past its slippage limit it ends,
-    and the strategy decides again.
+    """Try to fill an order.
+
+    If the pool has nothing left, the order waits. If its slippage limit is exceeded, it ends, and
+    the strategy decides again.
     """
     position = trader.account.positions.get(order.mint)
     done = fill(
@@ -493,8 +499,8 @@ def settle(trader: Player, order: Order, snapshot: Snapshot, market: Market) -> 
 def book_fill(
     trader: Player, order: Order, done: Fill, snapshot: Snapshot, market: Market
 ) -> Order:
-    """Apply a fill to the account, the pool's memory and the journal. Return the order
-    afterwards.
+    """Book a fill in the account, the pool's memory and the journal. Return the order after the
+    fill.
     """
     order, position = trader.account.apply(order, done, snapshot)
     market.remember(done, snapshot)
@@ -586,7 +592,7 @@ def update_position(trader: Player, position: Position, moment: Round) -> None:
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
             moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
             put_position(trader, moved)
-            # Two pools that alternate as the most liquid one don't determine a price.
+            # If two pools alternate as the deepest, the price isn't determined.
             handle_missing_price(trader, moved, moment)
             return
         if is_gone(snapshot, position.liquidity):
@@ -598,7 +604,7 @@ def update_position(trader: Player, position: Position, moment: Round) -> None:
         put_position(trader, marked)
         return
     if snapshot is not None:
-        # The reversal of a jump is a separate reason, because the first may have been cleared.
+        # The reversal of a jump is a separate reason, because the first jump may have been cleared.
         way = "" if (snapshot.price or 0) <= position.price else " up"
         about, subject = f"position {position.number}", f"{position.marked_on}{way}"
         raise_flaw(trader, snapshot, flaw, position.symbol, about, subject)
@@ -620,8 +626,9 @@ def raise_flaw(
     about: str,
     subject: int | str,
 ) -> None:
-    """Open a review of an implausible snapshot, once until its price is plausible again. Without an
-    operator to review the account, exclude the position.
+    """Open a review of an implausible snapshot, once until the price is plausible again.
+
+    If no operator reviews the account, exclude the position instead.
     """
     if flaw not in REVIEWED_FLAWS:
         return
@@ -632,16 +639,18 @@ def raise_flaw(
 
 
 def doubt(trader: Player, mint: str, mark: str) -> None:
-    """Exclude the close of an open position from comparisons, and nothing else in its account."""
+    """Exclude the close of an open position from comparisons. Nothing else in its account
+    changes.
+    """
     position = trader.account.positions[mint]
     if mark not in position.marks:
         put_position(trader, replace(position, marks=tuple(sorted({*position.marks, mark}))))
 
 
 def handle_missing_price(trader: Player, position: Position, moment: Round) -> None:
-    """Doubt a position without a usable price for three intervals; after a day, close it at zero.
+    """Doubt a position after three intervals without a usable price. After a day, close it at zero.
 
-    Time without a snapshot of any token doesn't count: the scout was silent, not the token.
+    Time without a snapshot of any token doesn't count, because the scout was silent.
     """
     market, at = moment.market, moment.at
     if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
@@ -660,7 +669,7 @@ def write_off_position(
     market: Market,
     reason: str = "liquidity_gone",
 ) -> None:
-    """Write a position off immediately, before any other rule; cancels its open order."""
+    """Write a position off immediately, before any other rule, and cancel its open order."""
     order = trader.account.order_for(position.mint)
     if order:
         end_order(trader, order, "cancelled", snapshot.at)
@@ -687,9 +696,9 @@ def write_off_position(
 
 
 # ---- decisions -----------------------------------------------------------------------------------
-# Lamports that entries may not use, because exits cost fees too.
+# The lamports that entries may not use, because exits cost fees, too.
 RESERVED_CASH = 20_000_000
-# Worst-case lamports of a new position in addition to its price.
+# The worst-case cost of a new position in addition to its price, in lamports.
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
 # In lamports.
 MIN_ENTRY = 10_000_000
@@ -708,8 +717,9 @@ def leave(trader: Player, moment: Round) -> None:
 def leave_position(
     trader: Player, market: Market, position: Position, snapshot: Snapshot, now: int
 ) -> None:
-    """Place the sale that the strategy wants for a position. It replaces an open purchase; a stop
-    also replaces a sale with a limit.
+    """Place the sale that the strategy wants for a position.
+
+    The sale replaces an open purchase. A stop also replaces a sale with a limit.
     """
     found = decide(market.view(position.mint), position, trader.strategy, now)
     order = trader.account.order_for(position.mint)
@@ -740,7 +750,7 @@ def place(
     detail: str,
     shown: str,
 ) -> None:
-    """Place an order and record the decision. `shown`: the amount as display text."""
+    """Place an order, and record the decision. `shown` is the amount as display text."""
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
     limit_bps = ONE if reason in STOPS else trader.strategy.slippage_limit_bps
     least = find_least(market, snapshot, side, amount, limit_bps)
@@ -775,8 +785,10 @@ def place(
 
 
 def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit_bps: int) -> int:
-    """Return the minimum result of an order: the pool's current payout minus the limit. If the pool
-    would fill only part of it now, that part's rate is used.
+    """Return the minimum result of an order: the amount that its pool would give now, minus the
+    limit.
+
+    If the pool would fill only a part of the order now, that part's rate is used.
     """
     token, memory = market.tokens[snapshot.mint], market.recall(snapshot)
     assert token.decimals is not None
@@ -792,7 +804,7 @@ def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit
 def enter(traders: Sequence[Player], moment: Round) -> None:
     """Evaluate each distinct strategy once, then place each trader's entries.
 
-    Each trader considers tokens in its own order, so that all compete for pools fairly.
+    Each trader considers tokens in its own order, so that traders compete for pools fairly.
     """
     market, faults, at = moment.market, moment.faults, moment.at
     views = list_views(moment)
@@ -820,7 +832,10 @@ def list_views(moment: Round) -> list[View]:
 def refuse_uncached(
     trader: Player, strategy: Copy, market: Market, last: Snapshot, at: int
 ) -> None:
-    """Note that the bot bought a token without a price. `last`: this round's snapshots."""
+    """Note in the diary that the bot bought a token without a price.
+
+    `last` are the snapshots of this round.
+    """
     for mint, flows in market.flows.items():
         seen = [one for one in flows if one.first_snapshot <= last.id]
         if mint not in market.windows and strategy.is_fresh(seen, at):
@@ -830,13 +845,14 @@ def refuse_uncached(
             refuse(trader, Token(mint, mint[:6]), missing, at)
 
 
-# A strategy's decision about a token, or the exception it raised.
+# A strategy's decision about a token, or the exception that it raised.
 Signal = tuple[View, Decision | Exception]
 
 
 def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
-    """List a strategy's decisions about tokens at `now` (ms). Exceptions aren't swallowed:
-    `consider` raises them again for each trader with this strategy.
+    """List a strategy's decisions about tokens at `now` (ms).
+
+    An exception isn't lost, because `consider` raises it again for each trader with this strategy.
     """
     signals: list[Signal] = []
     for view in views:
@@ -851,7 +867,7 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
 
 
 def rank(trader: Player, mint: str) -> bytes:
-    """Return a sort key for the token that differs between traders but not between replays."""
+    """Return a sort key for the token. It differs by trader, but not between replays."""
     return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
 
 
@@ -908,7 +924,7 @@ def size_entry(trader: Player, view: View, at: int) -> int:
 
 
 def cap_entry(trader: Player, view: View, wanted: int) -> int:
-    """Limit an entry's size to the free cash and a share of the pool."""
+    """Limit the size of an entry to the free cash and to a share of the pool."""
     token = view.token
     pool = find_pool(view.last, token.decimals) if token.decimals is not None else None
     most = pool.sol * MAX_POOL_SHARE_BPS // ONE if pool else wanted
@@ -927,7 +943,7 @@ def name_twin(handle: str, number: int) -> str:
 def play_twins(trader: Player, moment: Round) -> None:
     journal = trader.journal
     news, journal.followed = journal.fills[journal.followed :], len(journal.fills)
-    # The list is the same for all twins, and needed only if a ticket is due.
+    # These are the same for all twins, and needed only if a ticket is due.
     views = functools.cache(lambda: list_views(moment))
     for twin in trader.twins:
         twin.put_off = trader.put_off
@@ -949,8 +965,8 @@ def update_account(trader: Player, moment: Round) -> None:
 
 
 def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) -> None:
-    """Give a twin a ticket for a position that its trader opened, or record the trader's sale in
-    it.
+    """Give a twin a ticket for a position that its trader opened, or record the trader's sale on
+    the ticket.
     """
     fill, number = done
     if fill.failed or number is None or not fill.raw:
@@ -973,7 +989,7 @@ def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) ->
 
 
 def draw_delay(handle: str, number: int) -> int:
-    """Return a ticket's delay in scout intervals: 0 to WINDOW."""
+    """Return a ticket's delay in scout intervals, from 0 to WINDOW."""
     return int.from_bytes(_draw(handle, number, "delay")[:8]) % (WINDOW + 1)
 
 
@@ -992,7 +1008,7 @@ def is_closed(twin: Player, ticket: Ticket) -> bool:
 
 
 def has_missed(twin: Player, ticket: Ticket) -> bool:
-    """Return whether a ticket's order ended without a fill, so that it may order again."""
+    """Return whether a ticket's order ended without a fill. If so, it may order again."""
     return not (
         ticket.mint is None
         or ticket.mint in twin.account.positions
@@ -1002,9 +1018,9 @@ def has_missed(twin: Player, ticket: Ticket) -> bool:
 
 
 def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
-    """Order a ticket's due sale and return the remaining ticket.
+    """Order a ticket's due sale, and return the remaining ticket.
 
-    This happens an interval early, because an order fills on the next quote.
+    This is decided one interval early, because an order fills on the next quote.
     """
     position = twin.account.positions.get(ticket.mint or "")
     snapshot, flaw = moment.seen.get(ticket.mint or "", UNSEEN)
@@ -1019,14 +1035,16 @@ def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
     place(
         twin, moment.market, snapshot, "sell", amount, leg.reason, "because its trader sold", shown
     )
-    # The final sale is retried until the position is closed.
+    # If the rest is sold, this is tried until the position is closed.
     return replace(ticket, legs=tuple(rest)) if rest or leg.share < ONE else ticket
 
 
 def buy(
     twin: Player, moment: Round, find_views: Callable[[], list[View]], ticket: Ticket
 ) -> Ticket:
-    """Order a random token for a due ticket, if a pool allows the size. Return the ticket."""
+    """Order a random token for a due ticket if a pool allows the ticket's size. Return the
+    ticket.
+    """
     at = moment.at
     if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
         return ticket
@@ -1065,12 +1083,15 @@ def play(
     now: int,
     faults: Faults | None = None,
 ) -> None:
-    """Play one round. `snapshots`: taken at one moment; `now`: when the engine sees them, which
-    only decides whether they are stale or ahead of the clock. faults: collects exceptions by trader
-    and token; without it, they propagate.
+    """Play one round.
+
+    `snapshots` were taken at one moment. `now` is when the engine sees them, which only decides
+    whether they are stale or ahead of the clock. `faults` collects exceptions by trader and token.
+    Without it, they are raised.
     """
     faults = faults or Faults(raising=True)
-    # A snapshot from the future doesn't advance the time; otherwise positions would seem unpriced.
+    # A snapshot from the future doesn't advance the time. Otherwise positions would seem to have no
+    # price.
     at = min(snapshots[0].at, now + SKEW_MS)
     moment = Round(market, check_snapshots(market, snapshots, now, faults), at, now, faults)
     for trader in faults.skip_faulty(traders):
@@ -1092,7 +1113,7 @@ def play(
 def check_snapshots(
     market: Market, snapshots: Sequence[Snapshot], now: int, faults: Faults
 ) -> dict[str, CheckedSnapshot]:
-    """Push snapshots into the market; return those of its tokens by mint."""
+    """Push snapshots into the market. Return those of its tokens, by mint."""
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:
         with faults.isolate():

@@ -1,12 +1,14 @@
-"""The fill model `amm-cp/3`: the result of an order in its pool, to the lamport.
+"""The fill model `amm-cp/3`, which computes exactly what an order gets from its pool. Pure.
 
-Pure. All arithmetic is on integers and rounds against the trader. A pool remembers simulated
-trades: their net payments into it (its flow) move the price along the pool's curve and fade as
-observed volume passes. The token side is rounded up for a sale and down for a purchase, so no fill
-gets more than the exact formula pays. Fees are in basis points, read on 2026-11-22. Pump:
-solana.pump.fun/docs/fees; its steps from 44,210 to 98,240 SOL are missing, so the preceding fee
-applies. Raydium: docs.raydium.io/reference/fee-comparison; CPMM pools don't show which of three
-fees they charge, so the highest applies.
+All arithmetic uses integers and rounds against the trader. A pool remembers simulated trades. Its
+flow, the amount that they put in minus the amount that they took out, moves the price along the
+pool's curve and fades as observed volume passes. The token side is rounded up for a sale and down
+for a purchase, so no fill gets more than the exact formula pays.
+
+Fees are in basis points, as published on 2026-11-22. Pump's are at solana.pump.fun/docs/fees. Its
+steps from 44,210 to 98,240 SOL are missing, so the preceding fee applies. Raydium's are at
+docs.raydium.io/reference/fee-comparison. CPMM pools don't show which of three fees they charge, so
+the highest applies.
 """
 
 import hashlib
@@ -23,14 +25,16 @@ UNKNOWN_FEE_BPS = 100
 
 
 class Step(NamedTuple):
-    """A fee in basis points, starting at a market cap in SOL."""
+    """A fee in basis points that applies from a market cap in SOL."""
 
     cap_sol: int
     fee_bps: int
 
 
 class Venue(NamedTuple):
-    """A venue's pricing. `kind`: curve | product | uncalibrated; fees by rising market cap."""
+    """How the pools of a venue pay. `kind`: curve | product | uncalibrated. Fees are by rising
+    market cap.
+    """
 
     kind: str
     steps: tuple[Step, ...]
@@ -38,9 +42,7 @@ class Venue(NamedTuple):
     has_virtual: bool = False
 
     def fee_bps(self, market_cap: int | None) -> int:
-        """Return the fee at a market capitalization in lamports, or the highest fee if it is
-        unknown.
-        """
+        """Return the fee at a market cap in lamports. If it is unknown, return the highest fee."""
         if market_cap is None:
             return max(step.fee_bps for step in self.steps)
         return next(
@@ -64,14 +66,14 @@ PUMP_STEPS = (
     Step(39_300, 65),
     Step(98_240, 30),
 )
-# Venues by the provider's ID.
+# The venues by the provider's id.
 VENUES = {
     "pumpfun": Venue("curve", (Step(0, 125),)),
     "pumpswap": Venue("product", PUMP_STEPS, has_virtual=True),
     "raydium": Venue("product", (Step(0, 25),)),
     "raydium/cpmm": Venue("product", (Step(0, 100),)),
 }
-# Used for concentrated and dynamic pools, and for any venue that isn't in the table.
+# Concentrated and dynamic pools, and venues that aren't in the table.
 OTHER_VENUE = Venue("uncalibrated", (Step(0, UNKNOWN_FEE_BPS),))
 
 
@@ -80,16 +82,16 @@ def find_venue(name: str | None) -> Venue:
 
 
 # ---- pools ---------------------------------------------------------------------------------------
-# The product that prices launch curves: virtual lamports times virtual raw units.
+# Launch curves are priced from this product of virtual lamports and virtual raw units.
 CURVE = 30 * LAMPORTS * 1_073_000_000 * 10**6
-# Initial virtual lamports, which can't be withdrawn.
+# The initial virtual lamports, which can't be withdrawn.
 CURVE_VIRTUAL_SOL = 30 * LAMPORTS
 # Raw units that are never for sale.
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
 MINUTE_MS = 60_000
-# A minute counts as passed from its 31st second on, when no usual poll happens, so that a few
-# milliseconds between polls don't change a fill.
+# A minute counts as passed from its 31st second on. Polls don't usually happen at that time, so a
+# few milliseconds between polls don't change a fill.
 EARLY_MS = 29_000
 FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
 
@@ -97,13 +99,13 @@ FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
 class Memory(NamedTuple):
     """The effect of simulated trades on a pool, up to the last one."""
 
-    # Net lamports put in; negative if more was taken out.
+    # The net lamports put in, which are negative if more was taken out.
     flow: int = 0
     # The last trade's snapshot, or None before the first trade.
     last: Snapshot | None = None
     # The number of simulated trades.
     turns: int = 0
-    # Id of the last snapshot of unknown liquidity that was traded on.
+    # The id of the last snapshot with unknown liquidity that was traded on.
     blind: int | None = None
 
 
@@ -119,7 +121,7 @@ def is_exact(snapshot: Snapshot) -> bool:
 
 
 def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | None:
-    """Return the pool for a purchase or sale, or None if its reserves are unknown."""
+    """Return a pool as a purchase or sale sees it, or None if its reserves are unknown."""
     if snapshot.pool:
         return snapshot.pool.after
     venue = find_venue(snapshot.venue)
@@ -133,8 +135,9 @@ def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | N
 
 
 def find_virtual(snapshot: Snapshot) -> int:
-    """Return the lamports that PumpSwap prices in addition to the vault: the value of the tokens
-    beyond the vault, up to the same amount again.
+    """Return the lamports that PumpSwap prices in addition to the vault.
+
+    This is the value of the tokens beyond the vault, but at most the vault itself.
     """
     if snapshot.liquidity is None or not snapshot.sol_cents or snapshot.reserve is None:
         return 0
@@ -147,12 +150,12 @@ def _divide(above: int, below: int, side: str) -> int:
 
 
 def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> State | None:
-    """Return the launch curve at a snapshot's price, or None if no curve has that price."""
+    """Return the launch curve at a snapshot's price, or None if no curve has this price."""
     if decimals != CURVE_DECIMALS or not snapshot.price:
         return None
     tokens = isqrt(CURVE * 10**CURVE_DECIMALS * SCALE // (snapshot.price * LAMPORTS))
     tokens += side == "sell"
-    # A rounded price may be just outside either end of the curve.
+    # A rounded price may be just outside either end.
     if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL * 101 // 100:
         return None
     sol = CURVE // tokens
@@ -171,8 +174,8 @@ def shift(pool: State, flow: int, side: str = "sell") -> State:
 def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
     """Return the remaining flow of a pool at a snapshot.
 
-    It fades with the share of the pool that observed volume turned over. If the pool has been
-    drained in the meantime, the flow shrank with it.
+    It fades with the share of the pool that observed volume turned over. If the pool was drained
+    since, the flow shrank with it.
     """
     last = memory.last
     if last is None or last.id == snapshot.id or not memory.flow:
@@ -195,11 +198,11 @@ def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
 
 
 def turnover(last: Snapshot, snapshot: Snapshot) -> tuple[int, int] | None:
-    """Return a pool's SOL reserve and its volume between two snapshots, both in USD cents, or None
-    if unknown.
+    """Return a pool's SOL reserve and the volume that passed through it between two snapshots, or
+    None if unknown.
 
-    Uses the shortest of the provider's windows that covers the time: five minutes, an hour or a
-    day.
+    Both are in USD cents. The shortest of the provider's windows that covers the time is used: five
+    minutes, an hour or a day.
     """
     side = find_side_cents(snapshot)
     if not side:
@@ -229,28 +232,28 @@ def find_side_cents(snapshot: Snapshot) -> int | None:
 # ---- fills ---------------------------------------------------------------------------------------
 MODEL = "amm-cp/3"
 ONE = 10_000
-# Lamports in a token account, returned when it is closed.
+# The lamports in a token account, which are returned when it is closed.
 RENT = 2_039_280
-# Probability (seeded) that an attempt fails and only pays its network fee.
+# The probability (seeded) that an attempt fails and pays only its network fee.
 FAILURE_BPS = 500
-# Added to the price if the pool's pricing is unknown.
+# This is added to the price if the pool's pricing is unknown.
 WIDE_BPS = 500
-# Lamports that one fill per snapshot may move if liquidity is unknown.
+# The lamports that one fill per snapshot may move if liquidity is unknown, too.
 UNKNOWN_MAX = 10**9
-# Attempts per order, including partial fills.
+# The number of attempts per order, including partial fills.
 MAX_ATTEMPTS = 8
-# Number of scout intervals after the latency in which an order may fill.
+# For how many scout intervals after the latency an order may fill.
 WAIT_INTERVALS = 3
 # The default slippage limit of an order, relative to the quote.
 SLIPPAGE_LIMIT_BPS = 500
-# Liquidity counts as gone below this fraction of the liquidity at entry (one part in this many).
+# Liquidity counts as gone if it is less than one part in this of the liquidity at entry.
 GONE_SHARE = 20
 # Liquidity below this amount always counts as gone.
 GONE_USD_CENTS = 100_00
 
 
 class NetworkCosts(NamedTuple):
-    """Quantiles of the network fees and tips paid by swaps, in lamports. Fees are interpolated
+    """The quantiles of the network fees and tips that swaps paid, in lamports. Fees are drawn
     between them.
     """
 
@@ -259,27 +262,29 @@ class NetworkCosts(NamedTuple):
     p90: int
 
 
-# From 102 recorded transactions, 2026-11.
+# From 102 transactions recorded in 2026-11.
 RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
 MAX_NETWORK_FEE = 5_000_000
-# Closing reasons that apply to a whole position at once.
+# The closing reasons that book a whole position at once.
 WRITE_OFFS = ("liquidity_gone", "price_gone")
 UNKNOWN_LIQUIDITY = "liquidity_unknown"
 UNCALIBRATED = "uncalibrated"
 STALE_PRICE = "stale_price"
 SLIPPED = "slippage_exceeded"
-# Mark of a fill on a fall confirmed by a second provider.
+# Marks a fill on a fall that a second provider confirmed.
 SEEN_TWICE = "fall_seen_twice"
-# Mark of a fill on the reserves in an observed transaction.
+# Marks a fill on the reserves in an observed transaction.
 OBSERVED = "observed_reserves"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. `amount` is lamports to spend or raw units to sell; `done` is the filled part."""
+    """An order. `amount` is in lamports to spend or raw units to sell. `done` is the part of it
+    that was filled.
+    """
 
     handle: str
-    # Numbered per trader, across account periods.
+    # Numbers continue across a trader's account periods.
     number: int
     mint: str
     symbol: str
@@ -288,33 +293,34 @@ class Order:
     side: str
     amount: int
     reason: str
-    # Id of a snapshot.
+    # The id of the deciding snapshot.
     decided_on: int
     decided_at: int
     due_at: int
     expires_at: int
-    # Minimum result for all of `amount`, in raw units for a purchase or lamports for a sale.
+    # The minimum result for all of `amount`, in raw units for a purchase or lamports for a sale.
     least: int = 0
     transfer_bps: int = 0
     # Why the order was decided, in words.
     detail: str = ""
     done: int = 0
     attempts: int = 0
-    # Fees of failed attempts while there was no position, in lamports.
+    # The fees of failed attempts while there was no position, in lamports.
     lost: int = 0
     # open | filled | part_filled | expired | refused | restart | failed | cancelled
     state: str = "open"
 
     @property
     def remaining(self) -> int:
-        """Return the unfilled amount, in lamports for a purchase or raw units for a sale."""
+        """Return the unfilled amount, in lamports for a buy or raw units for a sale."""
         return self.amount - self.done
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """An attempt to fill an order on a snapshot. Amounts except `raw` are lamports; `mid` is the
-    value at the snapshot's own price.
+    """An attempt to fill an order on a snapshot.
+
+    Amounts except `raw` are in lamports. `mid` is the value at the snapshot's own price.
     """
 
     order: int
@@ -326,21 +332,22 @@ class Fill:
     decided_at: int
     raw: int = 0
     mid: int = 0
-    # Negative if simulated trades had moved the pool in the trader's favor.
+    # This is negative if simulated trades had moved the pool in the trader's favor.
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = 0
-    # Rent in lamports, negative if it is returned.
+    # This is negative if the rent is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""
     # liquidity_unknown | uncalibrated | slippage_exceeded | fall_seen_twice |
     # observed_reserves
     marks: tuple[str, ...] = ()
-    # The pool's memory: the flow before it in lamports, and its number among simulated trades.
+    # The pool's memory: the flow before this fill in lamports, and the fill's number among
+    # simulated trades.
     flow: int = 0
     turn: int = 0
-    # The quantiles its network fee was drawn from; None if no fee was drawn.
+    # The quantiles from which its network fee was drawn, or None if no fee was drawn.
     costs: NetworkCosts | None = None
 
     @property
@@ -350,25 +357,29 @@ class Fill:
 
     @property
     def gross(self) -> int:
-        """Return the used part of the order's amount, in lamports for a purchase or raw units for a
+        """Return the used part of the order's amount, in lamports for a buy or raw units for a
         sale.
         """
         return self.mid + self.slippage + self.pool_fee if self.side == "buy" else self.raw
 
     @property
     def moved(self) -> int:
-        """Return the lamports put into the pool (negative if taken out), without fees."""
+        """Return the lamports that it put into the pool, without fees. They are negative if it took
+        them out.
+        """
         return self.mid + self.slippage if self.side == "buy" else self.slippage - self.mid
 
     @property
     def cash(self) -> int:
-        """Return the effect on the cash, in lamports."""
+        """Return its effect on the cash, in lamports."""
         value = self.mid - self.slippage if self.side == "sell" else -self.mid - self.slippage
         return value - self.fees - self.rent
 
 
 class Amounts(NamedTuple):
-    """An attempt's amounts: raw units; their value, slippage and the pool's fee in lamports."""
+    """The amounts of an attempt: raw units, and their value, slippage and the pool's fee in
+    lamports.
+    """
 
     raw: int
     mid: int
@@ -376,9 +387,7 @@ class Amounts(NamedTuple):
     pool_fee: int
 
     def brings(self, side: str) -> int:
-        """Return the result: raw units for a purchase, or lamports after the pool's fee for
-        a sale.
-        """
+        """Return the raw units of a buy, or the lamports of a sale after the pool's fee."""
         return self.raw if side == "buy" else self.mid - self.slippage - self.pool_fee
 
 
@@ -391,11 +400,11 @@ def fill(
     last_raw: int | None = None,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill | None:
-    """Return an order's fill on a snapshot, or None if the pool has nothing left for it. memory:
-    the memory of the order's pool. first: whether there is no position yet, so that rent is due.
-    last_raw: the position's raw amount; selling all of it returns the rent.
+    """Return an order's fill on a snapshot, or None if the pool has nothing left for it.
 
-    The caller has checked that the order is due and the snapshot plausible.
+    `memory` is that of the order's pool. `first` means that there is no position yet, so rent is
+    due. `last_raw` is the position's raw amount. Selling all of it returns the rent. The caller has
+    checked that the order is due and the snapshot is plausible.
     """
     flow = carry(memory, snapshot, order.decimals)
     taken = quote(order.side, order.remaining, snapshot, order, memory, flow)
@@ -444,7 +453,7 @@ def quote_pool(
 def _quote_observed(
     side: str, amount: int, snapshot: Snapshot, pool: PoolReading, decimals: int, flow: int
 ) -> Amounts | None:
-    """Quote the reserves left by an observed transaction, at the transaction's fee."""
+    """Quote the reserves that an observed transaction left, at the fee that it paid."""
     state = shift(pool.after, _felt(side, flow), side)
     if side == "buy":
         bought = buy(pool, state, amount)
@@ -460,7 +469,7 @@ def _quote_observed(
 
 
 class Terms(NamedTuple):
-    """Properties of a token that a quote depends on."""
+    """The properties of a token that a quote depends on."""
 
     decimals: int
     # The token's transfer fee in basis points.
@@ -468,8 +477,9 @@ class Terms(NamedTuple):
 
 
 def _felt(side: str, flow: int) -> int:
-    """Return the flow that prices a trade. Other traders' sales never make a purchase cheaper than
-    the market.
+    """Return the flow that prices a trade.
+
+    Other traders' sales don't make a purchase cheaper than the market.
     """
     return max(0, flow) if side == "buy" else flow
 
@@ -502,8 +512,10 @@ def _attempt(
 
 
 def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return a fill's caveats: unknown reserves or pricing, which exclude it; observed
-    reserves; a fall confirmed by a second provider.
+    """Return a fill's caveats.
+
+    These are unknown reserves or pricing, which exclude the fill, observed reserves, and a fall
+    that a second provider confirmed.
     """
     if not snapshot.price:
         return ()
@@ -516,8 +528,9 @@ def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
-    """Return a pool's memory after a fill. Failed attempts and write-offs without a pool don't
-    change it.
+    """Return a pool's memory after a fill.
+
+    Failed attempts and write-offs without a pool don't move it.
     """
     if not fill.turn:
         return memory
@@ -528,15 +541,17 @@ def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
 
 
 def is_failing(order: Order) -> bool:
-    """Return whether this attempt fails. The random choice is seeded with handle, order number,
-    model and attempt, so that every replay agrees.
+    """Return whether this attempt fails by chance.
+
+    The chance is seeded with handle, order number, model and attempt, so that every replay agrees.
     """
     return _chance(order, "") % ONE < FAILURE_BPS
 
 
 def draw_network_fee(order: Order, costs: NetworkCosts) -> int:
-    """Return the lamports that this attempt pays the network, interpolated between the 50th and
-    90th percentile of real swaps.
+    """Return the lamports that this attempt pays the network.
+
+    They are interpolated between the 50th and 90th percentile of real swaps.
     """
     place = 5_000 + _chance(order, "|fee") % 4_001
     low, high, start, width = (
@@ -560,9 +575,7 @@ def _fee(lamports: int, bps: int) -> int:
 def _buy(
     lamports: int, snapshot: Snapshot, terms: "Order | Terms", pool: State | None, fee_bps: int
 ) -> Amounts | None:
-    """Return the units that at most `lamports` buy, including fees, or None if nothing is left to
-    buy.
-    """
+    """Return what at most `lamports` buy, including fees, or None if nothing is left to buy."""
     net = lamports - _fee(lamports, fee_bps)
     if pool is None:
         paid = min(net, UNKNOWN_MAX)
@@ -576,7 +589,7 @@ def _buy(
     raw = _keep(_widen(raw, snapshot, pool), terms.transfer_bps)
     fee = _fee(lamports, fee_bps) if paid == net else -(-paid * fee_bps // (ONE - fee_bps))
     mid = value_of(raw, snapshot.known_price, terms.decimals)
-    # A purchase worth less than a lamport has no price.
+    # A purchase worth less than a lamport doesn't have a price.
     return Amounts(raw, mid, paid - mid, fee) if mid > 0 else None
 
 
@@ -589,7 +602,7 @@ def _room(pool: State) -> int:
 def _sell(
     raw: int, snapshot: Snapshot, terms: "Order | Terms", pool: State | None, fee_bps: int
 ) -> Amounts | None:
-    """Return the result of selling at most `raw` units, or None if the pool is empty."""
+    """Return what a sale of at most `raw` units moves, or None if the pool is empty."""
     price = snapshot.known_price
     if pool is None:
         raw = min(raw, UNKNOWN_MAX * 10**terms.decimals * SCALE // (price * LAMPORTS))
@@ -634,12 +647,14 @@ def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int
     if found is None:
         return 0
     paid = found.brings("sell")
-    # With unknown liquidity, the quote covers only a part; the rest is worth no more.
+    # If the liquidity is unknown, the quote covers a part. The rest isn't worth more.
     return paid * raw // found.raw if found.raw < raw else paid
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
-    """Return whether liquidity fell by more than 95% since entry, or below the minimum."""
+    """Return whether liquidity is almost zero, or almost zero compared with the liquidity at
+    entry.
+    """
     liquidity = snapshot.liquidity
     return snapshot.reserve == 0 or (
         liquidity is not None
@@ -654,8 +669,10 @@ def write_off(
     memory: Memory,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill:
-    """Return the fill that closes a position without liquidity, all of it for the pool's payout.
-    mark: the last plausible price, an upper limit. memory: the pool's memory.
+    """Return the fill that closes a whole position without liquidity, for the amount that the pool
+    would pay.
+
+    `mark` is the last plausible price, which is an upper limit. `memory` is the pool's.
     """
     flow = carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
     price, received = min(snapshot.price or 0, mark), 0
@@ -670,8 +687,9 @@ def write_off(
 def close_at_nothing(
     order: Order, snapshot: Snapshot, mark: int, costs: NetworkCosts = RECORDED_COSTS
 ) -> Fill:
-    """Return the fill that closes a position at zero after a day without a price. `snapshot`: the
-    mark's snapshot, at the time of the close; no pool is involved.
+    """Return the fill that closes a position after a day without a price.
+
+    `snapshot` is the mark's snapshot, with the time of the close. No pool is involved.
     """
     sold = _sold(order.amount, 0, mark, order.decimals, 0)
     done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)
@@ -680,21 +698,21 @@ def close_at_nothing(
 
 # ---- observed pools ------------------------------------------------------------------------------
 class Bought(NamedTuple):
-    """`net`: lamports that reached the pool."""
+    """A purchase. `net` are the lamports that reached the pool."""
 
     raw: int
     net: int
 
 
 class Sold(NamedTuple):
-    """Lamports that the follower received, and lamports that left the pool."""
+    """A sale: the lamports that the follower received, and the lamports that left the pool."""
 
     received: int
     left: int
 
 
 def buy(pool: PoolReading, state: State, lamports: int) -> Bought | None:
-    """Return None if the pool doesn't have enough left to buy."""
+    """Return what this many lamports buy, or None if the pool has too little left to buy."""
     if pool.fee_kind == "on_top":
         net = lamports * ONE // (ONE + pool.fee_bps)
     else:
@@ -713,7 +731,7 @@ def sell(pool: PoolReading, state: State, raw: int) -> Sold:
 
 
 def add_raw(state: State, more: int) -> State:
-    """Return the pool after this many raw units arrived (negative: left)."""
+    """Return the pool after this many raw units arrived. If negative, they left."""
     raw = state.raw + more
     if raw <= 0:
         return State(0, 0, 0, 0)
@@ -723,7 +741,7 @@ def add_raw(state: State, more: int) -> State:
 
 
 # ---- assumptions ---------------------------------------------------------------------------------
-# Numbers that determine a fill's result, of fills and pools.
+# Numbers that decide what a fill pays, from the modules of fills and pools.
 OF_FILLS = (
     *("ONE", "RENT", "WIDE_BPS", "UNKNOWN_MAX", "MAX_ATTEMPTS", "WAIT_INTERVALS"),
     *("SLIPPAGE_LIMIT_BPS", "GONE_SHARE", "GONE_USD_CENTS", "MAX_NETWORK_FEE"),

@@ -1,8 +1,9 @@
-"""The market as the simulation sees it: tokens, snapshots, and whether they are plausible. Pure.
+"""The market from the simulation's point of view: tokens, snapshots, and whether they are
+plausible. Pure.
 
-Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, rounded down
-(providers write at most 18 decimals); `reserve` is the pool's SOL reserve in lamports; USD amounts
-are in cents.
+Times are UTC milliseconds. A price is SOL per whole token times 10**24, rounded down (providers
+write at most 18 decimals). `reserve` is the pool's SOL reserve in lamports. USD amounts are in
+cents.
 """
 
 import json
@@ -14,28 +15,28 @@ from chain.amounts import exact
 from chain.reading.pools import PoolReading, unpack_pool
 
 PRICE_DECIMALS = 24
-# Of prices.
+# The scale of prices.
 SCALE = 10**PRICE_DECIMALS
-# In a SOL.
+# The lamports in a SOL.
 LAMPORTS = 10**9
-# Number of usable snapshots per token that are kept for strategies.
+# The number of usable snapshots per token that are kept for strategies.
 WINDOW = 14
-# Maximum age, in scout intervals, of snapshots for strategies, because a return over N snapshots
-# must not span a night.
+# Strategies don't see snapshots older than this many scout intervals, because a return over N
+# snapshots must not span a night.
 WINDOW_INTERVALS = 28
-# Number of scout intervals that a held token may lack a usable price.
+# The number of scout intervals for which a held token may lack a usable price.
 MISSING_INTERVALS = 3
 # After this long without a snapshot of any token, the scout counts as paused.
 SILENCE_MS = 60_000
 # The maximum factor by which a price may rise or fall between adjacent snapshots.
 JUMP_BOUND = 20
-# Snapshots with one of these flaws are still compared with the next one.
+# A snapshot with one of these flaws is still compared with the next one.
 MOVES = ("price_jump", "price_fall", "pair_changed")
-# More lamports than exist.
+# In lamports. More than the total supply of SOL.
 ALL_SOL = 6 * 10**8 * 10**9
 # Liquidity or volume above this counts as unknown.
 MAX_CENTS = 10**17
-# Snapshots this far ahead of the clock are a sign that the clock was set back.
+# If snapshots are further ahead of the clock than this, the clock was set back.
 SKEW_MS = 60_000
 
 
@@ -54,7 +55,7 @@ class Token:
     symbol: str
     # None until the mint account is read.
     decimals: int | None = None
-    # When its pair was created, if the provider knows.
+    # When its pair was created, if the provider has it.
     pair_created_at: int | None = None
     discovered_at: int = 0
     checks: tuple[Check, ...] = ()
@@ -74,25 +75,25 @@ class Snapshot:
     id: int
     mint: str
     at: int
-    # None if the provider gave none; 0 if the value wasn't a finite positive number.
+    # None if the provider didn't give a price, or 0 if it wasn't a finite positive number.
     price: int | None
     # None if it is unknown.
     reserve: int | None = None
-    # Total of both reserves, in USD cents.
+    # The sum of both reserves, in USD cents.
     liquidity: int | None = None
-    # Volume over 24 hours, in USD cents.
+    # In the last 24 hours, in USD cents.
     volume: int | None = None
-    # Volumes over the last five minutes and the last hour, in USD cents.
+    # In the last five minutes and in the last hour, in USD cents.
     volume5m: int | None = None
     volume1h: int | None = None
-    # The provider's id of the exchange; the first characters of the pool's address.
+    # The provider's id of the exchange, and the first characters of the pool's address.
     venue: str | None = None
     pair: str | None = None
-    # Market cap: all tokens at this price, in lamports.
+    # The value of all tokens at this price, in lamports.
     market_cap: int | None = None
     sol_cents: int | None = None
-    # Set if a held token's price fell sharply: the provider's previous price, and a second
-    # provider's current price, if it has one.
+    # If a held token's price fell sharply: the provider's previous price, and a second provider's
+    # current price, if it has one.
     fell_from: int | None = None
     second_price: int | None = None
     # The pool itself, if an observed transaction showed it and no price was cached.
@@ -105,20 +106,22 @@ class Snapshot:
 
     @property
     def quote(self) -> tuple[int | None, int | None, int | None]:
-        """Return the parts of a quote that change with each new one. Providers don't send a time,
-        so equal price, liquidity and volume count as the same quote.
+        """Return the parts of a quote that change with each new quote.
+
+        Providers don't send a time, so equal price, liquidity and volume mean that it is the same
+        quote.
         """
         return self.price, self.liquidity, self.volume
 
     @property
     def known_price(self) -> int:
-        """Return the price in a snapshot without a flaw."""
+        """Return the price of a snapshot without a flaw."""
         assert self.price is not None
         return self.price
 
 
 class CheckedSnapshot(NamedTuple):
-    """A snapshot and its flaw (see find_flaw); None if the snapshot is plausible."""
+    """A snapshot and its flaw, which is None if it is plausible (find_flaw)."""
 
     snapshot: Snapshot
     flaw: str | None
@@ -126,25 +129,25 @@ class CheckedSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A buy or sell by an observed wallet of this instance."""
+    """A purchase or sale by a wallet that this instance observes."""
 
     owner: int
     wallet: str
     # buy | sell
     side: str
     at: int
-    # Id of the first snapshot at which it was visible.
+    # The id of the first snapshot at which it was visible.
     first_snapshot: int = 0
-    # The public ID of the wallet's bot.
+    # The public id of its bot.
     bot: str = ""
-    # The sold share of the wallet's holdings in basis points, for a sale.
+    # The share of the wallet's holdings that a sale sold, in basis points.
     share_bps: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """One token as a strategy sees it: its usable snapshots, oldest first, and observed wallets'
-    trades of it.
+    trades in it.
     """
 
     token: Token
@@ -156,12 +159,12 @@ class View:
         return self.window[-1]
 
     def list_before(self, count: int) -> tuple[Snapshot, ...]:
-        """Return up to `count` snapshots before the last."""
+        """Return up to `count` snapshots before the last one."""
         return self.window[-1 - count : -1]
 
 
 class SnapshotRow(NamedTuple):
-    """A stored snapshot. `taken_at` in ms; prices and sums are decimal texts, as stored."""
+    """A stored snapshot. `taken_at` is in ms. Prices and sums are decimal text, as stored."""
 
     id: int
     mint: str
@@ -209,14 +212,17 @@ def parse_snapshot(row: SnapshotRow) -> Snapshot:
 
 
 def _divide(cents: int | None, price_sol: str | None) -> int | None:
-    """Return the price of SOL in USD cents from a token's prices in cents (times SCALE) and SOL."""
+    """Return the SOL price in USD cents, from a token's prices in cents (times SCALE) and in
+    SOL.
+    """
     price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
     return cents // price if cents is not None and price else None
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
-    """Parse a decimal text as a whole number of 1/scale, rounded down. Return None if it isn't a
-    finite number from 0 to `maximum`.
+    """Parse decimal text as a whole number of 1/scale, rounded down.
+
+    Returns None unless it is a finite number from 0 to `maximum`.
     """
     try:
         # None raises TypeError here.
@@ -244,8 +250,8 @@ def price_of(lamports: int, raw: int, decimals: int) -> int:
 def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms: int) -> str | None:
     """Return why a snapshot isn't plausible, or None if it is.
 
-    `before`: the token's last snapshot with a price, plausible or not. A fall is accepted if a
-    second provider or the next snapshot confirms it; if the next snapshot reverses it, it is a
+    `before` is the token's last snapshot with a price, plausible or not. A fall is accepted if a
+    second provider or the next snapshot confirms it. If the next snapshot reverses it, it is a
     jump. Another pair is another market, so its first snapshot isn't compared.
     """
     if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):

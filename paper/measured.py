@@ -1,9 +1,9 @@
-"""Compare the fill model with real swaps, and measure their network costs.
+"""Compare the fill model with real swaps, and measure what they paid the network. Pure.
 
-Pure. The model's error is the shortfall of a swap against the model's result for the reserves in
-the swap's own transaction (chain.reading.pools), in basis points of that result. It is negative if
-the swap got more. Drift is the shortfall against the preceding market snapshot, so it includes
-price moves in between; it shows how old snapshots are and doesn't disqualify a venue.
+The model's error is how much less a swap got than the model's result for the reserves in the swap's
+own transaction (chain.reading.pools), in basis points of that result. It is negative if the swap
+got more. Drift is the error against the preceding market snapshot, so it includes price moves in
+between. It shows how old snapshots are and doesn't disqualify a venue.
 """
 
 from collections.abc import Sequence
@@ -13,25 +13,25 @@ from chain.reading.pools import PoolReading
 from paper.fills import NEVER_TRADED, ONE, NetworkCosts, Terms, find_venue, quote, quote_pool
 from paper.market import Snapshot, price_of
 
-# The provider's ID of a venue, by the venue's name in our table of programs.
+# The provider's id of a venue, by the venue's name in our table of programs.
 VENUE_IDS = {
     "pump.fun": "pumpfun",
     "PumpSwap": "pumpswap",
     "Raydium v4": "raydium",
     "Raydium CPMM": "raydium/cpmm",
 }
-# A venue counts if it has this many receipts and nine in ten have at most this error.
+# A venue counts if it has this many receipts, and nine in ten have at most this error.
 MIN_RECEIPTS = 10
 MAX_ERROR_BPS = 300
-# An older snapshot doesn't say anything about a swap.
+# An older snapshot doesn't tell anything about a swap.
 MAX_AGE_MS = 90_000
-# Larger errors are capped at this.
+# Larger errors are reduced to this.
 WORST_BPS = 1_000_000
 MIN_PAID = 30
 
 
 class RealSwap(NamedTuple):
-    """A purchase or sale on the chain. `raw` and `lamports`: amounts through the venue."""
+    """A purchase or sale on the chain. `raw` and `lamports` passed through the venue."""
 
     uid: str
     at: int
@@ -46,7 +46,7 @@ class RealSwap(NamedTuple):
 
 class Measured(NamedTuple):
     """A swap's difference from the model in basis points, by its own reserves and by the preceding
-    snapshot. None if unknown.
+    snapshot. Unknown values are None.
     """
 
     bps: int | None
@@ -54,7 +54,7 @@ class Measured(NamedTuple):
 
 
 class CostsFrom(NamedTuple):
-    """Network costs from a time (ms) on, computed from this many of the instance's swaps."""
+    """The network costs from a time (ms) on, computed from this many of the instance's swaps."""
 
     at: int
     costs: NetworkCosts
@@ -62,7 +62,9 @@ class CostsFrom(NamedTuple):
 
 
 class VenueError(NamedTuple):
-    """The model's error at a venue: `source` own | recorded; since: UTC ms of the first receipt."""
+    """The model's error at a venue. `source`: own | recorded. `since`: UTC ms of the first
+    receipt.
+    """
 
     venue: str
     receipts: int
@@ -79,8 +81,8 @@ class VenueError(NamedTuple):
         return known and self.receipts >= MIN_RECEIPTS
 
 
-# Measured on the 102 recorded receipts on 2026-11-22, from the reserves in each receipt: 12 trades
-# on Pump's curve, 15 swaps in pools of Raydium v4.
+# Measured on 2026-11-22 on the 102 recorded receipts, from the reserves in each receipt: 12 trades
+# on Pump's curve, and 15 swaps in Raydium v4 pools.
 RECORDED_RECEIPTS = 102
 RECORDED = (
     VenueError("pumpfun", 12, 0, 0, "recorded"),
@@ -89,14 +91,16 @@ RECORDED = (
 
 
 def measure(swap: RealSwap, pool: PoolReading | str, snapshot: Snapshot | None) -> Measured:
-    """Measure the model's error for a swap. `pool`: the pool in the swap's own transaction, or the
-    reason why it can't be read. `snapshot`: the one preceding the swap.
+    """Measure the model's error for a swap.
+
+    `pool` is from the swap's own transaction, or the reason why it can't be read. `snapshot` is the
+    last one before the swap.
     """
     amount, real = (swap.lamports, swap.raw) if swap.side == "buy" else (swap.raw, swap.lamports)
     seen = quote_snapshot(swap, amount, snapshot) if snapshot else 0
     drift = find_error(seen, real)
-    # Record the worst error if the formula no longer fits. Without a record, a venue that changed
-    # its rules would keep its old, smaller errors.
+    # Record the worst error if the formula no longer fits. Otherwise a venue that changed its rules
+    # would keep its old, smaller errors.
     if pool == "not_reproduced":
         return Measured(WORST_BPS, drift)
     if isinstance(pool, str) or not _is_alone(swap, pool):
@@ -114,8 +118,10 @@ def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
 
 
 def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | None) -> int:
-    """Return the model's result, in lamports or raw units, from the reserves before the swap, at
-    its own fee. Return 0 if that fee depends on an unknown market cap (lamports).
+    """Return the model's result for lamports or raw units, from the reserves before the swap, at
+    the pool's fee.
+
+    Returns 0 if the fee depends on a market cap (lamports) that is unknown.
     """
     if market_cap is None and len(find_venue(swap.venue).steps) > 1:
         return 0
@@ -127,7 +133,7 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
 
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
-    """Return the model's result on a snapshot. Return 0 if the venues differ or the snapshot can't
+    """Return the model's result on a snapshot. Returns 0 if the venues differ or the snapshot can't
     fill the swap.
     """
     if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
@@ -138,7 +144,9 @@ def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
 
 
 def find_error(predicted: int, real: int) -> int | None:
-    """Return a swap's shortfall in basis points, or None if there is no prediction."""
+    """Return how much less than predicted a swap got, in basis points, or None if there is no
+    prediction.
+    """
     if predicted <= 0:
         return None
     missed = predicted - real
@@ -164,7 +172,9 @@ def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueEr
 
 
 def choose(own: Sequence[VenueError]) -> list[VenueError]:
-    """Return the error that counts for each venue, which is its own if there are MIN_RECEIPTS."""
+    """Return the error that counts for each venue. It is the instance's own error if that has
+    MIN_RECEIPTS.
+    """
     enough = {one.venue: one for one in own if one.receipts >= MIN_RECEIPTS}
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}

@@ -1,4 +1,4 @@
-"""Read real swaps and the preceding snapshots; store the fill model's errors."""
+"""Read real swaps and the preceding snapshots, and store the fill model's errors."""
 
 from collections import defaultdict
 
@@ -15,7 +15,7 @@ from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, StoredTrade, show
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select, select_value
 
-# A swap's snapshot is deleted after this time.
+# After this time, a swap's snapshot is deleted.
 LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
 KEPT_MS = 30 * DAY_MS
@@ -27,8 +27,8 @@ WHERE t.mint = ? AND s.taken_at <= ? AND s.taken_at >= ? ORDER BY s.taken_at DES
 ERRORS = "SELECT venue, at, bps, drift_bps FROM real_fill WHERE at >= ? AND model = ? ORDER BY id"
 
 
-# Swaps since a Unix second whose wallet paid the fee. There may be hundreds of thousands, so the
-# database does the counting.
+# The swaps since a Unix second whose wallet paid the fee. The database counts them, because there
+# may be hundreds of thousands.
 PAID = """
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.fee > 0"""
 COUNT_PAID = f"""
@@ -38,8 +38,10 @@ NTH_RENT = f"SELECT t.rent {PAID} AND t.rent > 0 ORDER BY t.rent LIMIT 1 OFFSET 
 
 
 def measure_swaps(now: int) -> int:
-    """Measure the model on the swaps of the last hours and store the errors. Return the number of
-    swaps measured. `now`: ms.
+    """Measure the model on the swaps of the last hours, and store the errors. Return how many could
+    be measured.
+
+    `now`: ms.
     """
     values = ((now - LATE_MS) // 1000, *measured.VENUE_IDS, MAX_SWAPS)
     swaps = [(StoredTrade._make(trade), fee) for *trade, fee in storage.read_rows(SWAPS, values)]
@@ -70,12 +72,12 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
 
 
 def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
-    """Read a trade's exchange at its venue. Return None if several tokens went through it."""
+    """Return a trade's exchange at its venue, or None if several tokens passed through it."""
     changes = entry.venue_tokens
     if [mint for mint, _, _ in changes] != [row.mint]:
         return None
     ((_, change, decimals),) = changes
-    # The fee and tip were paid by another account.
+    # Another account paid the fee and the tip.
     lamports = abs(entry.venue_sol + entry.fee + entry.tip)
     venue, at = measured.VENUE_IDS[row.venue], row.block_time * 1000
     raw = abs(change)
@@ -94,8 +96,10 @@ def list_errors(now: int) -> list[VenueError]:
 
 
 def refresh_costs(now: int) -> NetworkCosts:
-    """Return the network costs at `now` (ms), recomputed once a day from thirty days of swaps. With
-    too few swaps, return the recorded costs.
+    """Return the network costs at `now` (ms).
+
+    They are recomputed once a day from thirty days of swaps. If there are too few swaps, the
+    recorded costs are returned.
     """
     last = find_costs()
     if last is None or last.at // DAY_MS < now // DAY_MS:
@@ -125,7 +129,7 @@ def _measure_costs(now: int) -> NetworkCosts | None:
     found = [_find_quantile(NTH_PAID, begin, swaps, percent) for percent in (50, 75, 90)]
     quantiles = [one for one in found if one is not None]
     if len(quantiles) < len(found):
-        # Trades were deleted in the meantime; the next tick counts again.
+        # Trades were deleted in the meantime, so the next tick counts again.
         return None
     costs = NetworkCosts(*quantiles)
     rent = _find_quantile(NTH_RENT, begin, with_rent, 50) if with_rent else None

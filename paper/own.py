@@ -1,7 +1,8 @@
-"""The operator's own strategies: files in DATA_DIR/strategies, each in its own process with time
-and memory limits, with the same interface as the families. Off unless OWN_STRATEGIES is on.
+"""Run the operator's own strategies: files in DATA_DIR/strategies with the same interface as the
+families. They are off unless OWN_STRATEGIES is on.
 
-A file that fails only stops the traders that follow it.
+Each file runs in its own process with time and memory limits. If it fails, only the traders that
+use it stop.
 """
 
 import json
@@ -33,9 +34,9 @@ from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"
 NAME = re.compile(r"own:([a-z][a-z0-9_]{0,39})")
-# Time limit for one question, including the process's start.
+# The limit for one question, including the start of the process.
 MAX_SECONDS = 5.0
-# CPU time is limited per question instead.
+# The CPU time isn't limited here, because it is limited per question.
 LIMITS = Limits(memory_bytes=2**29)
 MAX_ANSWER_BYTES = 10**7
 REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -43,13 +44,13 @@ MAX_DETAIL = 200
 
 
 class OwnFile:
-    """A strategy file and its process. Used by one thread at a time."""
+    """A strategy file and its process. Only one thread uses it at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._child: Child | None = None
         self._changed_at = 0
-        # Why the file failed in this tick. It is retried in the next one.
+        # Why it failed in this tick. It is retried in the next tick.
         self._failed: str | None = None
         self._bounds: dict[str, list[int]] | None = None
 
@@ -65,7 +66,7 @@ class OwnFile:
 
     @property
     def bounds(self) -> dict[str, list[int]]:
-        """Return {public name: [default, lowest, highest]} of its settings."""
+        """Return {public name: [default, lowest, highest]} for its settings."""
         if self._bounds is None:
             found = self.ask({"ask": "describe"})
             shared = {public_name(one.name) for one in fields(Strategy)}
@@ -104,7 +105,7 @@ class OwnFile:
         self.fail("its process wrote something other than responses")
 
     def fail(self, why: str) -> NoReturn:
-        """Stop its process, keep the reason, and raise OwnFault."""
+        """Stop the file's process, keep the reason, and raise OwnFault."""
         self.stop()
         self._failed = f"its strategy file {self.path.name} failed ({_clean(why)})"
         raise OwnFault(self._failed)
@@ -114,10 +115,10 @@ class OwnFile:
             self.fail("the single file has no Python to run it with; use candor.pyz or pip")
         self._check_file()
         self._changed_at = self._find_change()
-        # Don't pass the service's environment, which contains secrets.
+        # Don't pass the server's environment, because it contains secrets.
         self._child = start_python(
             "paper.own_child",
-            # The child works in the folder, from which a relative path leads nowhere.
+            # The child runs in the folder, so it needs an absolute path.
             [str(self.path.absolute())],
             {"PATH": os.defpath},
             LIMITS,
@@ -159,10 +160,10 @@ class OwnStrategy(Strategy):
     """A strategy whose decisions come from a file. The common settings are applied here."""
 
     name: str
-    # The file's settings, in the file's order.
+    # The file's settings, in its order.
     given: tuple[tuple[str, int], ...] = ()
     file: OwnFile = field(compare=False)
-    # The file's decision about each token in the round.
+    # The file's decisions about the tokens in the round.
     answers: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def prepare(self, views: Sequence[View]) -> None:
@@ -219,7 +220,7 @@ def show_view(view: View) -> dict[str, Any]:
 
 
 class OwnFiles:
-    """The strategy files of an instance, in its DATA_DIR; `setting`: on | off."""
+    """The strategy files in an instance's DATA_DIR. `setting`: on | off."""
 
     def __init__(self, data_dir: Path, setting: str) -> None:
         self.folder = data_dir / FOLDER if setting == "on" else None
@@ -234,8 +235,9 @@ class OwnFiles:
             file.stop()
 
     def read_strategy(self, family: str, given: Mapping[str, Any]) -> Strategy:
-        """Return a family's strategy, or a file's as `own:NAME`. Raises BadSetting for an
-        unknown setting and OwnFault if the file fails.
+        """Return a family's strategy, or a file's strategy for `own:NAME`.
+
+        Raises BadSetting for an unknown setting, and OwnFault if the file fails.
         """
         found = NAME.fullmatch(family)
         if not found:

@@ -1,6 +1,6 @@
-"""The process of one of the operator's own strategies, which reads and writes JSON lines.
+"""The process that runs one of the operator's own strategies. It reads and writes JSON lines.
 
-It keeps no state between two lines except what the file itself keeps.
+Between two lines, only the file itself may keep state.
 """
 
 import ctypes
@@ -21,8 +21,8 @@ from paper.account import Position
 from paper.market import Check, Flow, Snapshot, Token, View
 from paper.strategies import Enter, Exit, Refusal, Strategy, public_name
 
-# The parent usually kills the child earlier. This limit is for a child whose parent is gone, on
-# systems that don't end it.
+# The parent usually kills the child before. This limit is for systems that don't end a child
+# without a parent.
 MAX_SECONDS = 30
 # From Linux's prctl.h, filter.h and seccomp.h.
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -32,9 +32,9 @@ ALLOW, DENY, MISSING = 0x7FFF0000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 CALL, ABI, FIRST_ARGUMENT = 0, 4, 16
 # `clone` starts a thread if it has this flag, otherwise a process.
 CLONE_THREAD = 0x10000
-# A filter can't see the flags of clone3. Without clone3, libc starts threads with clone.
+# A filter can't see the flags of clone3. If clone3 is refused, libc starts threads with clone.
 CLONE3 = 435
-# Numbers by machine: its ABI, and those of clone, fork and vfork.
+# By machine: its ABI, the number of clone, and the numbers of fork and vfork.
 CALLS = {
     "x86_64": (0xC000003E, 56, (57, 58)),
     "aarch64": (0xC00000B7, 220, ()),
@@ -47,8 +47,9 @@ class NotAStrategy(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer each line of standard input until it ends. The argument is the file's path. The file's
-    own output is discarded.
+    """Answer each line of standard input until it ends.
+
+    The argument is the file's path. The file's own output is discarded.
     """
     (path,) = arguments
     forbid_processes()
@@ -61,21 +62,22 @@ def main(arguments: Sequence[str]) -> None:
             kind = kind or load_strategy(path)
             answer = {"answer": reply(kind, json.loads(line))}
         except BaseException as error:
-            # The file may raise any exception. Only its traders get an error.
+            # The file may raise anything. Only its own traders get an error.
             answer = {"error": describe_error(error, path)}
         signal.alarm(0)
         _write(answers, answer)
 
 
 def forbid_processes() -> None:
-    """Keep this process from starting others, which could outlive it and the server. Threads end
-    with it, so the system call filter allows them.
+    """Keep this process from starting others, which could outlive it and the server.
+
+    Threads end with the process, so the system call filter allows them.
     """
-    # A 32-bit Python has a different ABI than its kernel.
+    # The ABI of a 32-bit Python differs from its kernel's.
     knows = sys.platform == "linux" and sys.maxsize > 2**32
     calls = CALLS.get(os.uname().machine) if knows else None
     if calls is None:
-        # This limit also counts threads, and doesn't apply to root.
+        # This limit counts threads, too, and doesn't apply to root.
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
         return
     rules = write_filter(*calls)
@@ -91,8 +93,9 @@ def forbid_processes() -> None:
 
 
 def write_filter(abi: int, clone: int, forks: Sequence[int]) -> list[tuple[int, int, int, int]]:
-    """Return a filter that refuses to start processes: (instruction, number of instructions to skip
-    if true, if false, value).
+    """Return a filter that refuses to start processes.
+
+    Each row is (instruction, how many to skip if true, how many to skip if false, value).
     """
     return [
         (LOAD, 0, 0, ABI),
@@ -119,8 +122,8 @@ def _write(answers: IO[str], answer: Mapping[str, Any]) -> None:
 
 
 def load_strategy(path: str) -> type[Strategy]:
-    """Run the file. Return its STRATEGY, a subclass of Strategy."""
-    # Without this, stale bytecode would be used for a file that changed within the same second.
+    """Run the file, and return its STRATEGY, a subclass of Strategy."""
+    # Otherwise, if a file changes twice within a second, stale bytecode would be used.
     sys.dont_write_bytecode = True
     spec = importlib.util.spec_from_file_location("own_strategy", path)
     assert spec is not None and spec.loader is not None
@@ -156,7 +159,7 @@ def _show_bounds(one: Any) -> list[int]:
 
 
 def show_found(found: object) -> Any:
-    """Return a decision as JSON, or the type's name for anything else."""
+    """Return a decision as JSON. For any other object, return the name of its type."""
     if found is None:
         return None
     if isinstance(found, Enter | Refusal):

@@ -12,11 +12,11 @@ from paper.market import Token
 from paper.strategies import Refusal, Strategy
 
 # ---- traders -------------------------------------------------------------------------------------
-# A refusal is noted once per hour.
+# The same refusal is noted once in this time.
 REFUSAL_MS = rules.HOUR_MS
 # At most this many different refusals are noted per hour.
 MAX_REFUSALS = 10
-# Refusals that don't depend on a token.
+# The refusals that don't depend on the token.
 ACCOUNT_REFUSALS = {
     "position_limit",
     "no_cash",
@@ -24,13 +24,13 @@ ACCOUNT_REFUSALS = {
 }
 
 
-# The reason and the mint, which is None if the refusal doesn't depend on a token.
+# The reason and the mint. The mint is None if the refusal doesn't depend on it.
 RefusalKey = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class DiaryLine:
-    """A line of the diary. kind: decision | fill | refusal | pause | lesson | review | phase."""
+    """A line of the diary. `kind`: decision | fill | refusal | pause | lesson | review | phase."""
 
     kind: str
     at: int
@@ -42,9 +42,7 @@ class DiaryLine:
 
 @dataclass(frozen=True, slots=True)
 class ReviewReason:
-    """A reason for a review. Reasons with the same key (code and subject) are recorded
-    only once.
-    """
+    """A reason for a review. Only the first one with a key (code and subject) counts."""
 
     key: str
     code: str
@@ -53,7 +51,7 @@ class ReviewReason:
     symbol: str | None = None
 
 
-# A fill or failed attempt, with its position's number, or None before there is a position.
+# A fill or failed attempt, and its position's number, or None if there is no position yet.
 JournalFill = tuple[Fill, int | None]
 
 
@@ -70,16 +68,16 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A purchase that a twin may make, with the size of a position that its trader opened."""
+    """A purchase that a twin may make. It is as large as a position that its trader opened."""
 
-    # Number of that position.
+    # The number of that position.
     position: int
     lamports: int
     due_at: int
     expires_at: int
     # The trader's sales that the twin hasn't made yet.
     legs: tuple[Leg, ...] = ()
-    # The twin's order, and its time.
+    # The token that the twin ordered, and when it ordered.
     mint: str | None = None
     ordered_at: int = 0
 
@@ -89,7 +87,7 @@ class Journal:
     """The results of rounds since the last write."""
 
     entries: list[DiaryLine] = field(default_factory=list)
-    # Orders and positions by number, in their latest state.
+    # Orders by number, in their latest state.
     orders: dict[int, Order] = field(default_factory=dict)
     fills: list[JournalFill] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
@@ -100,9 +98,9 @@ class Journal:
 
 @dataclass
 class Player:
-    """A trader or a twin in memory: its account, its phase and its history."""
+    """A trader or a twin in memory: its account, its phase, and what it remembers."""
 
-    # Determines the order of traders and their claims on a pool.
+    # The id decides the order of traders and their claims on a pool.
     id: int
     handle: str
     strategy: Strategy
@@ -113,31 +111,31 @@ class Player:
     # Whether its account is under review, or a review was upheld.
     reviewed: bool = False
     starting_cash: int = STARTING_CASH
-    # Highest equity since the phase began.
+    # The highest equity since the phase began.
     peak: int = STARTING_CASH
-    # UTC day, counted from 1970, and the equity at its first heartbeat.
+    # The UTC day, counted from 1970, and the equity at its first heartbeat.
     day: int = -1
     day_equity: int = STARTING_CASH
-    # Pauses whose end hasn't been noted.
+    # The pauses whose end wasn't noted yet.
     pauses: list[rules.Pause] = field(default_factory=list)
-    # Closes of the last two weeks, oldest first.
+    # The closes of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
     # When each refusal was last noted, by refusal_key.
     refused: dict[RefusalKey, int] = field(default_factory=dict)
-    # Keys of all reasons for a review so far.
+    # The keys of all reasons for a review so far.
     review_keys: set[str] = field(default_factory=set)
-    # Topics of the open review's reasons (see topic_of).
+    # The topics of the open review's reasons (topic_of).
     review_topics: set[str] = field(default_factory=set)
-    # Mints suspended after an internal error.
+    # The mints that are suspended after an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
-    # Random entries to compare with.
+    # The random entries for comparison.
     twins: "list[Player]" = field(default_factory=list)
     # Twins only: purchases it may make, and open ones.
     tickets: list[Ticket] = field(default_factory=list)
-    # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
+    # Whether an operator decides its reviews. Otherwise, a doubtful price excludes the position.
     reviewable: bool = True
-    # The trader's paper.store.TraderRow, if stored.
+    # The trader's paper.store.TraderRow, if it is stored.
     row: Any = None
 
     @property
@@ -162,11 +160,10 @@ class Player:
         symbol: str | None = None,
         about: str | None = None,
     ) -> None:
-        """Open a review, or add a reason to the open one.
+        """Open a review, or add a reason to the open one. The same reason is added only once.
 
-        The same reason is added only once. subject: the snapshot or order that the reason is about.
-        about: the position or order, for reasons that may recur; an open review gets each only
-        once.
+        `subject` is what the reason is about (a snapshot or an order). `about` is the position or
+        order if the reason may recur. An open review gets such a reason only once.
         """
         key = ":".join(str(part) for part in (code, about, subject) if part is not None)
         if key in self.review_keys or (
@@ -210,23 +207,23 @@ class OwnFault(Exception):
 
 
 class FaultKey(NamedTuple):
-    """The subject of a fault: a trader, a token, or a token of one trader."""
+    """What a fault is about: a trader, a token, or one trader's token."""
 
     trader: int | None
     mint: str | None
 
 
 class Faults:
-    """The exceptions of one pass, by trader and token.
+    """The exceptions in one pass, by trader and token.
 
-    A trader with a fault is skipped for the rest of the pass. Its results and its effect on pools
-    are in doubt, so the caller discards the pass and plays it again without the trader, or without
-    the token for the trader. With `raising`, exceptions are raised instead.
+    A trader with a fault is skipped for the rest of the pass. Its changes, including those in
+    pools, are in doubt. The caller therefore discards the pass and replays it without the trader,
+    or without the trader's token. With `raising`, exceptions are raised instead.
     """
 
     def __init__(self, raising: bool = False) -> None:
         self.found: dict[FaultKey, Exception] = {}
-        # The token being worked on.
+        # The token that is being processed.
         self.mint: str | None = None
         self._raising = raising
 
@@ -237,8 +234,7 @@ class Faults:
         try:
             yield
         except Exception as error:
-            # The caller logs the fault with its traceback and reports it in the diary and in
-            # health.
+            # The caller logs it with its stack trace, and mentions it in the diary and in health.
             if self._raising:
                 raise
             self.found[FaultKey(trader, self.mint)] = error

@@ -1,4 +1,4 @@
-"""Read stored snapshots for backtests, without a query to a provider or a long transaction."""
+"""Read stored snapshots for backtests, without querying a provider or using a long transaction."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +12,7 @@ from paper.store import find_tokens
 from storage.rows import select
 
 MINUTE_MS = 60_000
-# (maximum age, interval) of kept snapshots; see market.rules.keep_until.
+# The (maximum age, interval) of kept snapshots (market.rules.keep_until).
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
@@ -25,9 +25,11 @@ WHERE s.id > ? AND s.taken_at >= ? ORDER BY s.id LIMIT {PAGE}"""
 
 
 def read_recording(span: range, interval_ms: int, now: int) -> Recording:
-    """Return the recording for a time (ms) at the finest interval at which all of it is kept.
+    """Return the recording of a period (ms), at the interval at which all of its snapshots are
+    kept.
 
-    `interval_ms`: the scout's interval. Token data is current, not from the time of the recording.
+    `interval_ms` is the scout's interval. Data about tokens is current, not from the time of the
+    recording.
     """
     grain = find_grain(span.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)

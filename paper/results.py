@@ -1,11 +1,11 @@
-"""Summarize closes and equity: rates with intervals, the test against random entries, and figures
-of an account. Pure.
+"""Summarize closes and equity: rates with intervals, the test against random entries, and an
+account's figures. Pure.
 
 Closes aren't independent. Closes of one token whose positions were opened within an hour are one
 cluster, and clusters that began on one UTC day share that day's market. The error of a ratio is
-therefore computed over days: Student's t on the linearized ratio of daily sums. Below MIN_DAYS days
-or MIN_CLUSTERS clusters there is no interval, and `intervalReason` says why. Ratios are exact until
-they are rounded for display; money stays whole lamports.
+therefore computed over days, using Student's t on the linearized ratio of daily sums. With fewer
+than MIN_DAYS days or MIN_CLUSTERS clusters, there is no interval, and `intervalReason` says why.
+Ratios are exact until they are rounded for display. Money stays in whole lamports.
 """
 
 from collections import Counter
@@ -24,12 +24,12 @@ from paper.rules import DAY_MS
 COMPARED_DAYS = 30
 MIN_DAYS, MIN_CLUSTERS = 5, 10
 LEVEL = 0.95
-# Names of sample sizes, each with its maximum number of clusters of eligible closes.
+# The names of sample sizes. Each applies up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
 COST_FACTORS = (1, 2, 3)
 
 
-# A cluster's or day's contribution to a ratio: (part, whole).
+# The contribution of a cluster or day to a ratio, as (part, whole).
 Share = tuple[float, float]
 PSEUDO = ((0.0, 1.0), (1.0, 1.0))
 
@@ -47,7 +47,10 @@ class Ratio(NamedTuple):
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return figures for eligible closes. start: lamports of their accounts."""
+    """Return figures for eligible closes.
+
+    `start` are the lamports of their accounts.
+    """
     eligible = [close for close in closes if close.excluded is None]
     return {
         **describe_rates(eligible),
@@ -101,9 +104,11 @@ def find_win(close: Close) -> float:
 def find_ratio(
     groups: Sequence[Sequence[Close]], measure: Callable[[Close], float], *, pseudo: bool = False
 ) -> Ratio | None:
-    """Return a measure's mean over clustered closes with its error over days, or None for too few
-    days or clusters. pseudo: add one close at 0 and one at 1, each on its own day, because
-    otherwise closes that all won would have no error (Agresti and Coull 1998).
+    """Return a measure's mean over clustered closes, with its error over days.
+
+    Returns None if there are too few days or clusters. `pseudo` adds one close at 0 and one at 1,
+    each on its own day, because otherwise closes that all won would have no error (Agresti and
+    Coull 1998).
     """
     days = count_days(groups)
     if explain_missing(len(groups), days):
@@ -118,14 +123,14 @@ def find_ratio(
         sum_up([*shares, *(PSEUDO if pseudo else ())]) for shares in (clusters, by_day.values())
     ]
     (value, of_clusters), (_, of_days) = found
-    # With few days, their variance is a rough estimate, so at least half of the sum of both
-    # variances is used.
+    # With few days, their own variance is a rough estimate, so use at least half of the sum of
+    # both.
     variance = max(of_days, (of_clusters + of_days) / 2)
     return Ratio(value, sqrt(variance), days)
 
 
 def sum_up(shares: Sequence[Share]) -> tuple[float, float]:
-    """Return the ratio of sums of shares, and its variance by linearization."""
+    """Return the ratio of the sums of shares, and its variance by linearization."""
     total = sum(whole for _, whole in shares)
     value = sum(part for part, _ in shares) / total
     squares = sum((part - value * whole) ** 2 for part, whole in shares)
@@ -134,7 +139,9 @@ def sum_up(shares: Sequence[Share]) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def find_student(p: float, freedom: int) -> float:
-    """Return the quantile of Student's t for p > 0.5, by bisection of its distribution."""
+    """Return the quantile of Student's t for a `p` above one half, by bisection of its
+    distribution.
+    """
     low, high = 0.0, 1.0
     while student_tail(high, freedom) > 1 - p:
         high *= 2
@@ -145,8 +152,9 @@ def find_student(p: float, freedom: int) -> float:
 
 
 def student_tail(t: float, freedom: int) -> float:
-    """Return the probability that Student's t exceeds t >= 0, exact for integer degrees of freedom
-    (Abramowitz and Stegun 26.7.3 and 26.7.4).
+    """Return the probability that Student's t exceeds t >= 0.
+
+    It is exact for integer degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
     theta = atan(t / sqrt(freedom))
     cosine, sine = sqrt(freedom / (freedom + t * t)), t / sqrt(freedom + t * t)
@@ -168,8 +176,8 @@ def student_tail(t: float, freedom: int) -> float:
 def find_chance(one: Ratio, other: Ratio) -> float:
     """Return the chance that two ratios differ at least this much by luck, in either direction.
 
-    Welch's t with the error of both. The degrees of freedom are one less than the smaller number of
-    days, because both sides share each day's market.
+    This is Welch's t with the errors of both. The degrees of freedom are one less than the smaller
+    number of days, because both sides share each day's market.
     """
     error = sqrt(one.error**2 + other.error**2)
     if not error:
@@ -189,7 +197,10 @@ def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
 
 
 def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return a family's figures. start: lamports of all its accounts."""
+    """Return a family's figures.
+
+    `start` are the lamports of all its accounts.
+    """
     eligible = [close for close in closes if close.excluded is None]
     returns = list_returns(eligible)
     return {
@@ -219,8 +230,9 @@ def _show(ratio: Ratio | None, times: float, digits: int) -> list[float] | None:
 
 
 def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
-    """Return mean return and win rate at one, two and three times the costs, for the same trades at
-    the same prices.
+    """Return the mean return and win rate at one, two and three times the costs.
+
+    The trades and prices are the same.
     """
     spent = [close for close in eligible if close.spent]
     found = []
@@ -248,15 +260,17 @@ def _round(number: Decimal, digits: int) -> float:
 
 
 # ---- figures of an account -----------------------------------------------------------------------
-# Fewer days don't show how returns vary.
+# With fewer days, it isn't known how returns vary.
 MIN_RATIO_DAYS = 20
-# Log of the yearly factor above which growth is meaningless.
+# The log of the yearly factor. Beyond it, growth is meaningless.
 MAX_LOG_GROWTH = 50
 
 
 class Mark(NamedTuple):
-    """The value of an account at one time. `at`: ms; `equity`, `held`: lamports in total and in
-    positions; `sol_cents`: price of SOL in USD cents.
+    """The value of an account at one time.
+
+    `at` is in ms. `equity` and `held` are the lamports in total and in positions. `sol_cents` is
+    the price of a SOL in USD cents.
     """
 
     at: int
@@ -266,7 +280,7 @@ class Mark(NamedTuple):
 
 
 def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return figures for an account that started with `start` lamports. Marks are in order."""
+    """Return figures for an account that started with `start` lamports. The marks are in order."""
     returns = list_daily_returns(marks, start)
     drawdown, growth = find_drawdown(marks, start), find_growth(marks, start, len(returns))
     percentage = drawdown and round(100 * drawdown.share, 2)
@@ -302,7 +316,9 @@ def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 class Drawdown(NamedTuple):
-    """The largest drop of equity below its previous high, as a share of that high; dates in ms."""
+    """The largest drop of equity below its previous high, as a share of that high. Dates are in
+    ms.
+    """
 
     share: float
     since: int
@@ -323,7 +339,9 @@ def find_drawdown(marks: Sequence[Mark], start: int) -> Drawdown | None:
 
 
 def find_growth(marks: Sequence[Mark], start: int, days: int) -> float | None:
-    """Return the yearly growth as a percentage, or None under MIN_RATIO_DAYS."""
+    """Return the yearly growth as a percentage, or None if there are fewer than MIN_RATIO_DAYS
+    days.
+    """
     if days < MIN_RATIO_DAYS or start <= 0 or marks[-1].equity <= 0:
         return None
     years = max(1, marks[-1].at - marks[0].at) / (365 * DAY_MS)
@@ -354,7 +372,7 @@ def describe_runs(closes: Sequence[Close]) -> dict[str, Any]:
 
 
 class Fall(NamedTuple):
-    """The distance of equity below its previous high, and that high, in lamports."""
+    """How far equity is below its previous high, and that high, in lamports."""
 
     fall: int
     peak: int
@@ -369,7 +387,7 @@ def list_falls(marks: Sequence[Mark], start: int) -> list[Fall]:
 
 
 def list_daily_returns(marks: Sequence[Mark], start: int) -> list[float]:
-    """Return each marked UTC day's return, relative to the preceding mark."""
+    """Return the return on each UTC day that has a mark, relative to the preceding mark."""
     ends = {mark.at // DAY_MS: mark.equity for mark in marks}
     before, returns = start, []
     for equity in ends.values():
@@ -398,7 +416,7 @@ def find_exposure(marks: Sequence[Mark]) -> float | None:
 
 # ---- results by what closes share ----------------------------------------------------------------
 class Group(NamedTuple):
-    """Closes that share a token or a reason. `net`: lamports in total."""
+    """Closes that share a token or a reason. `net` are their lamports in total."""
 
     key: str
     name: str
@@ -408,7 +426,7 @@ class Group(NamedTuple):
 
 
 def group_closes(closes: Sequence[Close], by: str) -> list[Group]:
-    """Add up closes by their `mint` or `reason`, with the largest loss or gain first."""
+    """Sum closes by their `mint` or `reason`. The largest loss or gain comes first."""
     found: dict[str, Group] = {}
     for close in closes:
         key = getattr(close, by)

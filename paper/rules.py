@@ -1,8 +1,8 @@
-"""Guarded Start and the adaptive pauses, which can only reduce a trader's activity.
+"""Guarded Start and the adaptive pauses, which only reduce what a trader may do. Pure.
 
-Pure. Guarded Start ends with evidence of volume, never of profit. A pause stops entries, never
-exits, and no limit is raised above its base. Times are ms, money is lamports, shares are basis
-points.
+Guarded Start ends after enough activity, regardless of profit. A pause stops entries, never exits,
+and no rule raises a limit above its base. Times are in ms, money is in lamports, and shares are in
+basis points.
 """
 
 import math
@@ -15,20 +15,20 @@ from paper.fills import ONE
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 CLOSES_NEEDED, DAYS_NEEDED = 20, 14
-# Size as a share of the base size.
+# The share of the base size.
 GUARDED_SIZE_BPS = 2_500
 GUARDED_POSITIONS = 2
-# Loss relative to the day's first equity that stops entries for the rest of the UTC day.
+# Entries stop for the rest of the UTC day after a loss of this share of the day's first equity.
 DAILY_LOSS_BPS = 500
-# Drawdown that restarts Guarded Start.
+# A drawdown of this share triggers a return to Guarded Start.
 DRAWDOWN_LOCK_BPS = 2_000
 
-# How far back rules look, which is also the longest pause.
+# How far back rules look, and the length of the longest pause.
 LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
 MIN_CLOSES = 8
-# A fair coin may trigger each rule in one of ACCOUNTS accounts within thirty days. Rules check at
-# most once in six hours, so each check may be wrong once in ACCOUNTS * LOOKS times.
+# If results were coin flips, each rule may be triggered in one of ACCOUNTS accounts within thirty
+# days. Rules check at most once in six hours, so one in ACCOUNTS * LOOKS checks may be wrong.
 ACCOUNTS = 5
 LOOK_MS = 6 * HOUR_MS
 LOOKS = 30 * DAY_MS // LOOK_MS + 1
@@ -37,10 +37,10 @@ CHANCE_SQUARES = 15
 
 
 def is_another_day(day: int, now: int) -> bool:
-    """Return whether `now` (ms) is on a different day than `day`, counted from 1970.
+    """Return whether `now` (ms) is on another day than `day`, which is counted from 1970.
 
-    The previous day counts as the same day, so a clock set back over midnight doesn't start a day
-    twice.
+    The previous day counts as the same day, so that a clock set back over midnight doesn't start a
+    day twice.
     """
     return now // DAY_MS not in (day - 1, day)
 
@@ -52,9 +52,9 @@ class Phase:
     # guarded | standard
     name: str = "guarded"
     since: int = 0
-    # Number of eligible closes since then.
+    # The number of eligible closes since then.
     closes: int = 0
-    # UTC days since then on which the engine had a heartbeat.
+    # The number of UTC days since then on which the engine had a heartbeat.
     days: int = 0
     # The last such day, counted from 1970.
     last_day: int = -1
@@ -71,10 +71,9 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The temporary effect of an adaptive rule.
+    """The temporary effect of an adaptive rule. In `observe` mode, it is only recorded (`applied`).
 
-    In `observe` mode it is only recorded (`applied` is False). `effect`: pause_family | pause_mint
-    | half_size | long_cooldown.
+    `effect`: pause_family | pause_mint | half_size | long_cooldown.
     """
 
     id: str
@@ -95,7 +94,9 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An adaptive rule: its count, its time window, its effect, and the effect's duration."""
+    """An adaptive rule: what it counts over what time, its effect, and how long the effect
+    lasts.
+    """
 
     name: str
     effect: str
@@ -108,15 +109,18 @@ class Rule:
 
 def is_rare(hits: int, of: int) -> bool:
     """Return whether a fair coin shows `hits` or more heads in `of` throws no more often than a
-    check may be wrong: sum(comb(of, i) for i >= hits) / 2**of <= 1 / (ACCOUNTS * LOOKS).
+    check may be wrong.
+
+    This means that sum(comb(of, i) for i >= hits) / 2**of <= 1 / (ACCOUNTS * LOOKS).
     """
     tail = sum(math.comb(of, heads) for heads in range(hits, of + 1))
     return tail * ACCOUNTS * LOOKS <= 1 << of
 
 
 def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None) -> str | None:
-    """Count losing clusters, in words, if a fair coin would rarely lose as many. reasons: count
-    only clusters that have a close with one of these reasons.
+    """Return the number of losing clusters, in words, if a fair coin would rarely lose as many.
+
+    With `reasons`, only clusters with such a close count.
     """
     groups = cluster(closes)
     lost = sum(
@@ -128,7 +132,11 @@ def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None
 
 
 def _stop_cluster(closes: Sequence[Close]) -> str | None:
-    """Count losing stops. A trailing stop that won worked as intended."""
+    """Return the number of losing clusters with a stop, in words, if a fair coin would rarely lose
+    as many.
+
+    A trailing stop that won did its job.
+    """
     found = _count_losses(closes, STOPS)
     return found and f"{found} by a stop"
 
@@ -136,10 +144,10 @@ def _stop_cluster(closes: Sequence[Close]) -> str | None:
 def _drawdown(closes: Sequence[Close]) -> str | None:
     """Compare the drawdown of the running total with the mean cost of a position and with chance.
 
-    If each cluster wins or loses its amount with a fair coin, the drawdown reaches a with
-    probability at most 2 * exp(-a**2 / (2 * the sum of the squared amounts)) (Levy's and
-    Hoeffding's bounds). With a**2 = CHANCE_SQUARES times that sum, less than one check in ACCOUNTS
-    * LOOKS is wrong.
+    If a coin flip decides whether each cluster wins or loses its amount, the probability that the
+    drawdown reaches `a` is at most 2 * exp(-a**2 / (2 * the sum of the squared amounts)) (Levy's
+    and Hoeffding's bounds). If a**2 is CHANCE_SQUARES times that sum, less than one check in
+    ACCOUNTS * LOOKS is wrong.
     """
     total = top = squares = 0
     for group in cluster(closes):
@@ -171,7 +179,7 @@ COOLDOWN_FACTOR = 4
 
 
 def is_first_within(closes: Sequence[Close], span_ms: int) -> bool:
-    """Return whether the newest close is the first in its period of this length."""
+    """Return whether the newest close is the first one in its period of this length."""
     return len(closes) < 2 or closes[-2].closed_at // span_ms != closes[-1].closed_at // span_ms
 
 
@@ -185,8 +193,8 @@ def find_pauses(
 ) -> list[Pause]:
     """Return the new pauses that the newest of `closes` (oldest first) triggers.
 
-    `ident(rule)` makes the ID. Rules check once per LOOK_MS, at the first close in it, because
-    checking at every close would eventually find a reason by chance.
+    `ident(rule)` returns the id. Rules check once per LOOK_MS, at the first close in it, because a
+    check at every close would eventually find a reason by chance.
     """
     newest, found = closes[-1], list[Pause]()
     if not is_first_within(closes, LOOK_MS):

@@ -1,8 +1,8 @@
-"""Paper mode in the database: a tick's reads and writes, and the check that an account follows from
-the fill model and its stored decisions.
+"""Read and write paper mode's data in the database. Check that an account follows from the fill
+model and its stored decisions.
 
-A tick runs a few statements, regardless of the number of traders. Trades by observed wallets are
-stored once, with the first snapshot at which they were visible, so that a replay sees the same.
+A tick runs only a few statements, regardless of the number of traders. Trades by observed wallets
+are stored once, with the first snapshot at which they were visible, so that a replay sees the same.
 """
 
 from collections import defaultdict
@@ -77,11 +77,11 @@ from paper.tables import (
 from storage.rows import select, select_value, write_marks
 
 # ---- statements and rows -------------------------------------------------------------------------
-# Whole numbers beyond 64 bits are decimal text in their columns.
+# Whole numbers that may exceed 64 bits. Their columns contain decimal text.
 BIG = {"amount", "least", "done", "price", "high", "raw", "bought_raw"}
-# Review states in which a record doesn't count.
+# The states of a review in which a record doesn't count.
 SUSPECT = ("under_review", "upheld")
-# Columns with JSON.
+# The columns with JSON.
 JSON = {"marks", "costs", "facts"}
 Columns = dict[str, Any]
 Kind = TypeVar("Kind")
@@ -100,11 +100,11 @@ FROM snapshot s JOIN token t ON t.id = s.token_id """
 SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
 AND s.taken_at >= ? AND s.id >= ? AND s.id < ?"""
-# Snapshots of the fills in a period.
+# The snapshots of the fills in a period.
 NAMED_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
                WHERE o.period_id = ?)"""
-# Snapshots of the fills that pools still remember.
+# The snapshots of the fills that pools still remember.
 LAST_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT snapshot FROM paper_fill WHERE turn > 0 AND at >= ?)"""
 
@@ -113,14 +113,14 @@ FILL_FIELDS = [one.name for one in fields(Fill)]
 
 
 def _find_column(name: str) -> str:
-    """Return the column for a fill's field, in its own table or in its order's."""
+    """Return the column for a fill's field, in its own table or in the table of its order."""
     if name == "order":
         return "o.number"
     return f"{'f' if name in PaperFill._meta.fields else 'o'}.{name}"
 
 
 class StoredFill(NamedTuple):
-    """A fill with its account and model. `position`: its number, or None."""
+    """A fill with its account and model. `position` is a number or None."""
 
     trader: int
     twin: int
@@ -141,7 +141,7 @@ _TOKEN = """
 SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
 FROM token"""
 TOKENS = f"{_TOKEN} WHERE tracked_at IS NOT NULL OR held"
-# Tokens with stored snapshots.
+# The tokens with stored snapshots.
 RECORDED_TOKENS = f"""{_TOKEN}
 WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
@@ -170,7 +170,7 @@ class TraderRow(NamedTuple):
     tickets: str
 
 
-# Each trader precedes its twins.
+# Each trader comes before its twins.
 TRADERS = """
 SELECT t.id, t.handle, t.family, t.settings, t.adaptive, t.version, t.created_at, p.id AS period,
        p.twin, p.starting_cash, p.cash, p.lost_fees, p.peak, p.day, p.day_equity, t.phase,
@@ -180,7 +180,7 @@ WHERE t.retired_at IS NULL ORDER BY t.id, p.twin"""
 
 
 class CloseRow(NamedTuple):
-    """A closed position. Times in ms, money in lamports; `marks` is JSON."""
+    """A closed position. Times are in ms, money is in lamports, and `marks` is JSON."""
 
     period: int
     trader: int
@@ -240,7 +240,7 @@ FROM review r JOIN period p ON p.id = r.period_id ORDER BY r.id"""
 
 
 class UnpostedRow(NamedTuple):
-    """A diary line not yet considered for a post, with its trader and persona."""
+    """A diary line that wasn't considered for a post yet, with its trader and persona."""
 
     id: int
     trader: int
@@ -259,8 +259,9 @@ WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) AND p.twin = 0 ORDER 
 
 
 class StoredTrade(NamedTuple):
-    """A trade of an observed wallet with its stored entry, and JSON as in models.Trade.
-    `block_time` in seconds.
+    """An observed wallet's trade with its stored entry.
+
+    JSON columns are as in models.Trade. `block_time` is in seconds.
     """
 
     slot: int
@@ -286,7 +287,7 @@ STORED = ", ".join(f"{'s' if name == 'entry' else 't'}.{name}" for name in Store
 STORED_TRADES = f"""
 SELECT {STORED} FROM {LISTED_TRADE}
 WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
-# Newest first, because those that can't be measured are read again until they are too old.
+# The newest come first. Those that can't be measured are read again until they are too old.
 SWAPS = f"""
 SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND s.state = 'stored'
@@ -304,7 +305,7 @@ UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open'"""
 
 # ---- values in columns ---------------------------------------------------------------------------
 def show(value: Any, table: Any, **more: Any) -> Columns:
-    """Return the table columns that a value's fields fill, and `more`."""
+    """Return the columns of a table for the fields of a value, and `more`."""
     known = (name for name in table._meta.fields if hasattr(value, name) and name not in more)
     return {**{name: _encode(name, getattr(value, name)) for name in known}, **more}
 
@@ -347,13 +348,14 @@ def list_fills(sql: str, *values: int) -> list[StoredFill]:
 
 
 # ---- observed wallets ----------------------------------------------------------------------------
-# Reserves from an older trade don't give a price, and a newer price counts as cached.
+# The reserves of an older trade don't give a price. A newer price counts as cached.
 LATE_MS = 300_000
 
 
 class TradedRow(NamedTuple):
-    """A purchase or sale by an observed wallet, with the stored entry if there is one. `trade` and
-    `bot` are uids, `block_time` in seconds.
+    """A purchase or sale by an observed wallet, with the stored entry if there is one.
+
+    `trade` and `bot` are uids. `block_time` is in seconds.
     """
 
     trade: str
@@ -383,7 +385,7 @@ ORDER BY t.block_time, t.id"""
 SEEN = """
 SELECT mint, owner, wallet, side, at, first_snapshot, bot, share_bps FROM seen_flow
 WHERE at >= ? AND at < ? ORDER BY at, id"""
-# Later than any snapshot.
+# Later than any time.
 END_OF_TIME = 2**62
 
 
@@ -397,9 +399,11 @@ SELECT t.mint FROM token t WHERE t.mint IN ({}) AND EXISTS (
 
 
 def see_flows(since: int, first_snapshot: int, now: int) -> None:
-    """Store purchases and sales by observed wallets since a time (ms) as first seen with the
-    snapshot of this ID. If a copied bot traded a token without a cached price, its transaction's
-    reserves become a snapshot.
+    """Store purchases and sales by observed wallets since a time (ms), as first seen with the
+    snapshot of this id.
+
+    If a copied bot traded a token without a cached price, the reserves in its transaction become a
+    snapshot.
     """
     rows = select(TradedRow, UNSEEN, (since // 1000,))
     fresh = [
@@ -428,7 +432,7 @@ def list_copied() -> set[str]:
 
 
 def find_reserves(rows: Iterable[TradedRow], now: int) -> dict[str, SeenReserves]:
-    """Return the last pools of copied bots' trades in tokens without a cached price, by mint."""
+    """Return, by mint, the last pools in which copied bots traded tokens without a cached price."""
     bots = list_copied()
     found = {
         row.mint: reserves
@@ -467,7 +471,9 @@ def _read_entry(row: TradedRow) -> Entry | None:
 
 
 def find_sold_bps(row: TradedRow) -> int:
-    """Return the sold share of a wallet's holdings, rounded up, or the whole if it is unknown."""
+    """Return the sold share of a wallet's holdings in basis points, rounded up. If it is unknown,
+    return all of it.
+    """
     entry = _read_entry(row) if row.side == "sell" else None
     if entry is None:
         return ONE
@@ -484,14 +490,14 @@ def list_flows(since: int, until: int = END_OF_TIME) -> dict[str, tuple[Flow, ..
 
 
 # ---- reading -------------------------------------------------------------------------------------
-# Plain SQL for speed: this runs each tick, and building it would take longer than running it.
+# Plain SQL for speed: it runs each tick, and building it would take longer than running it.
 CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"
 NEWEST = "SELECT MAX(id) FROM snapshot"
 ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
 NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >= ?"
 
 
-# The trader's ID, and 0 or its twin's number (from 1).
+# The trader's id, and 0 or its twin's number from 1 on.
 AccountKey = tuple[int, int]
 
 
@@ -531,8 +537,9 @@ def find_oldest_mark(traders: Iterable[Player], until: int) -> int:
 
 
 def find_silences(since: int, until: int) -> list[Silence]:
-    """Return the hours between two times (ms) in which no token had a snapshot. The first snapshots
-    of each hour are kept for a month.
+    """Return the hours between two times (ms) in which no token had a snapshot.
+
+    The first snapshots of each hour are kept for a month.
     """
     if since >= until:
         return []
@@ -585,13 +592,13 @@ def load_traders(
 ) -> list[Player]:
     """Read active traders and their twins, with their open accounts and memory.
 
-    Traders in `skipped` are left out. So are traders whose rows or strategies can't be read, which
-    get a fault.
+    Traders in `skipped` are left out. So are traders whose rows or strategies can't be read, and
+    they get a fault.
     """
     positions = _group(PaperPosition, PaperPosition.closed_at.is_null())
     orders = _group(PaperOrder, PaperOrder.state == "open")
     reviews = select(ReviewRow, REVIEWS)
-    # State of the last review of each period.
+    # The state of the last review in each period.
     states = {review.period: review.state for review in reviews}
     loaded: dict[AccountKey, Player] = {}
     for row in select(TraderRow, TRADERS):
@@ -671,7 +678,7 @@ def _remember(
 
 
 def remember_review(trader: Player, review: ReviewRow) -> None:
-    """Note the keys of a review. The last one of the open period has the open topics."""
+    """Add the keys of a review. The topics of the open period's last review are open."""
     keys = {reason["key"] for reason in orjson.loads(review.reasons)}
     trader.review_keys |= keys
     if review.period == trader.row.period:
@@ -719,14 +726,16 @@ MAX_INTEGER = 2**63 - 1
 
 
 class Outdated(Exception):
-    """A trader was changed elsewhere during the tick. Nothing was stored; the next tick runs the
-    same snapshots again.
+    """A trader was changed elsewhere during the tick.
+
+    Nothing was stored. The next tick runs the same snapshots again.
     """
 
 
 def list_changes(trader: Player) -> dict[Any, list[Columns]]:
-    """Return the rows that a trader's rounds created or changed, by table. Fills contain their
-    order's number instead of its ID.
+    """Return the rows that a trader's rounds created or changed, by table.
+
+    Fills have their order's number instead of its id.
     """
     journal, period = trader.journal, trader.row.period
     return {
@@ -769,9 +778,11 @@ def store_round(
     notes: Iterable[Columns] = (),
     sol_cents: int | None = None,
 ) -> None:
-    """Store a tick's result in one transaction: accounts, the position in the snapshots, and
-    equity at `now` (ms). Raises Outdated, without storing anything. notes: diary rows of traders
-    that were left out. sol_cents: the SOL price.
+    """Store a tick's result in one transaction: accounts, the position in the snapshots, and equity
+    at `now` (ms).
+
+    If Outdated is raised, nothing was stored. `notes` are diary rows of traders that were left out.
+    `sol_cents` is the SOL price.
     """
     changes = [list_changes(trader) for trader in traders]
     orders, positions, lines = (
@@ -826,7 +837,9 @@ def _check_version(ident: int, version: int, phase: str) -> None:
 
 
 def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
-    """Open a review, or add to one that is open or was upheld. Runs in the caller's transaction."""
+    """Open a review, or add to one that is open or was upheld. The caller begins the
+    transaction.
+    """
     reasons = [asdict(alarm) for alarm in alarms]
     last = Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
     if last and last.state in SUSPECT:
@@ -843,12 +856,14 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
 
 
 def _pin_snapshots(traders: Sequence[Player]) -> None:
-    """Keep the referenced snapshots, and keep tracking tokens held or on order."""
+    """Keep the snapshots that decisions and fills refer to, and keep tracking tokens that are held
+    or on order.
+    """
     named = {order.decided_on for one in traders for order in one.journal.orders.values()}
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
-    # Read from the tables, because omitted traders hold tokens too.
+    # Read from the tables, because traders that are left out hold tokens, too.
     market_store.replace_held({mint for (mint,) in storage.read_rows(HELD)})
 
 
@@ -857,7 +872,7 @@ def list_unposted(limit: int) -> list[UnpostedRow]:
 
 
 def read_post_history(trader: int, limit: int) -> tuple[int, list[str]]:
-    """Count a trader's posts and read the last `limit` visible ones, oldest first."""
+    """Return the number of a trader's posts, and its last `limit` visible ones, oldest first."""
     posts = PaperPost.select(PaperPost.body).where(PaperPost.trader == trader)
     said = posts.where(PaperPost.hidden_at.is_null()).order_by(PaperPost.id.desc())
     latest = [post.body for post in said.limit(limit)]
@@ -873,11 +888,11 @@ def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
 
 # ---- what accounts are worth ---------------------------------------------------------------------
 MARK_MS = 600_000
-# Marks older than one day and younger than this many days are thinned out. After a longer outage of
-# the job, old marks stay.
+# Marks between one day and this many days old are thinned out. If the job was down for longer, old
+# marks stay.
 THINNED_DAYS = 3
-# Marks that have an earlier one in their hour; every engine truncates integer division. Most
-# remaining marks are the first of an hour, and are not examined further.
+# The marks that have an earlier mark in their hour. Both engines truncate integer division. Most
+# remaining marks are the first of an hour and aren't examined further.
 THIN_OUT = f"""
 DELETE FROM equity_mark WHERE at < ? AND at > ? AND at / {HOUR_MS} * {HOUR_MS} <> at
 AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_id
@@ -899,7 +914,7 @@ def list_marks(traders: Iterable[Player], now: int, sol_cents: int | None) -> li
 
 
 def thin_out(now: int) -> None:
-    """Delete an account's marks after a day, except the first in each hour. Runs in the caller's
+    """After a day, delete an account's marks except the first in each hour. The caller begins the
     transaction.
     """
     storage.database.execute_sql(THIN_OUT, (now - DAY_MS, now - THINNED_DAYS * DAY_MS))
@@ -913,7 +928,9 @@ MONEY = (
 
 
 def find_differences(period: Any, handle: str) -> list[str]:
-    """Refill an account period's stored decisions. Return the differences as sentences."""
+    """Recompute the fills of an account period's stored decisions. Return the differences as
+    sentences.
+    """
     known = select(SnapshotRow, NAMED_SNAPSHOTS, (period.id,))
     snapshots = {row.id: parse_snapshot(row) for row in known}
     orders = {
@@ -941,8 +958,9 @@ def find_differences(period: Any, handle: str) -> list[str]:
 def fill_again(
     done: Fill, order: Order, snapshot: Snapshot | None, account: Account, mark: int
 ) -> Fill | None:
-    """Return the model's fill of an order, on the stored snapshot and flow of the pool, or None
-    without the snapshot. mark: the last price of its position.
+    """Return the model's fill of an order, on the stored snapshot and flow of the pool.
+
+    Returns None if there is no snapshot. `mark` is the last price of its position.
     """
     costs, held = done.costs or RECORDED_COSTS, account.positions.get(order.mint)
     if order.reason == "price_gone":
@@ -961,8 +979,10 @@ def fill_again(
 
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
-    """List the sums that differ between two accounts' positions with the same number. A missing
-    position counts as different in every sum that isn't None.
+    """Return the names of the sums that differ between two accounts' positions with the same
+    number.
+
+    A missing position differs in every sum that isn't None.
     """
     return [
         f"position {number}: another {name}"

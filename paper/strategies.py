@@ -1,9 +1,9 @@
-"""The strategy families. A strategy is a frozen set of settings with two methods: when to enter and
-when to exit. Pure.
+"""The strategy families. Pure.
 
-Returns are basis points (1% = 100). Periods are counted in snapshots, so that nothing depends on
-how punctual the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and
-implies no ranking; COPY is listed separately.
+A strategy is a frozen set of settings with two methods, which decide when to enter and when to
+exit. Returns are in basis points (1% = 100). Periods are counted in snapshots, so that nothing
+depends on how punctual the scout was. All arithmetic uses integers. The order of FAMILIES is fixed
+and isn't a ranking. COPY is listed separately.
 """
 
 import re
@@ -21,7 +21,7 @@ STOPS = ("stop", "trailing_stop")
 # The mint's authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
 BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
-# Except for rounding, a smaller share of a position isn't sold.
+# A smaller share of a position isn't sold, apart from rounding.
 LEAST_SHARE_BPS = 100
 # A sale's proceeds can't be estimated.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
@@ -41,7 +41,7 @@ class Exit:
 
     # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell | bot_sold
     reason: str
-    # A share of the position, in basis points.
+    # The share of the position, in basis points.
     share: int = ONE
 
 
@@ -57,7 +57,7 @@ Decision = Enter | Exit | Refusal | None
 
 
 class BadSetting(ValueError):
-    """A strategy setting that doesn't exist or is out of bounds; `field` is its public name."""
+    """A strategy setting doesn't exist or is out of bounds. `field` is its public name."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -71,29 +71,29 @@ def setting(default: int, low: int, high: int) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """Settings and refusals that all families share."""
+    """The settings and refusals that all families share."""
 
-    # Share of the equity for one position.
+    # The share of the equity for one position.
     size_bps: int = setting(1_000, 10, 2_500)
     max_positions: int = setting(4, 1, 10)
-    # Time before the same token is entered again.
+    # How long the same token isn't entered again.
     cooldown_seconds: int = setting(300, 0, 86_400)
-    # Time from the deciding snapshot to the earliest fill.
+    # The time from the deciding snapshot to the earliest fill.
     latency_ms: int = setting(6_000, 1_000, 60_000)
-    # Maximum age of a snapshot for trading.
+    # A snapshot older than this isn't traded on.
     latency_budget_ms: int = setting(90_000, 10_000, 600_000)
     liquidity_floor_usd: int = setting(5_000, 0, 10_000_000)
     stop_bps: int = setting(1_000, 50, 9_000)
     # The slippage limit relative to the quote at the decision.
     slippage_limit_bps: int = setting(500, 10, 5_000)
     time_stop: int = setting(45, 2, 2_000)
-    # With 1, tokens with an active freeze authority may be entered too.
+    # If 1, tokens with an active freeze authority are entered, too.
     allow_freezable: int = setting(0, 0, 1)
 
     family: ClassVar[str] = ""
 
     def prepare(self, views: Sequence[View]) -> None:
-        """Prepare to be asked about these tokens; strategies in their own process use this."""
+        """Prepare for decisions about these tokens. Strategies in their own process use this."""
 
     def enter(self, view: View) -> Enter | Refusal | None:
         raise NotImplementedError
@@ -135,7 +135,7 @@ class Strategy:
 
 @dataclass(frozen=True, kw_only=True)
 class Momentum(Strategy):
-    """Follow a rise confirmed by volume, until part of it is lost again."""
+    """Follow a rise that volume confirms, until part of it is lost again."""
 
     lookback: int = setting(5, 2, 13)
     rise_bps: int = setting(600, 50, 50_000)
@@ -170,15 +170,16 @@ class Momentum(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanReversion(Strategy):
-    """Buy a fall without a matching drop in the pool's liquidity; sell when the price is back at
-    the mean."""
+    """Buy a fall without a matching drop in the pool's liquidity. Sell when the price is back at
+    the mean.
+    """
 
     mean_over: int = setting(12, 4, 13)
     # In tenths of a standard deviation.
     deviations_tenths: int = setting(20, 5, 60)
-    # Minimum distance to the mean, because the noise of a calm token doesn't cover the costs.
+    # The minimum distance to the mean. The noise of a calm token doesn't cover the costs.
     gap_bps: int = setting(300, 0, 9_000)
-    # Minimum liquidity as a share of the window's mean.
+    # The minimum liquidity, as a share of the window's mean.
     holds_bps: int = setting(9_500, 5_000, ONE)
     time_stop: int = setting(30, 2, 2_000)
 
@@ -211,29 +212,29 @@ class MeanReversion(Strategy):
     def leave(self, view: View, position: Position) -> Exit | None:
         prices = list_prices(view.list_before(self.mean_over))
         if prices and view.last.known_price * len(prices) >= sum(prices):
-            # In a crash the mean drops to the price, so the stop (which has no limit) is checked
-            # first.
+            # In a crash, the mean drops to the price. Therefore the stop, which has no limit, is
+            # checked first.
             return self.stop(view, position) or Exit("mean_reached")
         return self.leave_late(view, position)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Breakout(Strategy):
-    """Buy a new high, or a rising new pair, at a multiple of its usual volume; sell half early with
+    """Buy a new high, or a rising new pair, at a multiple of its usual volume. Sell half early with
     a profit.
     """
 
     lookback: int = setting(12, 3, 13)
-    # How far above the old high.
+    # How far the price must be above the old high.
     margin_bps: int = setting(200, 0, 50_000)
-    # Multiple of the window's mean volume.
+    # The multiple of the window's mean volume.
     volume_bps: int = setting(20_000, 11_000, 1_000_000)
     # How long a pair counts as new.
     new_seconds: int = setting(86_400, 0, 86_400)
-    # Snapshots required of a new pair.
+    # The number of snapshots that a new pair must have.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
-    # Orders for tokens that rise fast only fill at a higher price.
+    # Orders for tokens that rise fast fill only at a higher price.
     slippage_limit_bps: int = setting(2_000, 10, 5_000)
     profit_bps: int = setting(2_000, 100, 100_000)
     profit_share_bps: int = setting(5_000, 1_000, 9_000)
@@ -286,7 +287,7 @@ class Breakout(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowFollower(Strategy):
-    """Enter what observed wallets of several owners bought; exit when they sell."""
+    """Enter tokens that observed wallets of several owners bought. Exit when they sell."""
 
     owners: int = setting(2, 2, 20)
     window_minutes: int = setting(30, 1, 1_440)
@@ -335,17 +336,17 @@ class FlowFollower(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Strategy):
-    """Buy what one observed bot buys, after the latency; sell the same share when it sells."""
+    """Buy what one observed bot buys, after the latency. Sell the same share when it sells."""
 
     # The public ID of the bot to copy.
     bot: str = field(default="", metadata={"form": BOT_ID})
-    # Time from the snapshot at which the bot's purchase is seen to the earliest fill.
+    # The time from the snapshot on which the bot's purchase is seen to the earliest fill.
     latency_ms: int = setting(6_000, 0, 60_000)
-    # Maximum age of a copied purchase. It is shorter than the cool-down; otherwise a stop would be
-    # followed by the same purchase again.
+    # An older purchase isn't copied. This must be shorter than the cool-down, because otherwise a
+    # stop would be followed by the same purchase again.
     fresh_seconds: int = setting(180, 10, 300)
     cooldown_seconds: int = setting(300, 300, 86_400)
-    # A day of trades is available.
+    # The trades of a day are known.
     time_stop: int = setting(60, 2, 1_000)
 
     family: ClassVar[str] = "copy"
@@ -390,7 +391,9 @@ ALL_FAMILIES: dict[str, type[Strategy]] = {**FAMILIES, COPY: Copy}
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
-    """Decide about one token using only what is known at `now`. Return None to do nothing."""
+    """Return the decision about one token, using only what is known at `now`. Return None to do
+    nothing.
+    """
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)
@@ -400,8 +403,9 @@ def decide(view: View, position: Position | None, strategy: Strategy, now: int) 
 
 
 def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
-    """Create a strategy from its family and settings by public name. Raises BadSetting, which names
-    the field and what is allowed.
+    """Create a strategy from its family and its settings by public name.
+
+    Raises BadSetting, which names the field and the allowed values.
     """
     if family not in ALL_FAMILIES:
         raise BadSetting("family", f"must be one of: {', '.join(ALL_FAMILIES)}")
@@ -447,34 +451,35 @@ def _moved(before: int, now: int) -> int:
 
 
 # ---- volume --------------------------------------------------------------------------------------
-# Daily volume isn't used, because it changes with trades from a day ago.
+# The volume of a day isn't used instead, because it also changes with what happened a day ago.
 UNKNOWN_VOLUME = Refusal(
     "volume_unknown", "its volume over five minutes or an hour is unknown, now or before"
 )
 
 
 class Volume(NamedTuple):
-    """The volume of a window now, and the sum of `windows` before it, in USD cents."""
+    """A window's volume now, and the sum of `windows` before it, in USD cents."""
 
     now: int
     total: int
     windows: int
 
     def is_over(self, bps: int) -> bool:
-        """Return whether the volume is at least this share (basis points) of a positive preceding
-        mean.
+        """Return whether it is at least this share (basis points) of the preceding mean, which must
+        be positive.
         """
         return self.now * self.windows * ONE >= self.total * bps > 0
 
     @property
     def times(self) -> str:
-        """Format the multiple of the preceding mean, such as `2.4 times`."""
+        """Return the multiple of the preceding mean as text, such as `2.4 times`."""
         return f"{exact(self.now * self.windows * 10 // self.total, 1)} times"
 
 
 def compare_volume(past: Sequence[Snapshot], last: Snapshot) -> Volume | None:
-    """Return the volume of five minutes, or else of an hour, with that of earlier snapshots, or
-    None if neither is known for both. Windows of different lengths are never compared.
+    """Return the volume of five minutes, or else of an hour, with that of earlier snapshots.
+
+    Returns None if neither is known for both. Windows of different lengths are never compared.
     """
     for length in ("volume5m", "volume1h"):
         now, *before = (getattr(one, length) for one in (last, *past))

@@ -15,26 +15,26 @@ from models import Base, Bot, Owner, Trade
 
 
 class Trader(Base):
-    """A paper trader. Its money is in its account periods; the engine writes the columns after
+    """A paper trader. Its money is in its account periods. The engine writes the columns after
     `retired_at`.
     """
 
-    # The order in which traders are played.
+    # Traders play in this order.
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="traders")
     owner_id: int
-    # Lowercase, derived from the name. It seeds all random choices.
+    # Lowercase and derived from the name. It seeds everything random.
     handle = TextField(unique=True)
     name = TextField()
-    # Shared by names that look alike (see accounts.fields).
+    # Look-alike names share it (accounts.fields).
     likeness = TextField(default="", index=True)
     bio = TextField(default="")
-    # JSON, same shape as Bot's.
+    # JSON as in Bot.
     voice = TextField()
     # momentum | mean_reversion | breakout | flow | copy
     family = TextField()
-    # JSON {public setting name: whole number or bot ID}, for settings that differ from the default.
+    # JSON {public name: whole number or bot ID} of the settings that differ from the default.
     settings = TextField(default="{}")
     # guarded | standard
     start_mode = TextField(default="guarded")
@@ -44,26 +44,27 @@ class Trader(Base):
     retired_at = BigIntegerField(null=True)
     # JSON {name, since, closes, days, last_day}
     phase = TextField()
-    # Counts writes by other processes, which a running tick must not overwrite.
+    # The number of writes by others, which a running tick must not overwrite.
     version = IntegerField(default=0)
 
 
 class Period(Base):
-    """A numbered account of a trader, or of one of its random-entry twins. A reset closes it and
-    opens the next; a closed one stays readable.
+    """A numbered account of a trader, or of one of its random-entry twins.
+
+    A reset closes the period and opens the next one. A closed period stays readable.
     """
 
     id = AutoField()
     trader = ForeignKeyField(Trader, backref="periods", index=False)
     number = IntegerField()
-    # 0 for the trader's own account, 1 to 3 for a twin's, which is never shown.
+    # 0 is the trader's own. 1 to 3 are a twin's, which are never shown.
     twin = IntegerField(default=0)
     # All money is in lamports.
     starting_cash = BigIntegerField()
     cash = BigIntegerField()
-    # Fees of orders that didn't open a position.
+    # The fees of orders that didn't open a position.
     lost_fees = BigIntegerField(default=0)
-    # Highest equity since the phase began.
+    # The highest equity since the phase began.
     peak = BigIntegerField()
     # The UTC day of `day_equity`, counted from 1970.
     day = BigIntegerField(default=-1)
@@ -71,7 +72,7 @@ class Period(Base):
     # Numbers continue across a trader's periods.
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    # A twin's tickets, as a JSON list of paper.player.Ticket.
+    # Twins only: a JSON list of paper.player.Ticket.
     tickets = TextField(default="[]")
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
@@ -93,8 +94,8 @@ Period.add_index(
 
 
 class PaperOrder(Base):
-    """A paper.fills.Order. Only `done`, `attempts`, `lost` and `state` change, and only until the
-    order ends.
+    """A paper.fills.Order. Only `done`, `attempts`, `lost` and `state` change, until the order
+    ends.
     """
 
     id = AutoField()
@@ -128,7 +129,7 @@ PaperOrder.add_index(
 
 
 class PaperFill(Base):
-    """A paper.fills.Fill. Rows are never changed."""
+    """A paper.fills.Fill. Rows never change."""
 
     id = AutoField()
     order = ForeignKeyField(PaperOrder, backref="fills")
@@ -147,12 +148,12 @@ class PaperFill(Base):
     model = TextField()
     flow = BigIntegerField(default=0)
     turn = BigIntegerField(default=0)
-    # The quantiles that its network fee was drawn from, as a JSON list.
+    # The JSON list of quantiles from which its network fee was drawn.
     costs = TextField(null=True)
 
 
 class PaperPosition(Base):
-    """A paper.account.Position. Once closed it never changes again."""
+    """A paper.account.Position. Once it is closed, it never changes again."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="positions", index=False)
@@ -204,7 +205,7 @@ class DiaryEntry(Base):
     kind = TextField()
     mint = TextField(null=True)
     order_number = IntegerField(null=True)
-    # JSON {name: display text}; see paper.brain.
+    # JSON of display texts by name (paper.brain).
     facts = TextField()
 
     class Meta:
@@ -214,7 +215,7 @@ class DiaryEntry(Base):
 class PaperPost(Base):
     """A trader's post about a diary line, in its voice at that time.
 
-    Hidden posts have neither body nor symbol.
+    Once the post is hidden, it has neither body nor symbol.
     """
 
     id = AutoField()
@@ -235,8 +236,9 @@ class PaperPost(Base):
 
 
 class Review(Base):
-    """A doubt about an account period's record. Its headline is withheld while the review is open,
-    and after it was upheld.
+    """A doubt about the record of an account period.
+
+    The headline is withheld while the review is open, and after it was upheld.
     """
 
     id = AutoField()
@@ -247,7 +249,7 @@ class Review(Base):
     reasons = TextField()
     opened_at = BigIntegerField()
     decided_at = BigIntegerField(null=True)
-    # The operator's reason.
+    # The reason that the operator gave.
     decision = TextField(null=True)
 
     class Meta:
@@ -264,11 +266,11 @@ class Backtest(Base):
     asked = TextField()
     # running | done | failed
     state = TextField()
-    # In percent.
+    # As a percentage.
     progress = IntegerField(default=0)
-    # JSON; see paper.backtests.
+    # JSON (paper.backtests).
     result = TextField(null=True)
-    # The error as a sentence, if it failed.
+    # A sentence if it failed.
     error = TextField(null=True)
     created_at = BigIntegerField()
 
@@ -277,10 +279,10 @@ class Backtest(Base):
 
 
 class SeenFlow(Base):
-    """A paper.market.Flow. Never changed, even if the trade is deleted."""
+    """A paper.market.Flow. Rows never change, even if the trade is deleted."""
 
     id = AutoField()
-    # The trade's uid.
+    # The uid of the trade.
     trade = TextField()
     mint = TextField()
     side = TextField()
@@ -296,23 +298,25 @@ class SeenFlow(Base):
 
 
 class EngineState(Base):
-    """Paper mode's position in the snapshots and in its diaries. There is one row."""
+    """How far paper mode has read the snapshots and its diaries. There is only one row."""
 
     id = IntegerField(primary_key=True)
-    # Id of the last processed snapshot.
+    # The id of the last processed snapshot.
     snapshot = BigIntegerField()
-    # Id of the last line that was considered for a post.
+    # The id of the last line that was considered for a post.
     entry = BigIntegerField(default=0)
 
 
 class EquityMark(Base):
-    """The value of an account at the end of a ten-minute interval, based on its pools' payouts."""
+    """An account's value at the end of ten minutes, at the amounts that its pools would have
+    paid.
+    """
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="equity_marks", index=False)
     # When the interval began, in ms.
     at = BigIntegerField(index=True)
-    # Lamports: cash and positions together, and positions only.
+    # The lamports of cash and positions together, and of positions only.
     equity = BigIntegerField()
     held = BigIntegerField()
     # The SOL price in USD cents.
@@ -323,10 +327,10 @@ class EquityMark(Base):
 
 
 class RealFill(Base):
-    """A paper.measured.RealSwap and its difference from the model. Rows are never changed."""
+    """A paper.measured.RealSwap, and its difference from the model. Rows never change."""
 
     id = AutoField()
-    # The trade's uid.
+    # The uid of the trade.
     uid = TextField(unique=True)
     at = BigIntegerField()
     venue = TextField()
@@ -334,11 +338,11 @@ class RealFill(Base):
     mint = TextField()
     lamports = BigIntegerField()
     raw = TextField()  # type: ignore[assignment]
-    # Shortfall against the model, by the reserves in its own transaction and by the preceding
-    # snapshot; null if unknown.
+    # How much less than the model's result it got, by the reserves in its own transaction and by
+    # the preceding snapshot. Null if unknown.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
-    # ID and age of the preceding snapshot, null if there is none.
+    # The id and age of the preceding snapshot, or null if there is none.
     snapshot = BigIntegerField(null=True)
     age_ms = BigIntegerField(null=True)
     model = TextField()
@@ -348,8 +352,8 @@ class RealFill(Base):
 
 
 class NetworkCost(Base):
-    """Network costs of swaps by observed wallets, computed once a day. Lamports; rows are never
-    changed.
+    """The network costs of observed wallets' swaps in lamports, computed once a day. Rows never
+    change.
     """
 
     id = AutoField()
@@ -357,7 +361,7 @@ class NetworkCost(Base):
     p50 = BigIntegerField()
     p75 = BigIntegerField()
     p90 = BigIntegerField()
-    # Median rent of new token accounts; null if there were none.
+    # The median rent of new token accounts, or null if there were none.
     rent = BigIntegerField(null=True)
     receipts = IntegerField()
     since = BigIntegerField()
@@ -365,8 +369,10 @@ class NetworkCost(Base):
 
 class CopyTotal(Base):
     """The result of a follower with `size` lamports per purchase right behind a bot
-    (paper.copying). `mark`: the state it was computed from, at `at` (ms). `excluded`: JSON
-    [[reason, slices]...]. Returns are in basis points, shares are percentages.
+    (paper.copying).
+
+    `mark` identifies the data from which it was computed at `at` (ms). `excluded` is JSON [[reason,
+    slices]...]. Returns are in basis points, shares are percentages.
     """
 
     bot = ForeignKeyField(Bot, index=False, on_delete="CASCADE")
@@ -392,8 +398,10 @@ class CopyTotal(Base):
 
 
 class CopiedTrade(Base):
-    """The best-case proceeds of a follower with 1 SOL per purchase for a bot's sale, in lamports,
-    or the reason why a purchase or sale can't be followed.
+    """What a follower with 1 SOL per purchase receives for a bot's sale in the best case, in
+    lamports.
+
+    If a purchase or sale can't be followed, it has the reason instead.
     """
 
     trade = ForeignKeyField(Trade, primary_key=True, on_delete="CASCADE")

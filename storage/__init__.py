@@ -1,4 +1,4 @@
-"""This process's database, bound once by `connect`.
+"""The database of this process. `connect` binds it once.
 
 `storage.sqlite` and `storage.postgresql` contain the engine-specific code.
 """
@@ -21,10 +21,10 @@ from storage.sqlite import SQLite
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 ROWS_A_STATEMENT = 200
-# Limit on cached SQL statements, one per number of rows in an insert.
+# The number of cached SQL statements. There is one for each number of rows in an insert.
 MAX_STATEMENTS = 100
 Names = tuple[str, ...]
-# Runs a read-only statement and returns its rows.
+# A function that runs a read-only statement and returns its rows.
 Rows = Callable[[str], Iterable[tuple[Any, ...]]]
 Key = TypeVar("Key")
 Row = TypeVar("Row")
@@ -33,9 +33,9 @@ database = DatabaseProxy()
 
 
 def connect(config: Config) -> Any:
-    """Bind the models to the configured database and return it.
+    """Bind the models to the configured database, and return the database.
 
-    Connections open on first use, one per thread. Raises BadSetting if DATABASE_URL is unusable.
+    Each thread opens a connection on first use. Raises BadSetting if DATABASE_URL is unusable.
     """
     made = make_database(config)
     make_folder(config.data_dir)
@@ -80,11 +80,10 @@ def list_applied(db: Any) -> list[str]:
 
 
 def migrate(db: Any = None) -> list[str]:
-    """Apply the missing migrations in order, all or none.
+    """Apply the missing migrations in order, either all or none. Return their names.
 
-    Return their names. The first one creates the current schema in an empty database, where later
-    ones are skipped. A second process that migrates at the same time waits, then finds nothing to
-    do.
+    In an empty database, the first one creates the current schema, and the others are skipped. A
+    second process that migrates at the same time waits, then finds nothing to do.
     """
     db = db or database.obj
     with db.connection_context(), db.atomic():
@@ -126,8 +125,9 @@ def read_rows(sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
 
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
-    """One short write transaction, exclusive of other writers. Don't do anything slow inside: no
-    network, no rendering.
+    """Run a short write transaction that excludes other writers.
+
+    Don't do anything slow in it, such as network requests or rendering.
     """
     with database.atomic():
         yield
@@ -135,23 +135,24 @@ def writing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def snapshot() -> Iterator[None]:
-    """A consistent snapshot for all queries inside. Others may write in the meantime; the caller
-    may not.
+    """Show a consistent snapshot to all queries inside.
+
+    Others may write in the meantime, but the caller may not.
     """
-    # A writer already sees a consistent state, because it is the only writer.
+    # In a write transaction, the state is already consistent, because there are no other writers.
     with contextlib.nullcontext() if database.in_transaction() else database.snapshot():
         yield
 
 
 @contextlib.contextmanager
 def erasing() -> Iterator[None]:
-    """Like `writing`, for content that must not remain in the database files."""
+    """Begin a write transaction for deleting content that must not remain in the database files."""
     with database.erasing(), writing():
         yield
 
 
 def is_busy(error: object) -> bool:
-    """Whether the database is temporarily unreachable or not writable.
+    """Return whether the database is temporarily unreachable or not writable.
 
     If so, nothing was stored, and the caller may retry.
     """
@@ -159,12 +160,14 @@ def is_busy(error: object) -> bool:
 
 
 def new_uid(prefix: str) -> str:
-    """Return an opaque public id such as `bot_4f1c...`: 96 random bits, never a database id."""
+    """Return an opaque public id such as `bot_4f1c...`. It has 96 random bits and isn't derived
+    from a database id.
+    """
     return f"{prefix}_{secrets.token_hex(12)}"
 
 
 def in_parts(values: Iterable[Any], size: int = ROWS_A_STATEMENT) -> Iterator[list[Any]]:
-    """Split values into lists, by default small enough for one statement's parameters."""
+    """Split values into lists. By default, each list fits into one statement's parameters."""
     rest = iter(values)
     while part := list(itertools.islice(rest, size)):
         yield part
@@ -175,8 +178,10 @@ def mark(values: Sized) -> str:
 
 
 def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]) -> None:
-    """Reduce `made` to the rows to write, by key: rows that differ from the stored ones, and None
-    for stored rows that are no longer made. Reads `stored` one row at a time.
+    """Reduce `made` to the rows to write, by key.
+
+    These are the rows that differ from the stored ones, and None for stored rows that aren't in
+    `made`. `stored` is read one row at a time.
     """
     for key, row in stored:
         if made.get(key) == row:
@@ -188,7 +193,7 @@ def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]
 class InOrder(Generic[Keyed]):
     """Rows sorted by their first column, an integer, consumed in increasing ranges.
 
-    On SQLite, a long table is never in memory as a whole; PostgreSQL sends all its rows in one
+    On SQLite, a long table is never in memory as a whole. PostgreSQL sends all rows in one
     response.
     """
 
@@ -210,11 +215,10 @@ class InOrder(Generic[Keyed]):
 def write_rows(
     model: Any, rows: Iterable[Mapping[str, Any]], key: Names = (), returned: Names = ()
 ) -> list[Any]:
-    """Insert rows, each {field: plain value}, all with the same fields. Return the `returned`
-    columns of the written rows.
+    """Insert rows, and return the `returned` columns of the written rows.
 
-    With a `key`, a conflicting row is updated; without one, it stays. The SQL is cached, as in
-    store_row.
+    Each row is {field: plain value}, and all rows have the same fields. With a `key`, a conflicting
+    row is updated. Without a `key`, it stays unchanged. The SQL is cached, as in store_row.
     """
     defaults = model._meta.get_default_dict()
     written: list[Any] = []
@@ -230,7 +234,7 @@ def write_rows(
 def store_row(model: Any, columns: dict[str, Any]) -> int:
     """Insert one row, {field: value}, and return its id.
 
-    The SQL is cached: peewee takes ten times as long to build it as SQLite to run it.
+    The SQL is cached, because peewee takes ten times as long to build it as SQLite takes to run it.
     """
     values = {**model._meta.get_default_dict(), **columns}
     fields = model._meta.fields
@@ -245,7 +249,10 @@ def store_row(model: Any, columns: dict[str, Any]) -> int:
 def _write_insertion(
     model: Any, names: Names, count: int = 1, key: Names | None = None, returned: Names = ()
 ) -> str:
-    """Return the SQL that inserts `count` rows. `key`: see write_rows; None for a plain insert."""
+    """Return the SQL that inserts `count` rows.
+
+    `key` is explained at write_rows. If it is None, this is a plain insert.
+    """
     columns = {name: f'"{model._meta.fields[name].column_name}"' for name in names}
     marks = f"({mark(names)})"
     sql = f'INSERT INTO "{model._meta.table_name}" ({", ".join(columns.values())}) VALUES '

@@ -1,4 +1,4 @@
-"""Side effects of a write in its transaction: an arrival for followers and a log leaf."""
+"""Side effects of a write, in its transaction: append an arrival for followers and a log leaf."""
 
 import hashlib
 import secrets
@@ -10,9 +10,9 @@ import orjson
 from storage import database, in_parts, new_uid
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
-# Version of the leaf JSON format.
+# The version of the leaf's JSON format.
 LEAF_VERSION = 1
-# Inserts nothing if there is no log yet.
+# This inserts nothing if there is no log yet.
 APPEND = """
 INSERT INTO log_leaf (id, data)
 SELECT COALESCE((SELECT MAX(id) + 1 FROM log_leaf), 0), ? FROM log
@@ -33,7 +33,7 @@ TILE_NODES = (
 def store_arrival(kind: str, **what: Any) -> None:
     """Insert an arrival of kind `post`, `trade`, `verification` or `coverage`.
 
-    `what`: the row it refers to, as `post=`, `trade=` or `wallet=` with a model or an ID.
+    `what` is the row it refers to: `post=`, `trade=` or `wallet=`, as a model or an id.
     """
     columns = ["kind", *(f"{name}_id" for name in what)]
     values = [kind, *(getattr(row, "id", row) for row in what.values())]
@@ -57,17 +57,19 @@ class Appended(NamedTuple):
 
 
 def append_leaf(kind: str, now: int, **fields: Any) -> Appended:
-    """Append a leaf to the log, opening one if needed. `now`: UTC milliseconds.
+    """Append a leaf to the log, and open a log if there is none.
 
-    Call it inside the transaction. Only one writer runs at a time, so indexes have no gaps.
+    Call this inside the transaction. Only one writer runs at a time, so indexes have no gaps.
+    `now`: UTC milliseconds.
     """
     return _append(database, kind, now, fields)
 
 
 def open_log(now: int, previous: dict[str, Any] | None = None, db: Any = database) -> str:
-    """Open a new log, inside a transaction, and return its uid. Later leaves go there.
+    """Open a new log for all later leaves, and return its uid.
 
-    `previous`: the previous log's last checkpoint, for the first leaf.
+    Call this inside a transaction. `previous` is the previous log's last checkpoint, which the
+    first leaf contains.
     """
     uid = new_uid("log")
     db.execute_sql(OPEN, (uid, now))
@@ -105,8 +107,9 @@ def _store_node(db: Any, first: int, place: int) -> None:
 
 
 def mark_owner(bot: str, owner: str) -> str:
-    """Return the owner mark used in a bot's leaves, which is a hash of both IDs. It changes with
-    the owner, but doesn't reveal which bots share one.
+    """Return the owner mark for a bot's leaves, a hash of both ids.
+
+    It changes with the owner, but doesn't reveal which bots have the same owner.
     """
     return hashlib.sha256(orjson.dumps([bot, owner])).hexdigest()
 
@@ -116,8 +119,9 @@ def new_salt() -> str:
 
 
 def hash_words(salt: str, *texts: str | None) -> str:
-    """Return the salted SHA-256, in hex, that represents free text in a leaf.
+    """Return the salted SHA-256, in hex, that replaces free text in a leaf.
 
-    For a post: event ID, body, symbol and reason; for a bot: name, handle, bio, voice and avatar.
+    The texts of a post are event id, body, symbol and reason. The texts of a bot are name, handle,
+    bio, voice and avatar.
     """
     return hashlib.sha256(orjson.dumps([salt, *texts])).hexdigest()

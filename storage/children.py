@@ -1,5 +1,6 @@
-"""Start Python in a child process with limits. The child inherits only what it is given, and ends
-when this process does.
+"""Start Python in a child process with limits.
+
+The child inherits only what it is given, and ends when this process ends.
 """
 
 import contextlib
@@ -14,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple
 
-# Bootstrap code, run before any import of ours. On Linux the kernel kills the child when the thread
-# that started it ends; elsewhere the child exits when its standard input closes.
+# Bootstrap code that runs before any of our imports. On Linux, the kernel kills the child when the
+# thread that started it ends. On other systems, the child exits when its standard input closes.
 BOOT = """
 import importlib, json, os, resource, signal, sys
 told = json.loads(sys.argv.pop(1))
@@ -35,8 +36,10 @@ sys.exit(importlib.import_module(told["module"]).main(sys.argv[1:]))
 
 
 class Limits(NamedTuple):
-    """A child's limits: address space, total CPU seconds (None: unlimited, the caller enforces a
-    timeout), and niceness.
+    """The limits of a child.
+
+    They are its address space, its total CPU seconds and its niceness. If the CPU seconds are None,
+    the caller enforces a timeout.
     """
 
     memory_bytes: int
@@ -46,7 +49,7 @@ class Limits(NamedTuple):
 
 class Child(subprocess.Popen[bytes]):
     def kill(self) -> None:
-        """Kill the whole session, because its descendants would keep the pipes open."""
+        """Kill the whole session, because descendants of the child would keep the pipes open."""
         # The child's PID can't be reused until we wait for it.
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -54,13 +57,13 @@ class Child(subprocess.Popen[bytes]):
 
     def end(self) -> None:
         self.kill()
-        # Closing may flush buffered input to a dead process.
+        # Closing may flush buffered input to a process that has ended.
         with contextlib.suppress(OSError), self:
             pass
 
 
 _lock = threading.Lock()
-# By process ID, because a fork doesn't have its parent's threads.
+# The key is the process id, because a forked process doesn't have its parent's threads.
 _starters: dict[int, ThreadPoolExecutor] = {}
 
 
@@ -73,10 +76,10 @@ def start_python(
     output: int | IO[bytes] = subprocess.PIPE,
     errors: int = subprocess.DEVNULL,
 ) -> Child:
-    """Start `main(arguments)` of a module with a pipe to its standard input.
+    """Start `main(arguments)` of a module in a child, with a pipe to its standard input.
 
-    The module is found on this process's path. The child gets no other file descriptors and only
-    the given environment.
+    The module is found on this process's path. The child receives no other file descriptors, and
+    only the given environment.
     """
     told = {
         "module": module,
@@ -103,9 +106,9 @@ def start_python(
 
 
 def _find_starter() -> ThreadPoolExecutor:
-    """Return the thread that starts all children and lives as long as the process.
+    """Return the thread that starts all children. It runs until the process ends.
 
-    A child is killed when the thread that started it ends, not just when the process does.
+    The kernel kills a child when the thread that started it ends, not just when the process ends.
     """
     with _lock:
         return _starters.setdefault(os.getpid(), ThreadPoolExecutor(1, "children"))

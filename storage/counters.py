@@ -1,12 +1,12 @@
-"""Rate-limit counters, in a local file or, for several machines, in Redis.
+"""Store rate-limit counters, in a local file or, for several machines, in Redis. Both implement one
+operation: increment all of the given counters, or none.
 
-Both implement one operation: increment all of these counters, or none. A counter is (subject, name,
-ends, most): how often `subject` was counted under `name` in the window that ends at the Unix second
-`ends`, and its limit. Checking and counting are a single SQL statement or Redis script, so there
-are no races. Callers define windows by their own clock; a counter outlives its window by a grace
-period, because requests can arrive out of order. Last uses of keys are stored here too, to spare
-the database a write per request. All of this is disposable: if it is damaged or lost, counting
-starts over.
+A counter is (subject, name, ends, most): how often `subject` was counted under `name` in the window
+that ends at the Unix second `ends`, and its limit. Checking and counting are a single SQL statement
+or Redis script, so there are no races. Callers define windows by their own clock. Because requests
+can arrive out of order, a counter outlives its window by a grace period. The last uses of keys are
+stored here too, so that requests don't write to the database. If this data is damaged or lost,
+counting starts over.
 """
 
 import contextlib
@@ -23,15 +23,15 @@ from config import BadSetting, Config
 from storage.trouble import BusyHandler, Identity, identify, name_trouble
 
 SWEEP_SECONDS, GRACE_SECONDS = 600, 60
-# Seconds to skip a store after a failure.
+# After a failure, skip the store for this long.
 REST_SECONDS = 2
 PROBES = 2**53
 log = logging.getLogger("candor")
 
 
 class Counter(NamedTuple):
-    """Allow `subject` up to `most` counts under `name` in the window that ends at the Unix second
-    `ends`.
+    """A counter that allows `subject` up to `most` counts under `name` in the window that ends at
+    the Unix second `ends`.
     """
 
     subject: str
@@ -41,7 +41,7 @@ class Counter(NamedTuple):
 
 
 class Count(NamedTuple):
-    """The result: whether the request was counted, and the current value of each counter."""
+    """The result of counting: whether it was counted, and the current value of each counter."""
 
     counted: bool
     used: list[int]
@@ -51,8 +51,9 @@ Store: TypeAlias = "File | Redis"
 
 
 def open_store(config: Config) -> Store:
-    """Return the File in DATA_DIR, or the Redis at RATELIMIT_STORAGE_URL. Raises BadSetting if its
-    package is missing.
+    """Return the File in DATA_DIR, or the Redis at RATELIMIT_STORAGE_URL.
+
+    Raises BadSetting if the package for Redis is missing.
     """
     return (
         Redis(config.ratelimit_storage_url)
@@ -62,8 +63,9 @@ def open_store(config: Config) -> Store:
 
 
 def find_problem(store: Store, now: float) -> str | None:
-    """Return why counting fails, without secrets, or None. Writes a counter, because a full disk is
-    still readable.
+    """Return why counting fails, without secrets, or None if it works.
+
+    It tries to write a counter, because a full disk is still readable.
     """
     try:
         store.count([Counter("health", "", 0, PROBES)], 1, now)
@@ -73,21 +75,21 @@ def find_problem(store: Store, now: float) -> str | None:
 
 
 class Rest:
-    """A circuit breaker: after a failure, requests fail immediately, and one of them retries every
-    REST_SECONDS.
+    """A circuit breaker.
 
-    Without it, every request, and so every page, would wait for the store.
+    After a failure, requests fail immediately, and one of them retries every REST_SECONDS. Without
+    this, every request, and therefore every page, would wait for the store.
     """
 
     def __init__(self, failure: type[Exception]) -> None:
         self._failure = failure
-        # Type of the last failure; None after a success.
+        # The type of the last failure, or None after a success.
         self._failed: type[Exception] | None = None
-        # Times on the time.monotonic() clock.
+        # In seconds of time.monotonic().
         self.until = 0.0
 
     def check(self) -> None:
-        """Raise the last failure's type while the store is paused."""
+        """Raise the last failure's type if the store is paused."""
         if self._failed is not None and time.monotonic() < self.until:
             raise self._failed(f"failed less than {REST_SECONDS} s ago")
 
@@ -96,7 +98,7 @@ class Rest:
         """Use the store inside, unless it is paused. A failure pauses it."""
         self.check()
         if self._failed is not None:
-            # This request retries on behalf of all others.
+            # This request retries, while the others still skip the store.
             self.until = time.monotonic() + REST_SECONDS
         try:
             yield
@@ -128,14 +130,14 @@ LOOK = (
 NOTE_USE = (
     "INSERT INTO used VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = MAX(at, excluded.at)"
 )
-# Counting takes under a millisecond, so a lock this long belongs to another program.
+# Counting takes under a millisecond, so if the lock is held for this long, another program has it.
 BUSY_SECONDS = 0.4
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError)
 
 
 class File:
-    """Counters in SQLite, shared by a process's threads (one connection and a lock) and by
-    processes (SQLite's lock).
+    """Counters in SQLite. Threads of a process share one connection with a lock, and processes
+    share SQLite's lock.
     """
 
     name = "file"
@@ -143,7 +145,7 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # Other failures are immediate, so they need no pause.
+        # Other failures are immediate, so they don't need a pause.
         self.rest = Rest(apsw.BusyError)
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
@@ -151,10 +153,10 @@ class File:
         self._swept_at = 0.0
 
     def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
-        """Add `amount` to all counters, or to none if one is at its limit. 0 only reads. `now`:
-        Unix seconds.
+        """Add `amount` to all counters, or to none of them if one is at its limit.
 
-        Raises one of `unusable`. A damaged file is replaced first.
+        An `amount` of 0 only reads. `now`: Unix seconds. A damaged file is replaced. Raises one of
+        `unusable`.
         """
         with self._trying():
             try:
@@ -167,12 +169,14 @@ class File:
                 return _count(self._enter(now), counters, amount)
 
     def note_use(self, key: str, at: int) -> None:
-        """Record a key's use at `at` (ms) unless a later one is known. Raises one of `unusable`."""
+        """Record that a key was used at `at` (ms), unless a later use is known. Raises one of
+        `unusable`.
+        """
         with self._trying():
             self._enter(at / 1000)(NOTE_USE, (key, at))
 
     def find_uses(self) -> dict[str, int]:
-        """Return each key's last use, {key: ms}. Raises one of `unusable`."""
+        """Return when each key was last used, as {key: ms}. Raises one of `unusable`."""
         with self._trying():
             return dict(self._connect().execute("SELECT key, at FROM used"))
 
@@ -184,8 +188,8 @@ class File:
     def _trying(self) -> Iterator[None]:
         """Lock the connection.
 
-        A thread that waits for SQLite delays others only once, for BUSY_SECONDS: those behind it
-        find the store paused, and later ones don't wait.
+        A thread that waits for SQLite delays other threads only once, for BUSY_SECONDS. The threads
+        waiting behind it then find the store paused, and later ones don't wait.
         """
         self.rest.check()
         with self._lock, self.rest.trying():
@@ -199,16 +203,16 @@ class File:
         return execute
 
     def _connect(self) -> apsw.Connection:
-        """Return a connection to the current file, which may have been replaced."""
+        """Return a connection to the current file. The previous file may have been replaced."""
         if self._connection is not None and identify(self.path) != self._opened:
             self._forget()
         return self._connection or self._open()
 
     def _open(self) -> apsw.Connection:
-        """Open the file with `synchronous=OFF`: a power cut may lose counters.
+        """Open the file with `synchronous=OFF`, which means that a power cut may lose counters.
 
         While another process converts a new file to WAL, SQLite doesn't call the busy handler, so
-        retry here.
+        this function retries.
         """
         connection, end = apsw.Connection(str(self.path)), time.monotonic() + BUSY_SECONDS
         connection.set_busy_handler(BusyHandler(lambda: BUSY_SECONDS))
@@ -252,7 +256,7 @@ def _count(execute: Callable[..., Any], counters: Sequence[Counter], amount: int
 
 
 # ---- Redis ---------------------------------------------------------------------------------------
-# KEYS: the counters. ARGV: the amount, then each counter's limit and its TTL in seconds.
+# KEYS are the counters. ARGV is the amount, then each counter's limit and its TTL in seconds.
 SCRIPT = """
 local used, counted = redis.call('MGET', unpack(KEYS)), ARGV[1] ~= '0'
 for n = 1, #KEYS do
@@ -271,13 +275,13 @@ TIMEOUT_SECONDS = 1
 
 
 class Redis:
-    """Counters in Redis, shared by all instances that use the same one."""
+    """Counters in Redis, shared by all instances that use the same server."""
 
     name = "redis"
 
     def __init__(self, url: str) -> None:
-        """Prepare without connecting. `url`:
-        redis[s]://[[user]:password@]host[:port][/database].
+        """Store the URL: redis[s]://[[user]:password@]host[:port][/database]. The connection opens
+        on first use.
         """
         try:
             import redis
@@ -290,7 +294,7 @@ class Redis:
             ) from None
         self.unusable: tuple[type[Exception], ...] = (redis.RedisError,)
         self.rest = Rest(redis.RedisError)
-        # A retry could count twice.
+        # Don't retry, because a retry could count twice.
         self._client: Any = redis.Redis.from_url(
             url,
             protocol=2,
@@ -312,7 +316,7 @@ class Redis:
         return Count(bool(counted), used)
 
     def note_use(self, key: str, at: int) -> None:
-        # If two machines record the same minute, either may win.
+        # If two machines record the same minute, it doesn't matter which one wins.
         with self.rest.trying():
             self._client.hset(USES, key, at)
 

@@ -1,4 +1,6 @@
-"""Files and folders that survive a power cut, and locks between processes that share a folder."""
+"""Create files and folders that survive a power cut, and locks between processes that share a
+folder.
+"""
 
 import contextlib
 import fcntl
@@ -20,12 +22,13 @@ class FileLock:
     """A lock between processes. The kernel releases it when its process dies."""
 
     def __init__(self, path: Path) -> None:
-        # Another thread may release it.
+        # The lock may be released by another thread.
         self._path, self._lock = path, UnixFileLock(path, thread_local=False)
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock. Return whether this process has it now. Raises Unusable if its folder
-        is gone, which the library would otherwise create.
+        """Acquire the lock, and return whether this process has it now.
+
+        Raises Unusable if its folder is missing, because the library would create it.
         """
         if not self._path.parent.is_dir():
             raise Unusable("gone")
@@ -43,7 +46,7 @@ class FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether any process has an exclusive or shared lock on this file."""
+    """Return whether a process has this file locked, exclusively or shared."""
     try:
         with open(path) as file:
             return not lock_descriptor(file.fileno(), blocking=False)
@@ -54,7 +57,7 @@ def is_locked(path: Path) -> bool:
 def lock_data_dir(data_dir: Path) -> None:
     """Hold a shared lock on DATA_DIR until this process ends or connects elsewhere.
 
-    Waits while `restore` or `copy` has it exclusively.
+    Waits while `restore` or `copy` has an exclusive lock.
     """
     global _held
     taken = os.open(data_dir / DATA_DIR_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -64,7 +67,7 @@ def lock_data_dir(data_dir: Path) -> None:
 
 
 def unlock_data_dir() -> None:
-    """Release the lock on DATA_DIR. The database must be closed."""
+    """Release the lock on DATA_DIR. The database must be closed first."""
     global _held
     if _held is not None:
         os.close(_held)
@@ -83,19 +86,19 @@ def sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder (mode 0700) and missing parents.
+    """Create a folder (mode 0700) and its missing parents.
 
-    Each parent is synced, because a power cut could otherwise lose the folder with its contents.
+    Each parent is synced, because otherwise a power cut could lose the folder and its contents.
     """
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     for one in missing:
-        # A user may be able to add entries to a folder without being able to read it.
+        # A user may have permission to add entries to a folder without being able to read it.
         with contextlib.suppress(PermissionError):
             sync(one.parent)
 
 
-# Files that commands create in DATA_DIR. Other files belong to the operator.
+# Files that commands create in DATA_DIR. All others belong to the operator.
 MADE = (
     *("app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key"),
     *("backups", "backups/*"),
@@ -103,15 +106,16 @@ MADE = (
 
 
 def give_to_owner(folder: Path) -> None:
-    """As root, hand files that root created in another user's DATA_DIR to that user, because the
-    server couldn't use them. SQLite does this for its journal files.
+    """Change the owner of files that root created in another user's DATA_DIR.
+
+    Otherwise that user's server couldn't use them. SQLite does the same for its journal files.
     """
     if os.geteuid() != 0 or not folder.is_dir() or folder.stat().st_uid == 0:
         return
     owner = folder.stat()
     for path in (path for pattern in MADE for path in folder.glob(pattern)):
-        # A file may vanish in the meantime. Hard links and symlinks are skipped, because they may
-        # lead to files outside.
+        # A file may be deleted at any time. Skip hard links and symlinks, because they may lead to
+        # files outside.
         with contextlib.suppress(FileNotFoundError):
             found = path.lstat()
             is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1

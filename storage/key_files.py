@@ -1,4 +1,4 @@
-"""The instance's secrets: settings, or files in DATA_DIR created on first use."""
+"""The instance's secrets, from settings or from files in DATA_DIR that are created on first use."""
 
 import logging
 import os
@@ -9,16 +9,16 @@ from filelock import lock_descriptor
 
 from config import BadSetting, Config
 
-# Minimum length of the secret_key file. We write 64 characters.
+# The minimum length of the file secret_key. The files we create have 64 characters.
 MIN_SECRET = 32
 log = logging.getLogger("candor")
 
 
 def secret_key(config: Config) -> str:
-    """Return the signing secret: the setting, or the file in DATA_DIR.
+    """Return the signing secret, from the setting or from the file in DATA_DIR.
 
     The file (mode 0600) is created on first use, and again if it is empty, for example after a
-    power cut. Raises BadSetting if it is too short.
+    power cut. Raises BadSetting if the secret is too short.
     """
     return config.secret_key or _keep_secret(
         config.data_dir / "secret_key", MIN_SECRET, "signs everyone out"
@@ -26,8 +26,9 @@ def secret_key(config: Config) -> str:
 
 
 def log_key(config: Config) -> bytes:
-    """Return the 32 secret bytes for the log's keys: the setting, or the file in DATA_DIR, created
-    like `secret_key`.
+    """Return the 32 secret bytes for the log's keys, from the setting or from the file in DATA_DIR.
+
+    The file is created as in `secret_key`.
     """
     path = config.data_dir / "log_key"
     kept = config.log_key or _keep_secret(path, 64, "starts a new log")
@@ -51,7 +52,7 @@ def _keep_secret(path: Path, least: int, effect: str) -> str:
 
 
 def read_secret(path: Path) -> str:
-    """Return the file's content, or "" if it is missing, blank or only NUL bytes."""
+    """Return the file's content, or "" if the file is missing or has only blanks or NUL bytes."""
     try:
         return path.read_text(errors="replace").strip("\0 \r\n\t")
     except FileNotFoundError:
@@ -59,7 +60,7 @@ def read_secret(path: Path) -> str:
 
 
 def _make_secret(path: Path) -> str:
-    """Create the secret unless another process just did. Return the stored one."""
+    """Create the secret unless another process just created it. Return the stored secret."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         lock_descriptor(folder)
@@ -70,12 +71,12 @@ def _make_secret(path: Path) -> str:
             os.fsync(folder)
         return read_secret(path)
     finally:
-        # Closing the file also releases the lock.
+        # This releases the lock, too.
         os.close(folder)
 
 
 def _write_whole(path: Path, secret: str) -> None:
-    """Write the file atomically, readable only by its owner."""
+    """Write the file atomically. Only its owner can read it."""
     draft = path.with_name(f"{path.name}.partial")
     with open(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
         file.write(secret)

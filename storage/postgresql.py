@@ -1,8 +1,8 @@
-"""PostgreSQL, with the same interface as `storage.sqlite`.
+"""PostgreSQL with the same interface as `storage.sqlite`. Needs the extra `postgres`.
 
-Needs the `postgres` extra. Here too, only one transaction writes at a time: each first waits for
-the writers' advisory lock. Everything a transaction reads therefore stays true until it ends, and
-`arrival` IDs become visible in order. Readers don't wait.
+As on SQLite, only one transaction writes at a time, because each first waits for the writers'
+advisory lock. Everything that a transaction reads stays true until it ends, and `arrival` ids
+become visible in order. Readers don't wait.
 """
 
 import contextlib
@@ -41,19 +41,19 @@ from storage.trouble import (
     name_trouble,
 )
 
-# Advisory lock numbers. They are scoped to the database.
+# The numbers of the advisory locks. They are scoped to the database.
 LOCKS = {
     "writing": 1,
     "jobs": 2,
     "work": 3,
 }
-# The server ends transactions that are idle this long (ms), because the client hangs while other
-# writers wait.
+# The server ends a transaction after it was idle for this long (ms), because its client hangs and
+# other writers wait.
 HUNG_MS = 10_000
 # Only a write reveals whether the server accepts writes, so a failure is reported for this long.
 TROUBLE_SECONDS = 15
-# Queries list joins in the intended order; considering alternatives took three quarters of a short
-# read.
+# Queries list joins in the intended order. Without this, considering alternatives took three
+# quarters of a short read.
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"
 BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {ms};"
@@ -68,7 +68,7 @@ ALIVE = {
     "tcp_user_timeout": "10000",
     "application_name": "candor",
 }
-# Settings for a lock's connection, to notice a dead server within three seconds.
+# Settings of a lock's connection that make it notice a dead server within three seconds.
 WAKEFUL = {
     "connect_timeout": "3",
     "keepalives_idle": "1",
@@ -84,7 +84,7 @@ WATCHED = (
 
 
 class Cursor(psycopg.Cursor):
-    """A cursor that accepts `?` placeholders, as in our SQL, and `%s`, as in peewee's.
+    """A cursor that accepts both `?`, as in our SQL, and `%s`, as in peewee's.
 
     In SQL without parameters, `%` is an ordinary character.
     """
@@ -101,7 +101,7 @@ def _mark(sql: str) -> str:
 
 
 class Text(StrDumperUnknown):
-    """Text for PostgreSQL, which can't store the NUL characters that clients may send."""
+    """Converts text for PostgreSQL, which can't store the NUL characters that clients may send."""
 
     def dump(self, text: str) -> Any:
         return super().dump(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
@@ -110,7 +110,7 @@ class Text(StrDumperUnknown):
 def read_url(url: str) -> dict[str, Any]:
     """Parse a URL into arguments for psycopg.connect.
 
-    Raises BadSetting, without quoting the URL, if it is malformed or names no database.
+    Raises BadSetting, without quoting the URL, if it is malformed or doesn't name a database.
     """
     try:
         given = conninfo_to_dict(url)
@@ -126,7 +126,7 @@ def read_url(url: str) -> dict[str, Any]:
 
 
 class Driver(Psycopg3Adapter):
-    """Connects for peewee's pool, with the timeouts a transaction needs."""
+    """Connects for peewee's pool, with the timeouts that transactions need."""
 
     def connect(self, db: Any, **_: Any) -> Any:
         connection = db.open()
@@ -170,7 +170,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     # ---- connections -----------------------------------------------------------------------------
     def open(self, **changes: Any) -> psycopg.Connection[Any]:
-        """Open a connection outside the pool, without a lock timeout."""
+        """Open a connection that isn't in the pool and has no lock timeout."""
         connection = psycopg.connect(
             **{**self._given, **changes}, autocommit=True, cursor_factory=Cursor
         )
@@ -179,10 +179,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return connection
 
     def check_sessions(self) -> None:
-        """Raise OperationalError if a pooler shares a session among connections, as PgBouncer does
+        """Raise OperationalError if a pooler shares sessions among connections, as PgBouncer does
         with `pool_mode = transaction`.
 
-        Signs: two connections share a session, or one connection changes sessions.
+        This shows when two connections share a session, or one connection changes sessions.
         """
         with (
             __exception_wrapper__,
@@ -199,8 +199,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             )
 
     def _is_closed(self, conn: Any) -> bool:
-        """Whether the server closed the connection. Needs no round trip, because a closed socket is
-        readable.
+        """Return whether the server closed the connection.
+
+        This doesn't need a round trip, because a closed socket is readable.
         """
         if not conn.closed:
             poll = select.poll()
@@ -211,14 +212,14 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return bool(conn.closed)
 
     def stream(self, sql: str, rows_at_once: int) -> Iterator[Any]:
-        """Yield a query's rows in batches. Needs a transaction."""
+        """Yield a query's rows in batches. Must run in a transaction."""
         with __exception_wrapper__, self.connection().cursor(name="stream") as cursor:
             cursor.itersize = rows_at_once
             yield from cursor.execute(sql)
 
     @contextlib.contextmanager
     def filling(self, sql: str) -> Iterator[Callable[..., None]]:
-        """Yield `write(row)` for a COPY ... FROM STDIN that completes when the block ends."""
+        """Yield `write(row)` for a COPY ... FROM STDIN, which completes when the block ends."""
         with __exception_wrapper__, self.cursor().copy(sql) as copy:
             yield copy.write_row
 
@@ -227,13 +228,13 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         with __exception_wrapper__:
             cursor = self.cursor()
             try:
-                # A timeout of 0 would mean no limit.
+                # A timeout of 0 would mean no timeout.
                 ms = max(1, int(1000 * find_left(self.busy_ms / 1000)))
                 cursor.execute(BEGIN.format(ms=ms), prepare=False)
                 for check in self._checks:
                     check()
             except BaseException as error:
-                # Don't leave a transaction open.
+                # Don't leave a transaction open after an error.
                 if isinstance(error, psycopg.OperationalError):
                     self.writes.fail(name_trouble(error, Path()))
                 with contextlib.suppress(psycopg.Error):
@@ -245,20 +246,23 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         self.writes.succeed()
 
     def find_trouble(self) -> str | None:
-        """Return why the last write failed (a key of TROUBLES), or None after TROUBLE_SECONDS."""
+        """Return why the last write failed (a key of TROUBLES), or None if it succeeded or
+        TROUBLE_SECONDS have passed.
+        """
         recent = time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS
         return self.writes.trouble if recent else None
 
     def fetch_at_once(
         self, sql: str, columns: Sequence[str], values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
-        """Return a query's rows. psycopg always fetches them in one step."""
+        """Return a query's rows. psycopg always fetches all rows at once."""
         rows: list[tuple[Any, ...]] = self.execute_sql(sql, values).fetchall()
         return rows
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """Run a statement. A write outside a transaction gets its own."""
-        # peewee adds STRICT for both engines, but PostgreSQL is always strict.
+        """Run a statement. A write outside a transaction gets its own transaction."""
+        # peewee adds STRICT for both engines, but PostgreSQL is always strict and doesn't know the
+        # word.
         sql = sql.removesuffix(" STRICT")
         if (
             WRITES.match(sql)
@@ -274,10 +278,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @contextlib.contextmanager
     def guarding(self, check: Any) -> Iterator[None]:
-        """Before each transaction of this thread inside, call `check()`, which can raise to stop
-        the transaction.
+        """Make each of this thread's transactions call `check()` first, which can raise to stop it.
 
-        It runs while no one else writes. None adds no check.
+        `check()` runs while no one else writes. None doesn't add a check.
         """
         before = self._checks
         self._mine.checks = (*before, check) if check else before
@@ -298,9 +301,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @staticmethod
     def is_busy(error: object) -> bool:
-        """Whether the database is temporarily unavailable: unreachable, shutting down, full, locked
-        for too long, or read-only because another server is now the primary; or it ended our idle
-        transaction.
+        """Return whether the database is temporarily unavailable.
+
+        It may be unreachable, shutting down, full, locked for too long, or read-only because
+        another server is now the primary. It may also have ended our idle transaction.
         """
         return isinstance(error, OperationalError) or isinstance(
             getattr(error, "orig", None), (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
@@ -308,15 +312,16 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @staticmethod
     def is_forbidden(error: object) -> bool:
-        """Whether the DATABASE_URL user lacks a privilege."""
+        """Return whether the DATABASE_URL user lacks a privilege."""
         return isinstance(getattr(error, "orig", None), InsufficientPrivilege)
 
     # ---- telling ---------------------------------------------------------------------------------
     def data_version(self) -> Hashable:
         """Return a value that changes with every commit by anyone. Call it before reading the data.
 
-        A snapshot's text identifies the transactions that had ended. The server's start time is
-        part of it because a promoted standby may reuse the ids of lost transactions.
+        The value includes the snapshot's text, which identifies the transactions that had ended,
+        and the server's start time, because a promoted standby may reuse the ids of lost
+        transactions.
         """
         row: Hashable = self.execute_sql(
             "SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text"
@@ -324,7 +329,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return row
 
     def clock(self) -> int:
-        """Return the server's time in ms. All machines share this clock."""
+        """Return the server's time in ms. All machines use this clock."""
         sql = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
         return int(self.execute_sql(sql).fetchone()[0])
 
@@ -342,7 +347,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
 
 class SessionLock:
-    """A database-wide advisory lock with its own connection.
+    """An advisory lock on the database, with its own connection.
 
     It is lost if the process dies or is unreachable for three seconds.
     """
@@ -352,10 +357,9 @@ class SessionLock:
         self._session: psycopg.Connection[Any] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock.
+        """Acquire the lock, and return whether this process has it now.
 
-        Return whether this process has it now. By then the previous holder's transaction has ended.
-        Raises OperationalError.
+        By then the previous holder's transaction has ended. Raises OperationalError.
         """
         ask = f"pg_{'' if wait else 'try_'}advisory_lock"
         with __exception_wrapper__:

@@ -1,5 +1,6 @@
-"""Rows as named tuples without model instances, and JSON in text columns: its schema, and reading
-text that a disk error damaged.
+"""Select rows as named tuples instead of models, and decode JSON in text columns.
+
+JSON is validated, because a disk fault may have damaged it.
 """
 
 import functools
@@ -14,30 +15,32 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, crea
 from storage import database
 
 # ---- stored JSON ---------------------------------------------------------------------------------
-# Integers and exact decimals, as text.
+# An integer or an exact decimal, as text.
 Whole = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
 Exact = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
-# RFC 3339, whole seconds, UTC.
+# An RFC 3339 time in whole seconds, in UTC.
 Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 Shape = TypeAdapter[Any]
 
 
 class Damaged(ValueError):
-    """Stored JSON that can't be read. Also the value of a damaged Part of a row."""
+    """Stored JSON is unreadable. Also the value of a damaged Part of a row."""
 
     def __bool__(self) -> bool:
         return False
 
 
 class Column:
-    """Marks a field of a row type as JSON. If it is damaged, the row is skipped."""
+    """Marks a field of a row type as JSON. If the JSON is damaged, the row is skipped."""
 
     def __init__(self, kind: Any) -> None:
         self.shape = make_shape(kind)
 
 
 class Part(Column):
-    """Marks optional JSON: if it is damaged, the row stays and the value is Damaged."""
+    """Marks a field as optional JSON. If the JSON is damaged, the row stays and the value is
+    Damaged.
+    """
 
 
 class Stored(BaseModel):
@@ -52,7 +55,7 @@ def make_object(**kinds: Any) -> Any:
 
 
 def make_shape(kind: Any) -> Shape:
-    """Return a validator for stored JSON of a Stored or another type."""
+    """Return a validator for stored JSON of this type."""
     if isinstance(kind, type) and issubclass(kind, Stored):
         return TypeAdapter(kind)
     return TypeAdapter(kind, config=ConfigDict(strict=True, defer_build=True))
@@ -70,7 +73,7 @@ def decode(text: str | bytes | None, shape: Shape) -> Any:
 
 
 def read_stored(text: str | bytes | None, shape: Shape) -> Any:
-    """Return the value of stored JSON that will be rewritten later, or None if it is damaged."""
+    """Parse stored JSON that will be rewritten later. Return None if it is damaged."""
     try:
         return decode(text, shape)
     except Damaged:
@@ -80,12 +83,15 @@ def read_stored(text: str | bytes | None, shape: Shape) -> Any:
 # ---- rows ----------------------------------------------------------------------------------------
 Row = TypeVar("Row")
 log = logging.getLogger("candor")
-# A name, or a character.
+# A name, or a single other character.
 WORDS = re.compile(r"\w+|\S")
 
 
 class Place(NamedTuple):
-    """A JSON field of a row type. `key`: index of the ID or name shown in logs."""
+    """A JSON field of a row type.
+
+    `key` is the index of the id or name that logs show.
+    """
 
     at: int
     key: int
@@ -94,28 +100,32 @@ class Place(NamedTuple):
 
 
 def select(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Return a statement's rows as `row`, a NamedTuple of its columns in order. Fields marked as a
-    Column are decoded.
+    """Return a statement's rows as `row`, a NamedTuple with the same columns in the same order.
+
+    Fields marked as a Column are decoded.
     """
     return make_rows(row, database.execute_sql(sql, values).fetchall())
 
 
 def select_many(row: Any, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Like `select`, for hundreds of rows of integers, text and NULLs. The rows are fetched in one
-    step, so a CPU-bound job in another thread doesn't slow it down. `row`: a NamedTuple.
+    """Return a statement's rows as `row`, like `select`, but fetch them in one step.
+
+    Use it for hundreds of rows of integers, text and NULLs, so that a CPU-bound job in another
+    thread doesn't slow them down.
     """
     return make_rows(row, database.fetch_at_once(sql, row._fields, values))
 
 
 def read(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
-    """Return a statement's rows as named tuples of its columns, for rows that are only written as
-    JSON. `columns`: columns with stored JSON.
+    """Return a statement's rows as named tuples of its columns.
+
+    Use it for rows that are only written as JSON. `columns` are those with stored JSON.
     """
     return select(make_row_type(sql, **columns), sql, values)
 
 
 def read_many(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
-    """Like `read`, for hundreds of rows, with the single fetch of `select_many`."""
+    """Return a statement's rows, like `read`, but fetch them in one step, like `select_many`."""
     return select_many(make_row_type(sql, **columns), sql, values)
 
 
@@ -124,8 +134,9 @@ def read_one(sql: str, values: Sequence[Any] = (), **columns: Column) -> Any:
 
 
 def make_row_type(sql: str, **columns: Column) -> Any:
-    """Return a NamedTuple type with the columns of a statement, named after its table. `columns`:
-    columns with stored JSON.
+    """Return a NamedTuple type with a statement's columns, named after its table.
+
+    `columns` are those with stored JSON.
     """
     return _make_type(*find_columns(sql), **columns)
 
@@ -138,7 +149,7 @@ def _make_type(table: str, *names: str, **columns: Column) -> Any:
 
 @functools.lru_cache(512)
 def find_columns(sql: str) -> tuple[str, ...]:
-    """Return a statement's first table, and the column names that it selects."""
+    """Return a statement's first table, and the names of the columns it selects."""
     depth, listed, names, words = 0, False, [""], iter(WORDS.findall(sql))
     for word in words:
         depth += (word == "(") - (word == ")")
@@ -166,13 +177,13 @@ def select_value(sql: str, values: Sequence[Any] = ()) -> Any:
 
 
 def write_marks(values: Sequence[Any]) -> str:
-    """Return placeholders for `IN (...)`: one `?` per value, or NULL if there are no values."""
+    """Return placeholders for `IN (...)`: a `?` for each value, or NULL if there are no values."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
 # ---- JSON ----------------------------------------------------------------------------------------
 def make_rows(row: Callable[..., Row], found: Iterable[Sequence[Any]]) -> list[Row]:
-    """Make rows. Rows with a damaged Column are logged and skipped."""
+    """Return rows of this type. Rows with a damaged Column are logged and skipped."""
     places = find_places(row)
     if not places:
         return [row(*values) for values in found]
@@ -181,8 +192,8 @@ def make_rows(row: Callable[..., Row], found: Iterable[Sequence[Any]]) -> list[R
 
 
 def is_damaged(row: tuple[Any, ...]) -> bool:
-    """Whether a Part of the row is damaged. Paginated lists skip such rows."""
-    # A list is faster than a generator, and this runs for each row of a page.
+    """Return whether a Part of the row is damaged. Paginated lists skip such rows."""
+    # A list is faster than a generator here, and this runs for each row of a page.
     return any([isinstance(row[place.at], Damaged) for place in find_places(type(row))])
 
 
@@ -193,7 +204,7 @@ def find_places(row: Callable[..., Any]) -> list[Place]:
     return [
         Place(at, key, name, mark)
         for at, (name, hint) in enumerate(hints.items())
-        # `X | None` is a union whose first member is marked.
+        # In the union `X | None`, the first member is marked.
         for one in (hint, *get_args(hint))
         for mark in getattr(one, "__metadata__", ())
         if isinstance(mark, Column)
@@ -207,7 +218,8 @@ def _decode(
         try:
             values[at] = decode(values[at], column.shape)
         except Damaged as damaged:
-            # Logged on every read until the row is repaired; web.server.logs drops repeated lines.
+            # This is logged on every read until the row is repaired. web.server.logs drops repeated
+            # lines.
             log.warning("%s of %s %s can't be read", name, row.__name__, values[key])
             if not isinstance(column, Part):
                 return None

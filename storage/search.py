@@ -1,6 +1,7 @@
-"""Full-text search of posts: FTS5 on SQLite, a GIN index on PostgreSQL.
+"""Search the text of posts, with FTS5 on SQLite and a GIN index on PostgreSQL.
 
-Both change in the transaction that changes a post, so hidden text leaves the index with the post.
+Both indexes change in the transaction that changes a post, so hiding a post removes its text from
+the index.
 """
 
 import contextlib
@@ -8,9 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from storage import database
 
-# Maximum words used from a query. Eight words shared by a million posts take 0.1 s.
+# How many words of a query are used. For eight words that a million posts contain, a search takes
+# 0.1 s.
 MAX_WORDS = 8
-# PostgreSQL may choose a bad plan, so it needs a time limit; SQLite doesn't.
+# The time limit on PostgreSQL, which may choose a bad plan. SQLite doesn't need a limit.
 MAX_MS = 1_500
 SQLITE = """
 SELECT rowid FROM post_words WHERE post_words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?"""
@@ -28,7 +30,7 @@ REMOVE = (
     "INSERT INTO post_words (post_words, rowid, body, symbol, reason)"
     " VALUES ('delete', old.id, old.body, old.symbol, old.reason);"
 )
-# DDL for the index. `secure-delete` removes a hidden post's words from its pages.
+# The DDL of the index. `secure-delete` removes a hidden post's words from its pages.
 STATEMENTS = {
     "sqlite": [
         "CREATE VIRTUAL TABLE post_words USING fts5(body, symbol, reason, content='post',"
@@ -46,7 +48,7 @@ STATEMENTS = {
 def find_post_ids(words: Sequence[str], below: int, limit: int) -> list[int]:
     """Return the ids of posts below the id `below` that contain all these words, newest first.
 
-    `words`: letters and digits only. Raises OperationalError if the database timed out.
+    `words` may contain only letters and digits. Raises OperationalError if the database timed out.
     """
     if not words:
         return []

@@ -1,4 +1,4 @@
-"""SQLite: one file, one writer at a time, and no acknowledged write lost to a power cut."""
+"""SQLite: one file, and one writer at a time. A power cut doesn't lose acknowledged writes."""
 
 import contextlib
 import datetime
@@ -40,19 +40,20 @@ from storage.trouble import (
 )
 
 log = logging.getLogger("candor")
-# SQLite keeps old pages to undo a single statement: in memory up to this size (default 64 KB), then
-# in a file in /var/tmp. Storing a post changes about twenty pages. The size must stay below glibc's
-# mmap threshold (128 KB), because each use would otherwise map the memory again.
+# SQLite keeps old pages to undo a single statement. Up to this size (default: 64 KB) they are in
+# memory, above it in a file in /var/tmp. Storing a post changes about twenty pages. The size must
+# be below glibc's mmap threshold (128 KB), because otherwise each use maps the memory again.
 STATEMENT_JOURNAL_BYTES = 120_000
-# Prepared statements per connection, about 8 KB each; a route uses at most fifty.
+# The number of prepared statements per connection. Each one uses about 8 KB, and a route needs at
+# most fifty.
 MAX_PREPARED = 64
-# Number of retries, and seconds, if the WAL was in use when erasing; each try syncs the database.
+# If the WAL was in use when content was erased, retry this often. Each try syncs the database.
 EMPTY_AGAIN_SECONDS = 5
 UNEMPTIED = (
     "erased text may remain in app.db-wal for a while because another program is reading an"
     " older state of the database; a later write by this process will clear it"
 )
-# app.db and its WAL, as returned by `identify`.
+# app.db and its WAL, each as returned by `identify`.
 Files = tuple[Identity | None, Identity | None]
 IN_MEMORY: Files = (None, None)
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
@@ -61,7 +62,7 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 def _configure_library() -> None:
     """Set options that SQLite accepts only before the first connection.
 
-    After that they have no effect; everything is slower, but correct.
+    After that, they have no effect: everything still works, but more slowly.
     """
     with contextlib.suppress(apsw.MisuseError):
         apsw.shutdown()
@@ -82,29 +83,30 @@ def _distrust_schema(connection: apsw.Connection) -> None:
 def _keep_plans(connection: apsw.Connection) -> None:
     """Plan a statement once, regardless of its parameters.
 
-    By default SQLite replans each run if a parameter might make a partial index usable, which took
-    85 of the 95 µs of reading one post. A statement that needs such an index has its values
-    inlined.
+    By default, SQLite plans a statement again for each run if a parameter might make a partial
+    index usable. This took 85 of the 95 µs of reading one post. Statements that need such an index
+    have inlined values.
     """
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
-# Applies to every connection of this process, including those of libraries.
+# These hooks run for every connection of this process, including those opened by libraries.
 apsw.connection_hooks += [_distrust_schema, _keep_plans]
 
 
 class SQLite(PooledDatabase, APSWDatabase):
     """A pooled SQLite database with one writer at a time, whose commits survive a power cut.
 
-    Uses a WAL with synchronous=FULL; BEGIN IMMEDIATE takes the write lock. apsw bundles its own
-    SQLite: versions before 3.51.3 can lose committed writes when two connections checkpoint a WAL.
-    STRICT tables allow few types, so other databases' types are mapped.
+    It uses a WAL with synchronous=FULL. BEGIN IMMEDIATE acquires the write lock. apsw bundles its
+    own SQLite, because versions before 3.51.3 can lose committed writes when two connections
+    checkpoint a WAL. STRICT tables allow only a few types, so other databases' types are mapped to
+    them.
     """
 
     engine = "sqlite"
-    # Debug mode, for tests: reject a write while a query's rows are still unread. In WAL mode such
-    # a query pins an old snapshot, and after anyone else's commit the write fails immediately,
-    # regardless of busy_timeout.
+    # A debug mode for tests, which rejects a write while a query's rows are still unread. In WAL
+    # mode such a query pins an old snapshot, and after anyone else's commit the write fails
+    # immediately, regardless of busy_timeout.
     watchful = sys.flags.dev_mode
     field_types: ClassVar[dict[str, str]] = {
         **APSWDatabase.field_types,
@@ -123,15 +125,16 @@ class SQLite(PooledDatabase, APSWDatabase):
         # The files that connections have open, or None before the first connection.
         self._opened: Files | None = None
         self._locked_since: float | None = None
-        # When to retry clearing the WAL (time.monotonic()); None if it contains no erased content.
+        # When to try clearing the WAL again (time.monotonic()), or None if it has no erased
+        # content.
         self._empty_at: float | None = None
         pragmas = {
             "journal_mode": "wal",
             "synchronous": "full",
             "foreign_keys": 1,
-            # 400 KB per connection. A dozen threads have one each.
+            # Use 400 KB per connection, because a dozen threads have one each.
             "cache_size": -400,
-            # Pages freed by a search index merge may contain text that is hidden later.
+            # Pages freed by a merge of the search index may contain text that is hidden later.
             "secure_delete": 1,
         }
         super().__init__(
@@ -146,7 +149,7 @@ class SQLite(PooledDatabase, APSWDatabase):
     def _add_conn_hooks(self, conn: Any) -> None:
         conn.set_busy_handler(self._make_busy_handler())
         super()._add_conn_hooks(conn)
-        # Only the migration history uses datetimes.
+        # Only the migration history contains datetimes.
         conn.convert_binding = _bind
         self._note_files(conn)
 
@@ -155,12 +158,14 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     # ---- the files -------------------------------------------------------------------------------
     def _note_files(self, conn: apsw.Connection) -> None:
-        """Remember the first connection's files. Raises Unusable if a later one has others."""
+        """Remember the first connection's files. Raises Unusable if a later connection has
+        others.
+        """
         if self._opened is None:
             # The first read creates the WAL.
             conn.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
             self._opened = self._identify_files()
-            # If DATA_DIR is replaced, later connections must not create an empty database there.
+            # If DATA_DIR is replaced, later connections must not create an empty database in it.
             self.connect_params["flags"] = apsw.SQLITE_OPEN_READWRITE
         elif self._identify_files() != self._opened:
             raise Unusable("gone")
@@ -171,7 +176,7 @@ class SQLite(PooledDatabase, APSWDatabase):
     def _find_file_trouble(self) -> str | None:
         """Return why a commit would be lost (`gone` or `read_only`), or None.
 
-        SQLite itself keeps writing to deleted files.
+        SQLite itself would keep writing to deleted files.
         """
         if self._opened in (None, IN_MEMORY):
             return None
@@ -199,12 +204,12 @@ class SQLite(PooledDatabase, APSWDatabase):
     def begin(self, lock_type: str | None = None) -> None:
         """Begin a transaction as the only writer.
 
-        This process's writers queue here, because SQLite would sleep and poll while the disk is
-        idle.
+        This process's writers queue here. If they waited in SQLite, it would sleep and poll while
+        the disk is idle.
         """
         self.check_queries("a transaction")
         self._check_files()
-        # One timeout covers both this process's writers and other processes.
+        # One timeout covers waiting for both this process's writers and other processes.
         with within(self.busy_ms / 1000):
             if not self._turn.acquire(timeout=find_left(math.inf)):
                 self.writes.fail("locked")
@@ -214,7 +219,7 @@ class SQLite(PooledDatabase, APSWDatabase):
                 with self._noting():
                     super().begin(lock_type)
             except BaseException:
-                # The turn is released, because the next writer would wait forever.
+                # Release the turn. Otherwise the next writer would wait forever.
                 self._pass_on()
                 raise
 
@@ -228,8 +233,9 @@ class SQLite(PooledDatabase, APSWDatabase):
             raise
 
     def commit(self) -> None:
-        """Commit. Raises Unusable if the database file has been deleted, because the data would be
-        lost.
+        """Commit the transaction.
+
+        Raises Unusable if the database file was deleted, because the data would be lost.
         """
         with self._noting():
             super().commit()
@@ -250,7 +256,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             self._turn.release()
 
     def cursor(self, named_cursor: Any = None) -> Any:
-        """Return a cursor. If `watchful` is set, check it for unread rows."""
+        """Return a cursor. If `watchful` is set, later writes check it for unread rows."""
         cursor = super().cursor(named_cursor)
         if self.watchful:
             self._list_cursors().add(cursor)
@@ -267,10 +273,10 @@ class SQLite(PooledDatabase, APSWDatabase):
     def fetch_at_once(
         self, sql: str, columns: Sequence[str], values: Sequence[Any]
     ) -> list[list[Any]]:
-        """Return a query's rows in one step, as lists. `columns`, its column names, contain
-        integers, text or NULL.
+        """Return a query's rows in one step, as lists.
 
-        Python may release the GIL between rows: next to a CPU-bound job, a thousand rows mean a
+        Its `columns` may contain only integers, text or NULL. Python may release the GIL between
+        rows, so while a CPU-bound job runs, fetching a thousand rows one by one would mean a
         thousand waits.
         """
         row = f"json_array({', '.join(columns)})"
@@ -280,9 +286,9 @@ class SQLite(PooledDatabase, APSWDatabase):
         return rows
 
     def find_trouble(self) -> str | None:
-        """Return why the database isn't writable now (a key of TROUBLES), or None.
+        """Return why the database isn't writable now (a key of TROUBLES), or None if it is.
 
-        It writes nothing: it acquires and releases the write lock.
+        This acquires and releases the write lock, but doesn't write.
         """
         if trouble := self._find_file_trouble():
             return trouble
@@ -318,7 +324,10 @@ class SQLite(PooledDatabase, APSWDatabase):
         return None
 
     def check_queries(self, what: str) -> None:
-        """In debug mode, raise OpenQuery if this thread has a query open before `what`."""
+        """In debug mode, raise OpenQuery if this thread has a query open.
+
+        `what` is what it is about to do.
+        """
         for cursor in self._list_cursors() if self.watchful else ():
             with contextlib.suppress(
                 apsw.ExecutionCompleteError, apsw.CursorClosedError, apsw.ConnectionClosedError
@@ -342,7 +351,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             if self._watch is None:
                 self._watch = apsw.Connection(self.database, apsw.SQLITE_OPEN_READWRITE)
                 self._watch.set_busy_handler(self._make_busy_handler())
-            # The connection is included, because a new one starts its own count.
+            # Include the connection in the value, because a new connection starts its own count.
             return self._watch, self._watch.execute("PRAGMA data_version").get
 
     def close_idle(self) -> None:
@@ -353,7 +362,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     def close_all(self) -> None:
         super().close_all()
-        # No connection is in use now.
+        # No connection is in use at this point.
         self.close_idle()
         with self._watch_lock:
             if self._watch is not None:
@@ -365,11 +374,12 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @contextlib.contextmanager
     def erasing(self) -> Iterator[None]:
-        """Clear the WAL afterward; deleted content is always overwritten with zeros.
+        """Clear the WAL after the block. In the database itself, deleted content is always
+        overwritten with zeros.
 
         Clearing waits for readers of an older state, such as a backup. If they outlast the busy
-        timeout, it logs a warning and a later commit clears the WAL. SQLite doesn't sync a cleared
-        WAL, so it is synced here, because a power cut would restore its old content.
+        timeout, a warning is logged, and a later commit clears the WAL. SQLite doesn't sync a
+        cleared WAL, so this syncs it. Otherwise a power cut would restore the old content.
         """
         yield
         if not self._empty_wal():
@@ -385,9 +395,9 @@ class SQLite(PooledDatabase, APSWDatabase):
         return not is_busy
 
     def _empty_again(self) -> None:
-        """Retry clearing a WAL that was in use. Doesn't wait."""
+        """Try again to clear a WAL that was in use, without waiting for it."""
         if self._empty_at is not None and time.monotonic() >= self._empty_at:
-            # The previous commit is durable in any case.
+            # The previous commit is durable even if this fails.
             with contextlib.suppress(OperationalError), impatient():
                 self._empty_wal()
 
@@ -397,7 +407,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         yield
 
     def lock(self, name: str) -> FileLock:
-        """Return the lock `jobs` or `work`, shared by all processes on this database."""
+        """Return the lock named `jobs` or `work`. All processes on this database share it."""
         return FileLock(Path(self.database).with_name(f"{name}.lock"))
 
     @staticmethod
@@ -411,7 +421,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         return apsw.sqlite_lib_version()
 
     def journal(self) -> str:
-        """Return the journal mode: `wal`, unless the file system doesn't support it."""
+        """Return the journal mode. It is `wal` unless the file system doesn't support it."""
         return str(self.execute_sql("PRAGMA journal_mode").fetchone()[0])
 
     def list_sizes(self) -> list[tuple[str, int]]:

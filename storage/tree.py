@@ -1,7 +1,7 @@
-"""The log's Merkle tree by RFC 6962: hashes, proofs, and tiles (C2SP tlog-tiles).
+"""The log's Merkle tree (RFC 6962): hashes, proofs, and tiles (C2SP tlog-tiles). Pure.
 
-Pure. A tree is given as `read(level, index)`, which returns the hash of the complete subtree of
-256^level leaves starting at leaf `index * 256^level`. Level 0 is the leaves.
+A tree is given as `read(level, index)`, which returns the hash of the complete subtree of 256^level
+leaves starting at leaf `index * 256^level`. Level 0 contains the leaves.
 """
 
 import hashlib
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 TILE_WIDTH = 256
 HASH_BYTES = 32
-# Root of the empty tree.
+# The root of the empty tree.
 EMPTY_ROOT = hashlib.sha256().digest()
-# Larger than any log: 256^6 leaves.
+# No log is larger than this level, which covers 256^6 leaves.
 MAX_LEVEL = 5
 ReadHash = Callable[[int, int], bytes]
 
 
 class BadProof(ValueError):
-    """An invalid proof, tile or bundle."""
+    """A proof, tile or bundle is invalid."""
 
 
 def hash_leaf(data: bytes) -> bytes:
@@ -35,9 +35,10 @@ def _split(size: int) -> int:
 
 # ---- roots ---------------------------------------------------------------------------------------
 def hash_range(read: ReadHash, start: int, end: int) -> bytes:
-    """Return the hash over leaves `start` to `end` (exclusive), at least one.
+    """Return the hash of the leaves from `start` up to, but not including, `end`.
 
-    `start` is a multiple of the smallest power of two that is at least the number of leaves.
+    There must be at least one leaf. `start` is a multiple of the smallest power of two that is at
+    least the number of leaves.
     """
     size = end - start
     height = size.bit_length() - 1
@@ -59,7 +60,7 @@ def hash_tile(hashes: Sequence[bytes]) -> bytes:
 
 # ---- proofs --------------------------------------------------------------------------------------
 def prove_inclusion(read: ReadHash, index: int, size: int) -> list[bytes]:
-    """Return the inclusion proof of leaf `index` in a tree of `size` leaves, bottom up."""
+    """Return the inclusion proof of leaf `index` in a tree of `size` leaves, from the bottom up."""
     start, end, path = 0, size, []
     while end - start > 1:
         middle = start + _split(end - start)
@@ -73,9 +74,9 @@ def prove_inclusion(read: ReadHash, index: int, size: int) -> list[bytes]:
 
 
 def prove_consistency(read: ReadHash, old: int, size: int) -> list[bytes]:
-    """Return the proof that the tree of `size` leaves extends that of `old` leaves."""
+    """Return the proof that the tree of `size` leaves extends the tree of `old` leaves."""
     start, end, path = 0, size, []
-    # Whether the old tree is a node of the new one, which the verifier already has.
+    # Whether the verifier already has this hash, because the old tree is a node of the new one.
     known = True
     while 0 < old - start < end - start:
         middle = start + _split(end - start)
@@ -91,8 +92,9 @@ def prove_consistency(read: ReadHash, old: int, size: int) -> list[bytes]:
 
 
 def follow_inclusion(leaf: bytes, index: int, size: int, path: Iterable[bytes]) -> bytes:
-    """Return the root that an inclusion proof computes from a leaf's hash. Raises BadProof for a
-    wrong length. RFC 9162, section 2.1.3.2.
+    """Return the root that an inclusion proof computes from a leaf's hash.
+
+    Raises BadProof if the proof has the wrong length. See RFC 9162, section 2.1.3.2.
     """
     if not 0 <= index < size:
         raise BadProof("the leaf is outside the tree")
@@ -115,8 +117,10 @@ def follow_inclusion(leaf: bytes, index: int, size: int, path: Iterable[bytes]) 
 def check_consistency(
     old: int, old_root: bytes, size: int, root: bytes, path: Sequence[bytes]
 ) -> None:
-    """Raise BadProof unless the proof shows that `root` of `size` leaves extends `old_root` of
-    `old` leaves. RFC 9162, section 2.1.4.2.
+    """Raise BadProof unless the proof shows that one tree extends another.
+
+    The trees are `old_root` with `old` leaves and `root` with `size` leaves. See RFC 9162, section
+    2.1.4.2.
     """
     if old > size:
         raise BadProof("the tree shrank")
@@ -124,7 +128,7 @@ def check_consistency(
         if path or old_root != (root if old == size else EMPTY_ROOT):
             raise BadProof("the roots differ")
         return
-    # A complete old tree is the proof's first hash itself.
+    # If the old tree is complete, the proof omits its hash, which would come first.
     path = [old_root, *path] if old & (old - 1) == 0 else list(path)
     place, last = old - 1, size - 1
     while place & 1:
@@ -152,7 +156,7 @@ def check_consistency(
 
 # ---- tiles ---------------------------------------------------------------------------------------
 def write_index(number: int) -> str:
-    """Return a tile's index as in its path: 1234067 is `x001/x234/067`."""
+    """Return a tile's index as it appears in the path. For example, 1234067 is `x001/x234/067`."""
     parts = [f"{number % 1000:03}"]
     while number := number // 1000:
         parts.append(f"x{number % 1000:03}")
@@ -168,19 +172,20 @@ def read_index(text: str) -> int | None:
 
 
 def find_width(size: int, level: int, number: int) -> int:
-    """Return the tile's number of hashes (0 to 256) in a tree of `size` leaves."""
+    """Return the number of hashes, 0 to 256, that the tile has in a tree of `size` leaves."""
     return max(0, min(TILE_WIDTH, (size >> (8 * level)) - number * TILE_WIDTH))
 
 
 def write_path(level: int | str, number: int, width: int) -> str:
-    """Return a tile's path, relative to the log's URL. Level `entries` means the leaves."""
+    """Return a tile's path, relative to the log's URL. The level `entries` is for leaves."""
     partial = "" if width == TILE_WIDTH else f".p/{width}"
     return f"tile/{level}/{write_index(number)}{partial}"
 
 
 def read_tiles(size: int, fetch: Callable[[int, int, int], list[bytes]]) -> ReadHash:
-    """Return a reader of a tree of `size` leaves. `fetch(level, number, width)` returns a tile's
-    hashes; it is called once for each.
+    """Return a reader of a tree of `size` leaves.
+
+    `fetch(level, number, width)` returns a tile's hashes. It is called once for each tile.
     """
     tiles: dict[tuple[int, int], list[bytes]] = {}
 
@@ -200,12 +205,12 @@ def cut_tile(tile: bytes, width: int) -> list[bytes]:
 
 
 def write_bundle(leaves: Iterable[bytes]) -> bytes:
-    """Return leaves as a bundle, each prefixed with its length in two bytes."""
+    """Return leaves as a bundle, each preceded by its length in two bytes."""
     return b"".join(len(leaf).to_bytes(2, "big") + leaf for leaf in leaves)
 
 
 def cut_bundle(bundle: bytes, width: int) -> list[bytes]:
-    """Split a bundle into leaves. Raises BadProof if there aren't `width` leaves."""
+    """Split a bundle into leaves. Raises BadProof if their number isn't `width`."""
     leaves: list[bytes] = []
     at = 0
     while at < len(bundle) and len(leaves) < width:

@@ -1,5 +1,5 @@
-"""Snapshots, how long a thread waits for the database, and why the database isn't readable or
-writable. Shared by both engines.
+"""Code that both engines share: snapshots, how long a thread waits for the database, and why the
+database isn't readable or writable.
 """
 
 import contextlib
@@ -31,19 +31,19 @@ def hold_snapshot(execute: Callable[[str], Any], begin: str) -> Iterator[None]:
 
 
 # ---- deadlines -----------------------------------------------------------------------------------
-# All waits of a request share one deadline. Threads without a request, such as jobs, have only each
-# wait's own timeout.
+# All waits of a request share one deadline. In threads without a request, such as jobs, each wait
+# has only its own timeout.
 
-# docs/operate.md promises this for requests that can't be stored.
+# docs/operate.md promises this limit for requests that can't be stored.
 REQUEST_SECONDS = 5
 AT_ONCE = -math.inf
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.001, 0.05
-# Times on the time.monotonic() clock.
+# In seconds of time.monotonic().
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 def begin_deadline(moment: float | None = None) -> None:
-    """Set the deadline of a request, by default REQUEST_SECONDS from now."""
+    """Set the deadline of a request. By default, it is REQUEST_SECONDS from now."""
     _deadline.set(time.monotonic() + REQUEST_SECONDS if moment is None else moment)
 
 
@@ -52,9 +52,7 @@ def end_deadline() -> None:
 
 
 def find_left(most: float) -> float:
-    """Return the seconds this thread may wait, which is `most`, or less if the deadline is
-    closer.
-    """
+    """Return how many seconds this thread may wait: `most`, or less if the deadline is sooner."""
     return max(0.0, min(most, _deadline.get() - time.monotonic()))
 
 
@@ -77,15 +75,18 @@ def impatient() -> contextlib.AbstractContextManager[None]:
 
 
 class BusyHandler:
-    """SQLite's busy handler for a connection: waits up to `seconds()` for a lock, but not past the
-    thread's deadline.
+    """SQLite's busy handler for a connection. It waits up to `seconds()` for a lock, but not past
+    the thread's deadline.
     """
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds, self._left = seconds, 0.0
 
     def __call__(self, tries: int) -> bool:
-        """Sleep before SQLite's next try. Return False when time is up. `tries`: tries so far."""
+        """Sleep before SQLite's next try, or return False when time is up.
+
+        `tries` is the number of tries so far.
+        """
         if tries == 0:
             self._left = self._seconds()
         pause = min(
@@ -93,14 +94,14 @@ class BusyHandler:
         )
         if pause <= 0:
             return False
-        # Sleep times are counted, as SQLite does, so that a frozen clock in tests doesn't matter.
+        # Count sleep times, as SQLite does, so that tests can freeze the clock.
         self._left -= pause
         time.sleep(pause)
         return True
 
 
 # ---- why it isn't usable -------------------------------------------------------------------------
-# Messages shown instead of a library's error.
+# The messages shown instead of a library's error.
 TROUBLES = {
     "disk_full": "the server disk is full",
     "read_only": "the database or its disk is read-only",
@@ -109,10 +110,10 @@ TROUBLES = {
     "locked": "another program keeps the database locked",
     "unreachable": "the database can't be reached",
 }
-# Bytes. With less free space, writes are assumed to fail; with this much, they are retried after a
-# full disk.
+# In bytes. With less free space than DISK_FLOOR, assume that writes fail. After a full disk, retry
+# once there is DISK_ROOM.
 DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024
-# A lock seen repeatedly for up to this long may be an ordinary write.
+# If a lock is seen repeatedly for up to this long, it may be an ordinary write.
 LOCKED_SECONDS = 2
 CAUSES = (
     (apsw.FullError, "disk_full"),
@@ -123,7 +124,7 @@ CAUSES = (
 
 
 class Unusable(OperationalError):
-    """The database isn't usable now. `trouble`: a key of TROUBLES."""
+    """The database isn't usable now. `trouble` is a key of TROUBLES."""
 
     def __init__(self, trouble: str) -> None:
         super().__init__(TROUBLES[trouble])
@@ -148,8 +149,9 @@ def name_trouble(error: BaseException, folder: Path) -> str:
 
 
 def _look_at_disk(folder: Path) -> str:
-    """Distinguish a failing disk from a full one, where files next to the database can't grow, and
-    from a missing folder.
+    """Distinguish a failing disk from a full one and from a missing folder.
+
+    On a full disk, files next to the database can't grow.
     """
     free = find_free(folder)
     if free is None:
@@ -158,19 +160,21 @@ def _look_at_disk(folder: Path) -> str:
 
 
 def find_free(folder: Path) -> int | None:
-    """Return the free bytes on `folder`'s disk, or None if the folder is gone."""
+    """Return the free bytes on the disk of `folder`, or None if the folder is missing."""
     try:
         return shutil.disk_usage(folder).free
     except FileNotFoundError:
         return None
 
 
-# Device and inode.
+# The device and inode.
 Identity = tuple[int, int]
 
 
 def identify(path: Path | str) -> Identity | None:
-    """Return what distinguishes a file from its replacement, or None if it is missing."""
+    """Return a value that distinguishes a file from its replacement, or None if the file is
+    missing.
+    """
     try:
         found = os.stat(path)
     except OSError:
@@ -179,9 +183,9 @@ def identify(path: Path | str) -> Identity | None:
 
 
 class Writes:
-    """The result of this process's last write (a key of TROUBLES or None), and its time.
+    """The outcome of this process's last write, and its time.
 
-    Times are monotonic seconds.
+    The outcome is a key of TROUBLES, or None. Times are in seconds of time.monotonic().
     """
 
     def __init__(self) -> None:
@@ -189,7 +193,7 @@ class Writes:
         self.failed_at = self.done_at = float("-inf")
 
     def fail(self, trouble: str) -> None:
-        # If a caller doesn't wait, a lock isn't a failure.
+        # If the caller doesn't wait, a lock isn't a failure.
         if trouble != "locked" or is_patient():
             self.trouble, self.failed_at = trouble, time.monotonic()
 

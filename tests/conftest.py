@@ -3,9 +3,11 @@
 import contextlib
 import functools
 import gc
+import importlib
 import os
 import sys
 import time
+from pathlib import Path
 from typing import ClassVar
 
 import corpus
@@ -28,6 +30,9 @@ storage.SQLite.watchful = True
 # Regardless of the environment, so that some 300 child processes don't recompile modules.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+if not ground.SERVER:
+    # See children/psycopg.py.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent / "children")
 # The time for an example or its creation depends on the machine's load.
 hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -119,6 +124,17 @@ def pytest_configure(config):
     """Workers take files in collection order, not those with many tests first."""
     config.option.loadscopereorder = False
     sampling.FULL = config.option.full
+
+
+def pytest_sessionstart(session):
+    """Each worker first imports its share of the test files. In a fresh clone, each file is then
+    compiled by one worker and not by all of them.
+    """
+    given = getattr(session.config, "workerinput", None)
+    if given and session.config.args == session.config.getini("testpaths"):
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        for path in files[int(given["workerid"][2:]) :: given["workercount"]]:
+            importlib.import_module(path.stem)
 
 
 def pytest_collection_modifyitems(config, items):

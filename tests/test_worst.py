@@ -170,7 +170,7 @@ def measure_asked(reader, meter):
     return {
         asked: measure(reader, meter, partial(reader.ask, asked))
         for same in by_path.values()
-        for asked in sample(same, -(-len(same) // 3))
+        for asked in sample(same, -(-len(same) // 6))
     }
 
 

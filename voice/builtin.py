@@ -1,21 +1,15 @@
-"""Write posts from facts: the fact first, then at most one clause in the persona's tone. Pure: the
-same persona, facts, seed and recent posts give the same words.
+"""Write posts from facts: the fact first, then at most one clause in the persona's tone.
+
+Pure: the same persona, facts, seed and recent posts always give the same text.
 
 Facts are display texts by name, with a `kind`; a fact that is missing or None is not mentioned:
-    buy, sell           symbol currency amount paid [result]
-    swap                fromSymbol fromAmount symbol amount
-    round_trip          symbol currency [result]
-    fill                paper: what (bought | reduced) symbol amount sol reason
-                        [detail stopPct sharePct]
-    close               paper: symbol [amount sol] resultSol returnPct reason
-    refusal             paper: symbol detail
-    pause               paper: numbers effect what (begun | observed | ended | would_have)
-    lesson              paper: text
-    phase               paper: what (guarded | standard) why
-    review              paper: detail
-Paper posts say in their fact that they are on paper. A post only contains numbers from its
-facts, in four significant digits; see find_foreign_numbers. A persona's adjectives and topics are
-for the language model only.
+buy, sell symbol currency amount paid [result] swap fromSymbol fromAmount symbol amount round_trip
+symbol currency [result] fill paper: what (bought | reduced) symbol amount sol reason [detail
+stopPct sharePct] close paper: symbol [amount sol] resultSol returnPct reason refusal paper: symbol
+detail pause paper: numbers effect what (begun | observed | ended | would_have) lesson paper: text
+phase paper: what (guarded | standard) why review paper: detail The fact in a paper-mode post says
+that the trade is on paper. A post contains only numbers from its facts, in four significant digits
+(find_foreign_numbers). A persona's adjectives and topics are for the language model only.
 """
 
 import hashlib
@@ -36,11 +30,11 @@ from voice.facts import (
     round_numbers,
 )
 
-# Clauses from this many posts aren't repeated.
+# Don't repeat clauses from this many recent posts.
 RECENT_POSTS = 20
-# A catchphrase appears in at most one of this many posts.
+# Use a catchphrase in at most one of this many posts.
 CATCHPHRASE_POSTS = 10
-# The clauses of an event. For results, the sign selects them.
+# The clauses for each event. Results are events by their sign.
 EVENTS = {
     "buy": "buy",
     "sell": "sell",
@@ -73,7 +67,7 @@ Seed = bytes | str | int
 
 
 class Picker:
-    """Seeded choices, the same on every machine and Python version."""
+    """A source of seeded choices, which are the same on every machine and Python version."""
 
     def __init__(self, seed: Seed) -> None:
         self.seed = seed if isinstance(seed, bytes) else str(seed).encode()
@@ -85,13 +79,13 @@ class Picker:
         return int.from_bytes(hashlib.sha256(self.seed + b"|%d" % self.count).digest()[:8]) % size
 
     def one(self, options: Sequence[T]) -> T:
-        """Return one of the options."""
         return options[self.below(len(options))]
 
 
 def write(persona: Persona, facts: Facts, seed: Seed, recent: Sequence[str] = ()) -> str:
-    """Write a post: the fact, then perhaps a clause that isn't in any of the `recent` posts (newest
-    last; only the last RECENT_POSTS count).
+    """Write a post: the fact, then perhaps a clause that isn't in any of the recent posts.
+
+    `recent`: the last posts, newest last. Only RECENT_POSTS of them count.
     """
     picker, recent = Picker(seed), recent[-RECENT_POSTS:]
     parts = _tell_fact(picker, facts)
@@ -102,10 +96,10 @@ def write(persona: Persona, facts: Facts, seed: Seed, recent: Sequence[str] = ()
 
 # ---- the fact ------------------------------------------------------------------------------------
 def _tell_fact(picker: Picker, facts: Facts) -> list[str]:
-    """State what happened, and its result if known."""
+    """State what happened, and the result if it is known."""
     shown = {name: _show(name, value) for name, value in facts.items() if value is not None}
     forms = [form for form in SPEECH[_speech_key(facts)] if _can_say(form, shown)]
-    # The last form needs the fewest facts. It is used only if no other fits.
+    # The last form needs the fewest facts, so it is used only if no other form fits.
     said = picker.one(forms[:-1] or forms).format(**shown)
     # The figure that triggered a decision is more informative than its rule's name.
     why = shown["detail"] if "stopPct" in shown else SENTENCES["reasons"].get(facts.get("reason"))
@@ -123,7 +117,7 @@ def _show(name: str, value: Any) -> str:
     if name in NAMES:
         return quote_name(value)
     text = round_numbers(str(value))
-    # Used in a sentence after a colon.
+    # The text follows a colon, so it doesn't begin with a capital letter.
     return text[:1].lower() + text[1:] if name == "text" else text
 
 
@@ -146,7 +140,7 @@ def _end(sentence: str) -> str:
 
 
 def _tell_result(picker: Picker, facts: Facts) -> list[str]:
-    """State a result, with its percentage if both have the same sign."""
+    """State a result in the currency. Add the percentage if both have the same sign."""
     sign = _find_sign(facts)
     if sign is None:
         return []
@@ -180,7 +174,7 @@ def _name_sign(number: str) -> str:
 def _pick_clause(
     picker: Picker, persona: Persona, facts: Facts, recent: Sequence[str]
 ) -> list[str]:
-    """Pick a suitable clause, or none if all were used recently. Sometimes none is picked at
+    """Pick a suitable clause. Return none if all were used recently, and sometimes none at
     random.
     """
     phrases = _list_catchphrases(persona)
@@ -191,12 +185,12 @@ def _pick_clause(
     event = _find_sign(facts) or EVENTS.get(_speech_key(facts), "")
     clauses = find_clauses(persona).get(event, ())
     fresh = [one for one in clauses if not any(one in post for post in recent)]
-    # Silence is better than filler.
+    # No clause is better than filler.
     return [picker.one(fresh)] if fresh and picker.below(4) else []
 
 
 def find_clauses(persona: Persona) -> Clauses:
-    """Return the clauses of the persona's tone. A custom tone always gets the same ones."""
+    """Return the clauses of the persona's tone. A custom tone is always mapped to the same ones."""
     tone = (persona.get("tone") or DEFAULT_TONE).strip().lower()
     return TONES.get(tone) or TONES[Picker(tone).one(sorted(TONES))]
 
@@ -215,7 +209,7 @@ def _pick_emoji(picker: Picker, persona: Persona) -> list[str]:
 
 
 def default_persona(seed: Seed) -> dict[str, Any]:
-    """Make a persona for a bot whose owner didn't choose one."""
+    """Return a persona for a bot whose owner didn't choose one."""
     picker = Picker(seed)
     return {
         "tone": picker.one(sorted(TONES)),

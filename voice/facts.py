@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-# A post's facts: a `kind`, and display texts by name.
+# The facts of a post: a `kind`, and display texts by name.
 Facts = Mapping[str, Any]
 
-# Untrusted text: repeated unchanged, but its numbers don't count as facts.
+# Untrusted text. It is repeated unchanged, but its numbers don't count as facts.
 NAMES = ("symbol", "fromSymbol")
 MAX_NAME = 24
 # Names that can be repeated in a sentence without quotes.
@@ -40,13 +40,13 @@ VAGUE_WORDS = (
     " thousands million millions billion billions trillion trillions tenfold hundredfold"
 )
 VAGUE_COUNTS = frozenset(VAGUE_WORDS.split())
-# Characters that would be read as part of an adjacent amount.
+# Next to an amount, these words would be read as part of the amount.
 MISREAD_WORDS = {*COUNTS, *VAGUE_COUNTS, "sol", "lamports"}
 
 
 def shorten_name(text: str) -> str:
-    """Return a token's name on one line, cut to MAX_NAME characters, without invisible characters
-    and quotation marks.
+    """Return a token's name on one line, without invisible characters and quotation marks, cut to
+    MAX_NAME characters.
     """
     seen = "".join(one for one in text if one.isspace() or unicodedata.category(one)[0] != "C")
     name = " ".join(re.sub("[“”]", "", seen).split())[:MAX_NAME].strip(" .!?")
@@ -54,8 +54,9 @@ def shorten_name(text: str) -> str:
 
 
 def quote_name(text: str) -> str:
-    """Return a token's name for a sentence. It is in quotation marks if it isn't a plain word, so
-    that nothing in it reads as a fact.
+    """Return a token's name for use in a sentence.
+
+    A name that isn't a plain word is quoted, so that nothing in it reads as a fact.
     """
     name = shorten_name(text)
     is_plain = TICKER.fullmatch(name) and name.lower() not in MISREAD_WORDS
@@ -128,7 +129,7 @@ BUYING = r"\b(b(?:uy(?:s|ing)?|ought)|picked up|opened|entered|entry|added|long)
 SELLING = r"\b(s(?:ell(?:s|ing)?|old)|closed|exit(?:ed)?|trimmed|out of|wrote off|let go)\b"
 GAINS = r"\b((?<!picked )up|gain\w*|profit\w*|w[io]ns?|winner|green|earned|made)\b"
 LOSSES = r"\b(down|loss(?:es)?|lost|los(?:es|ing|er)|red|minus)\b"
-# Statements that posts may not make about a trade.
+# Promises and advice about trades, which posts must not contain.
 PROMISES = re.compile(
     r"\b(guarantee\w*|risk.?free|safe(?:ly|st)?|can'?t lose|cannot lose|sure thing|certain(?:ly)?"
     r"|easy money|free money|to the moon|moon(?:ing|s)?|don'?t miss|buy (?:now|it|this|in)"
@@ -137,7 +138,7 @@ PROMISES = re.compile(
 )
 # Boundaries between statements.
 CLAUSE = re.compile(r"[;:!?\n—–]|[.,](?!\d)|\b(?:and|but|after|then|while)\b")
-# A number with its own sign.
+# A number with a sign.
 SIGNED = re.compile(r"([+−-])\s?(\d[\d,]*(?:\.\d+)?)")
 PURCHASES, SALES = ("buy", "fill bought"), ("sell", "fill reduced", "close")
 
@@ -149,8 +150,10 @@ def find_promise(text: str) -> str | None:
 
 
 def find_false_direction(text: str, facts: Facts) -> str | None:
-    """Return a lowercase text's false direction, or None: a purchase as a sale, a loss as a gain,
-    or an unrelated number next to the word for a gain or a loss.
+    """Return what a lowercase text gets backwards, or None.
+
+    Examples are a purchase called a sale, a loss called a gain, or an unrelated number next to the
+    word for a gain or a loss.
     """
     kind = facts["kind"]
     event = kind if kind in (*PURCHASES, *SALES) else f"{kind} {facts.get('what')}"

@@ -1,4 +1,5 @@
-"""Let an optional language model write posts: an OpenAI-compatible endpoint, given facts as data.
+"""Let an optional language model write posts. It is an OpenAI-compatible endpoint that receives the
+facts as data.
 
 The text is checked. If it can't be posted, the built-in text is used.
 """
@@ -18,12 +19,12 @@ from voice.facts import Facts, find_false_direction, find_foreign_numbers, find_
 LIMITS = Limits(connect_seconds=3, read_seconds=5, answer_seconds=8, max_bytes=64_000)
 # Maximum number of characters in a post.
 MAX_LENGTH = 600
-# Unicode categories of control, invisible and private characters.
+# The Unicode categories of control, invisible and private characters.
 UNWANTED_CATEGORIES = ("Cc", "Cf", "Co", "Cs")
 LINK_MARKS = ("http", "www.", "://", "@", "t.me", "discord")
-# A dot within a word, as in evil.example, which messengers turn into a link.
+# A dot within a word, as in evil.example. Messengers would turn it into a link.
 DOMAIN = re.compile(r"[^\W_][.\u3002][^\W\d_]{2}")
-# The label's word, which paper mode posts must not use.
+# Paper-mode posts must not use this word, because it is a label's.
 VERIFIED = re.compile(r"\bverified\b")
 SIMULATION_WORDS = ("simulat", "paper", "virtual")
 RULES = (
@@ -44,13 +45,13 @@ class Text:
 
 
 class Writer:
-    """The writer for one tick. It uses the model until `deadline` (monotonic seconds), or until the
-    endpoint fails once.
+    """Writes the posts of one tick. Uses the model until `deadline` (monotonic seconds), or until
+    the endpoint fails once.
     """
 
     def __init__(self, config: Config, deadline: float) -> None:
         self.config, self.deadline = config, deadline
-        # Why the endpoint is no longer used.
+        # Why the endpoint is no longer used, or None.
         self.problem: str | None = None
 
     def write(self, persona: Persona, facts: Facts, built_in: str) -> Text:
@@ -68,7 +69,7 @@ class Writer:
 
 
 def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
-    """Request a post from the model and return its trimmed text. Raises FetchError."""
+    """Request a post from the model, and return its trimmed text. Raises FetchError."""
     prompt = json.dumps({"persona": persona, "facts": facts}, ensure_ascii=False)
     request = {
         "model": config.llm_model,
@@ -91,7 +92,7 @@ def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
 
 
 def check_text(text: str, facts: Facts) -> str | None:
-    """Return why a model's text can't be posted, or None.
+    """Return why a model's text can't be posted, or None if it can.
 
     Reasons: empty or too long, control or invisible characters, a link, the word "verified", no
     word that says it is simulated, a number that isn't in the facts, advice or a promise, a wrong

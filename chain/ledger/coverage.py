@@ -1,6 +1,6 @@
-"""The order of a wallet's receipts, and how complete its history is. Pure.
+"""Order a wallet's receipts, and decide how complete its history is. Pure.
 
-Each account must start with its previous balance, or there is a gap.
+In each receipt, an account must start with its previous balance. Otherwise there is a gap.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from chain.reading.instructions import WRAPPED_SOL
 # ---- the chain of balances -----------------------------------------------------------------------
 @dataclass(frozen=True)
 class Gap:
-    """Slots around a break in the chain of balances (closed interval), and the reason."""
+    """A break in the chain of balances: its first and last slot, and the reason."""
 
     from_slot: int
     to_slot: int
@@ -28,7 +28,7 @@ class Gap:
 
 
 class Seen(NamedTuple):
-    """The latest known state of an own account."""
+    """The latest known state of one of the wallet's accounts."""
 
     slot: int
     mint: str | None
@@ -40,8 +40,9 @@ class Seen(NamedTuple):
         return bool(self.amount or self.lamports)
 
     def joins(self, mint: str | None, amount: int, lamports: int) -> bool:
-        """Whether this balance matches the account's last one. A closed account may be reopened for
-        any mint.
+        """Return whether this matches the account's last balance.
+
+        A closed account may be reopened for any mint.
         """
         is_same = self.mint == mint or not self.is_open
         return is_same and (self.amount, self.lamports) == (amount, lamports)
@@ -49,39 +50,39 @@ class Seen(NamedTuple):
 
 @dataclass
 class BalanceChain:
-    """A wallet's own accounts.
+    """The chain of balances of a wallet's accounts.
 
-    An earlier pass found `expected` and `gap_starts` too late. `expected`: opening inventory by
-    address. `gap_starts`: the slot after which there is a gap, by mint (None: the whole wallet). If
-    `stale`, apply the entries again to `restart()`. `untouched`: Opening by address, void once a
-    transaction touches the account.
+    `expected` and `gap_starts` were found too late by an earlier pass. `expected` is the opening
+    inventory by address. `gap_starts` is the slot after which there is a gap, by mint (None for the
+    whole wallet). If the chain is `stale`, apply the entries again to `restart()`. `untouched` is
+    an Opening by address, which becomes void once a transaction touches the account.
     """
 
     untouched: dict[str, Opening] = field(default_factory=dict)
     expected: dict[str, Opening] = field(default_factory=dict)
     gap_starts: dict[str | None, int] = field(default_factory=dict)
-    # `expected` and `gap_starts`, as derived from these entries
+    # The same two mappings, derived from these entries.
     found: dict[str, Opening] = field(default_factory=dict)
     found_gap_starts: dict[str | None, int] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
-    # mints with holdings older than the observed history
+    # The mints with holdings older than the observed history.
     openings: set[str] = field(default_factory=set)
-    # an own account had a balance before its first transaction
+    # Whether an account had a balance before its first transaction.
     opened: bool = False
     count: int = 0
     first_slot: int | None = None
     last_slot: int | None = None
-    # mints whose history has an open gap; None: the whole wallet
+    # The mints whose history has an open gap. None means the whole wallet.
     broken: set[str | None] = field(default_factory=set)
-    # mints applied so far, and mints that lots left, with the last slot
+    # The mints booked so far, and the last slot in which lots of a mint left.
     moved: set[str] = field(default_factory=set)
     taken: dict[str, int] = field(default_factory=dict)
-    # every own balance was 0 before the first transaction
+    # Whether every balance was 0 before the first transaction.
     _born: bool = False
-    # a discovery that changes earlier results
+    # Whether a discovery changed what was already booked.
     _late: bool = False
-    # state after the last transaction in its slot
+    # The place of the last transaction in its slot.
     _place: int = 0
 
     def __post_init__(self) -> None:
@@ -90,15 +91,15 @@ class BalanceChain:
         self.openings |= {opening.mint for opening in self.untouched.values()}
 
     def restart(self) -> "BalanceChain":
-        """Return an empty chain for the same entries that knows their start."""
+        """Return an empty chain for the same entries that knows their opening inventory and
+        gaps.
+        """
         still = {a: opening for a, opening in self.untouched.items() if a not in self.seen}
         return BalanceChain(still, dict(self.found), dict(self.found_gap_starts))
 
     @property
     def stale(self) -> bool:
-        """Whether anything was applied with a different start or different gaps than the entries
-        show.
-        """
+        """Return whether anything was booked with other openings or gaps than the entries show."""
         laid = self.untouched | self.expected
         return (
             self._late
@@ -109,7 +110,7 @@ class BalanceChain:
         )
 
     def is_broken(self, mint: str | None, money: str) -> bool:
-        """Whether a mint's history, or its currency's, has a gap."""
+        """Return whether the history of a mint, or of its currency, has a gap."""
         broken = self.broken
         return bool(broken) and (None in broken or mint in broken or money in broken)
 
@@ -125,7 +126,7 @@ class BalanceChain:
                 self.broken.add(mint)
 
     def follow(self, entry: Entry, balance: Balance) -> Seen | None:
-        """Record an account's new balance. Return its previous state."""
+        """Record an account's new balance, and return its previous state."""
         last = self.seen.get(balance.address)
         self.seen[balance.address] = Seen(
             entry.slot, balance.mint, balance.after, balance.lamports_after
@@ -133,15 +134,15 @@ class BalanceChain:
         return last
 
     def open_account(self, entry: Entry, balance: Balance) -> Opening | None:
-        """Record an account's first appearance.
+        """Record an account's first appearance, and return its opening inventory.
 
-        Return its opening inventory. Earlier results stay correct only if the mint has none yet.
+        Earlier bookings stay correct only if its mint wasn't booked yet.
         """
         self.found.pop(balance.address, None)
         if not balance.before and not balance.lamports_before:
             return None
         self.opened = True
-        # the wallet's start was observed, but not this account's
+        # The wallet's first transaction was observed, but not this account's.
         if self._born:
             first = entry.slot if self.first_slot is None else self.first_slot
             self._break(Gap(first, entry.slot, "opening_balance"), balance.mint)
@@ -157,9 +158,10 @@ class BalanceChain:
         return opening
 
     def break_chain(self, entry: Entry, last: Seen, balance: Balance) -> Mapping[str, int]:
-        """Record a break. Return the account's unexplained change in raw units by mint."""
+        """Record a break, and return the account's unexplained change in raw units by mint."""
         gap = Gap(last.slot, entry.slot, "balance_break")
-        # Reopened for another mint without being observed: both histories have a gap.
+        # The account was reopened for another mint without being observed, so both histories have a
+        # gap.
         more: dict[str | None, int] = {last.mint: -last.amount} if last.is_open else {}
         if balance.before or balance.lamports_before:
             more[balance.mint] = more.get(balance.mint, 0) + balance.before
@@ -168,10 +170,10 @@ class BalanceChain:
         return {mint: units for mint, units in more.items() if units and mint and has_lots(mint)}
 
     def _break(self, gap: Gap, mint: str | None) -> None:
-        """Open a gap. No sale after its start has a result, even if the gap is found later on
-        another account of the mint.
+        """Open a gap.
 
-        A gap in a stablecoin affects everything paid in it.
+        No sale after the gap's first slot has a result, even if the gap is found later on another
+        account of the mint. A gap in a stablecoin affects everything that was paid in it.
         """
         mint = mint if has_lots(mint) else None
         if gap not in self.gaps:
@@ -190,22 +192,22 @@ def has_lots(mint: str | None) -> bool:
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-# Maximum receipts per slot whose order is searched for; more stay unresolved.
+# For up to this many receipts in a slot, the order is searched for. With more, it stays unresolved.
 MAX_TO_ORDER = 7
 UNRESOLVED = "order_unresolved"
-# Coverage states, worst first.
+# The coverage states, worst first.
 STATES = ("none", "backfilling", "partial", "complete")
 
 
 def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = None) -> list[Entry]:
-    """Sort entries by slot, then transactionIndex; without one, in the only order in which balances
-    match.
+    """Sort entries by slot and transactionIndex. Without an index, use the only order in which
+    balances match.
 
-    If the order can't be resolved, sort by signature and flag `order_unresolved`. `seen`: entries
-    already booked.
+    If the order can't be resolved, the entries are sorted by signature and flagged
+    `order_unresolved`. `seen` contains the accounts' states after the entries already booked.
     """
     listed = list(entries)
-    # Usual case of a rebuild: avoids copying all accounts for each transaction.
+    # This is the usual case of a rebuild. Don't copy all accounts for each transaction.
     if len(listed) < 2:
         return listed
     by_place = sorted(listed, key=lambda e: (e.slot, e.tx_index or 0, e.signature))
@@ -226,7 +228,7 @@ def _after(entry: Entry) -> dict[str, Seen]:
 
 
 def _begun(entry: Entry) -> Iterable[Balance]:
-    """Return each account's first balance; it may be closed and reopened."""
+    """Return each account's first balance. An account may be closed and reopened."""
     return {balance.address: balance for balance in reversed(entry.balances)}.values()
 
 
@@ -236,7 +238,9 @@ def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
 
 
 def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[str]:
-    """Return accounts that don't start with the previous transaction's balance: one is missing."""
+    """Return the accounts that don't start with the previous transaction's balance, because a
+    transaction is missing.
+    """
     held, overtaken = dict(seen), set()
     for entry in order_entries(entries, seen):
         overtaken |= {b.address for b in _begun(entry) if not _is_joined(b, held)}
@@ -245,8 +249,9 @@ def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[st
 
 
 def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Entry]:
-    """Order by balances. After a gap, no order matches earlier balances, so only balances within
-    the slot count.
+    """Order entries by their balances.
+
+    After a gap, no order matches earlier balances, so only balances within the slot count.
     """
     if len(group) <= MAX_TO_ORDER:
         orders = _search(group, held) or _search(group, {})
@@ -258,7 +263,9 @@ def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Ent
 def _search(
     rest: list[Entry], held: Mapping[str, Seen], path: tuple[Entry, ...] = ()
 ) -> list[list[Entry]]:
-    """Return at most two orders of `rest` in which all balances match. Two means ambiguous."""
+    """Return up to two orders of `rest` in which all balances match. Two orders mean that it is
+    ambiguous.
+    """
     if not rest:
         return [list(path)]
     orders: list[list[Entry]] = []
@@ -270,22 +277,25 @@ def _search(
 
 
 def is_explained(seen: Seen | None, held: Holding) -> bool | None:
-    """Whether a node's balance matches the ledger; None if the node is behind the ledger."""
+    """Return whether a node's balance matches the ledger, or None if the node is behind the
+    ledger.
+    """
     if seen is None:
         return (held.amount, held.lamports) == (0, 0)
     if held.slot < seen.slot:
         return None
-    # A node's response includes the mint only if the balance isn't zero.
+    # A node's response contains the mint only if the balance isn't zero.
     return seen.joins(held.mint or seen.mint, held.amount, held.lamports)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of observing a wallet.
+    """The progress of observing a wallet.
 
-    `listed`: all signatures of every address were listed once. `confirmed`: a second scan found
-    nothing new. `closed`: the node's balances matched the ledger at the last poll. `unexplained`:
-    [(address, last slot known, slot of the poll), ...] balances that scanning did not explain.
+    `listed`: whether every address was scanned to its end once. `confirmed`: whether a second scan
+    found nothing new. `closed`: whether the node's balances matched the ledger at the last poll.
+    `unexplained`: the balances that scanning didn't explain, as [(address, last known slot, slot of
+    the poll), ...].
     """
 
     polled: bool = False
@@ -293,20 +303,20 @@ class Progress:
     confirmed: bool = False
     closed: bool = False
     pending: int = 0
-    # the number of those that failed repeatedly or were refused
+    # How many of these failed repeatedly or were refused.
     stuck: int = 0
-    # ((slot, why), ...)
+    # As ((slot, why), ...).
     refused: tuple[tuple[int, str], ...] = ()
     unexplained: tuple[tuple[str, int, int], ...] = ()
     capped: bool = False
     accounts_capped: bool = False
-    # percent used of the nearer limit, of transactions or of token accounts; an upper bound below
-    # NEAR_LIMIT_PERCENT
+    # The percentage used of the tighter limit, on transactions or token accounts. Below
+    # NEAR_LIMIT_PERCENT, it is an upper bound.
     filled: int = 0
     program: bool = False
-    # Whether the wallet was disconnected before all its activity was observed.
+    # Whether it was disconnected before all its activity was observed.
     given_up: bool = False
-    # Why observing currently fails, as a sentence. The observer keeps retrying.
+    # Why observing currently fails, as a sentence. It will be retried.
     trouble: str | None = None
 
 
@@ -336,9 +346,9 @@ NOT_POLLED = "This wallet hasn't been checked yet."
 FETCHING = (
     "This wallet's activity is still being fetched. Results may be incomplete until it is done."
 )
-# From this percentage on, the note says that a wallet is close to a limit.
+# From this percentage on, the note says that a wallet is near a limit.
 NEAR_LIMIT_PERCENT = 80
-# Part of all notes about limits.
+# All notes about limits contain this text.
 OF_LIMITS = "this service's limit"
 NEAR_LIMIT = f"This wallet has used {{}}% of {OF_LIMITS}."
 CAPPED = f"This wallet has more transactions than {OF_LIMITS}; the oldest aren't loaded."

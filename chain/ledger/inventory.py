@@ -1,7 +1,7 @@
 """A wallet's holdings with their cost in one currency: lots by mint, and escrows. Pure.
 
-A lot records a purchase: when, at what cost, and how much is left; a slice is part of a lot.
-Results by average cost are for comparison with tools that use it.
+A lot records a purchase: its time, its cost, and how much of it is left. A slice is a part of a
+lot. Results by average cost are for comparison with tools that use it.
 """
 
 from bisect import insort
@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 # ---- lots ----------------------------------------------------------------------------------------
-# The `since` of an undated cost: earlier than every attachment.
+# The `since` of a cost without a date, which is earlier than every attachment.
 UNDATED = -1
-# Above every slot. The rank of accounts that never appeared in a transaction.
+# Above every slot. This is the rank of accounts that never appeared in a transaction.
 UNSEEN_SLOT = 2**63
 
 
 @dataclass(slots=True)
 class Lot:
-    """Inventory that arrived in one transaction. `cost`: raw units of its inventory's currency,
-    None if unknown. `origin`: signature of the transaction in which it arrived, None if none was
-    observed.
+    """Inventory that arrived in one transaction.
 
-    `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
-    (1, n) the n-th that was booked. `since`: when its cost began, UTC ms: the earliest purchase in
-    the chain of swaps that carried it here.
+    `cost` is in raw units of the inventory's currency, or None if unknown. `origin` is the
+    signature of the transaction, or None if it wasn't observed. `number` sorts a mint's lots: (0,
+    ...) is opening inventory in the order of `Opening.rank`, and (1, n) is the n-th lot that was
+    booked. `since` (UTC ms) is when the cost began: the earliest purchase in the chain of swaps
+    that carried it to this lot.
     """
 
     number: tuple[int | str, ...]
@@ -42,8 +42,7 @@ class Lot:
     def cut(self, quantity: int) -> "Slice":
         """Cut a slice.
 
-        Its cost is the original lot's `cost * slice amount / lot amount`; the last slice gets the
-        rest.
+        Its cost is `cost * quantity // amount` of the original lot. The last slice gets the rest.
         """
         self.left -= quantity
         if self.cost is None or self.left_cost is None:
@@ -60,9 +59,7 @@ class Lot:
 
 
 class Slice(NamedTuple):
-    """Raw units taken from a lot, their cost (None if unknown), and the time from which the cost is
-    known.
-    """
+    """Raw units taken from a lot, their cost (or None if unknown), and since when it is known."""
 
     lot: Lot
     amount: int
@@ -75,10 +72,10 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """An account's balance when first seen, at an unknown cost.
+    """An account's balance when it was first seen, at an unknown cost.
 
-    `rank`: (0, slot, place of the transaction in it, address); accounts never seen in a transaction
-    come last.
+    `rank` is (0, slot, place of the transaction in the slot, address). Accounts never seen in a
+    transaction come last.
     """
 
     rank: tuple[int | str, ...]
@@ -92,7 +89,7 @@ class Opening:
 
 
 def share(total: int, parts: Sequence[int]) -> list[int]:
-    """Split `total` in proportion to `parts`, rounding down (also below zero); the last part gets
+    """Split `total` in proportion to `parts`, rounding down, also below zero. The last part gets
     the rest.
     """
     if len(parts) == 1:
@@ -103,7 +100,7 @@ def share(total: int, parts: Sequence[int]) -> list[int]:
 
 
 def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
-    """Group slices, one lot per group. A slice too small for a single unit joins a neighbor."""
+    """Group slices by lot. A slice too small for a single unit joins a neighbor."""
     whole, groups = sum(one.amount for one in slices), [[slices[0]]]
 
     def is_enough(group: list[Slice]) -> bool:
@@ -120,7 +117,9 @@ def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
 
 
 def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
-    """Return the median of sorted (value, count) pairs, and the lower one if the count is even."""
+    """Return the median of sorted (value, count) pairs. If the total count is even, return the
+    lower one.
+    """
     half, passed = (sum(count for _, count in counted) + 1) // 2, 0
     for value, count in counted:
         passed += count
@@ -152,7 +151,9 @@ class Pool:
         self.unknown += portion.unknown
 
     def take(self, amount: int) -> Portion:
-        """Take from both parts in proportion. Units beyond the pool have an unknown cost."""
+        """Take from both parts in proportion. Units that the pool doesn't have get an unknown
+        cost.
+        """
         held = self.known + self.unknown
         here = min(amount, held)
         unknown = here * self.unknown // held if held else 0
@@ -166,14 +167,17 @@ class Pool:
 
 @dataclass
 class AverageCost:
-    """`realized` in lamports; `matched`: sales with a known cost, ignoring dust."""
+    """Results by average cost.
+
+    `realized` is in lamports. `matched` counts sales with a known cost, ignoring dust.
+    """
 
     realized: int = 0
     matched: int = 0
     pools: defaultdict[str, Pool] = field(default_factory=lambda: defaultdict(Pool))
 
     def add(self, mint: str, amount: int, cost: int | None) -> None:
-        """Add raw units at a cost, or at an unknown cost (None)."""
+        """Add raw units at a cost. If it is None, the cost is unknown."""
         pool = self.pools[mint]
         if cost is None:
             pool.unknown += amount
@@ -185,13 +189,13 @@ class AverageCost:
         return self.pools[mint].take(amount)
 
     def sell(self, sold: Portion, proceeds: int) -> None:
-        """Book a sale. Its proceeds (lamports) are split by quantity."""
+        """Book a sale, and split its proceeds (lamports) by quantity."""
         if sold.known:
             self.realized += proceeds * sold.known // (sold.known + sold.unknown) - sold.cost
             self.matched += is_dust(sold.unknown, sold.known + sold.unknown)
 
     def count(self, result: int) -> None:
-        """Book a sale whose result (lamports) needs no pool."""
+        """Book a sale whose result (lamports) doesn't depend on a pool."""
         self.realized += result
         self.matched += 1
 
@@ -204,19 +208,21 @@ class AverageCost:
 
 
 def is_dust(unknown: int, amount: int) -> bool:
-    """Whether unknown units are dust (below a thousandth of a sale), which doesn't make the sale
-    unmatched.
+    """Return whether unknown units are dust (below a thousandth of a sale). Dust doesn't make a
+    sale unmatched.
     """
     return unknown * 1000 < amount
 
 
 # ---- inventory -----------------------------------------------------------------------------------
-# The currency of an inventory in lamports; any other is a stablecoin's mint.
+# The currency of an inventory in lamports. All other currencies are stablecoins' mints.
 SOL = ""
 
 
 class Position(NamedTuple):
-    """Raw units held of a mint. `cost`: total cost of the units with a known cost, or None."""
+    """The raw units held of a mint. `cost` is the cost of the units for which it is known, or
+    None.
+    """
 
     mint: str
     amount: int
@@ -226,7 +232,7 @@ class Position(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Units that were taken out, as slices of the oldest lots and by average cost."""
+    """Units that were taken out: slices of the oldest lots, and a portion by average cost."""
 
     slices: list[Slice]
     portion: Portion
@@ -249,7 +255,7 @@ class Carried(NamedTuple):
 
 @dataclass
 class Escrow:
-    """The lots of a mint locked in an order, oldest first, with their cost."""
+    """A mint's lots that are locked in an order, oldest first, with their cost."""
 
     mint: str
     slices: list[Slice] = field(default_factory=list)
@@ -265,7 +271,7 @@ NOTHING = Cut([], Portion(0, 0, 0))
 
 @dataclass(slots=True)
 class Held:
-    """A mint's units with a known cost, including escrows, and that cost."""
+    """A mint's units with a known cost, including those in escrows, and that cost."""
 
     units: int = 0
     cost: int = 0
@@ -276,7 +282,8 @@ class KnownCost:
     """Holdings whose cost dates from `begins` (UTC ms) or later, including escrows, and their total
     `cost`.
 
-    For the latest entry, `arrived`: the cost of new lots by mint; `touched`: all mints that moved.
+    For the latest entry, `arrived` is the cost of new lots by mint, and `touched` contains all
+    mints that moved.
     """
 
     begins: int = UNDATED
@@ -286,7 +293,7 @@ class KnownCost:
     touched: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
-        """Clear the latest entry's data."""
+        """Clear the data of the latest entry."""
         if self.touched:
             self.arrived, self.touched = {}, set()
 
@@ -296,7 +303,7 @@ class KnownCost:
             self.arrived[mint] = self.arrived.get(mint, 0) + cost
 
     def take(self, mint: str, slices: Iterable[Slice], sign: int = -1) -> None:
-        """Count slices out or, with sign 1, back in."""
+        """Count slices out. With a sign of 1, count them back in."""
         for one in slices:
             if one.cost is not None and one.since >= self.begins:
                 self._change(mint, sign * one.amount, sign * one.cost)
@@ -315,22 +322,22 @@ class KnownCost:
 class Inventory:
     """Holdings with their cost in `money`, which itself has no lots.
 
-    All inventories of a wallet have the same units in the same order; only their costs differ.
+    All inventories of a wallet have the same units in the same order. Only the costs differ.
     """
 
     money: str = SOL
-    # lots that aren't empty, by mint, oldest first
+    # The lots by mint, oldest first. Empty lots are removed.
     lots: dict[str, list[Lot]] = field(default_factory=dict)
-    # by token account
+    # The escrows by token account.
     escrows: dict[str, Escrow] = field(default_factory=dict)
     average: AverageCost = field(default_factory=AverageCost)
-    # one for all history, and one for the current attachment
+    # The known costs over all history, and since the current attachment.
     known_costs: list[KnownCost] = field(default_factory=lambda: [KnownCost()])
     _count: int = 0
 
     def convert(self, money: str) -> "Inventory":
-        """Return the same lots at unknown cost, because nothing was paid in this currency
-        so far.
+        """Return the same lots at unknown cost, because so far nothing was paid in this
+        currency.
         """
         other = Inventory(money, _count=self._count)
         other.known_costs = [KnownCost(one.begins) for one in self.known_costs]
@@ -348,7 +355,7 @@ class Inventory:
         return other
 
     def lay(self, opening: Opening) -> None:
-        """Insert opening inventory before everything applied so far."""
+        """Insert opening inventory before all booked lots."""
         if opening.mint == self.money:
             return
         lot = Lot(opening.rank, None, opening.amount, None, opening.amount, None)
@@ -363,7 +370,7 @@ class Inventory:
         cost: int | None = None,
         since: int = UNDATED,
     ) -> None:
-        """Add a lot with a known or unknown (None) cost. `since`: UTC ms."""
+        """Add a lot. If `cost` is None, it is unknown. `since`: UTC ms."""
         if mint != self.money:
             self._append(mint, origin, amount, cost, since)
             self.average.add(mint, amount, cost)
@@ -379,7 +386,9 @@ class Inventory:
                 known.arrive(mint, amount, cost, since)
 
     def watch(self, begins: int | None) -> None:
-        """Track holdings with a cost from `begins` (UTC ms) on, separately from all history."""
+        """Track holdings whose cost dates from `begins` (UTC ms) or later, separately from all
+        history.
+        """
         del self.known_costs[1:]
         if begins is not None:
             self.known_costs.append(self.count_held(begins))
@@ -399,8 +408,9 @@ class Inventory:
             known.take(mint, slices, sign)
 
     def cut(self, mint: str, amount: int) -> Cut:
-        """Take the oldest lots. If a broken chain needs more units than there are, the rest has an
-        unknown origin.
+        """Take the oldest lots.
+
+        If a broken chain needs more units than there are, the rest has an unknown origin.
         """
         if mint == self.money:
             return NOTHING
@@ -429,7 +439,7 @@ class Inventory:
         """Add lots of `mint` that inherit the cost of the slices exchanged for them, and their
         share of the money spent.
 
-        One slice of unknown cost makes a lot's cost unknown. `when`: UTC ms.
+        If the cost of one slice is unknown, so is the lot's cost. `when`: UTC ms.
         """
         groups = group_slices(cut.slices, amount)
         sizes = [sum(one.amount for one in group) for group in groups]
@@ -453,8 +463,8 @@ class Inventory:
     def release(self, address: str, mint: str, quantity: int) -> Released:
         """Take slices out of an escrow, oldest first.
 
-        Units missing from the ledger come last, at an unknown cost, because anyone can send tokens
-        to an escrow.
+        Anyone can send tokens to an escrow, so units missing from the books come last, at an
+        unknown cost.
         """
         escrow, missing = self.escrows[address], max(0, quantity)
         out: list[Slice] = []
@@ -474,8 +484,10 @@ class Inventory:
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
 
     def put_back(self, released: Released, room: int) -> list[Slice]:
-        """Put up to `room` raw units back with their cost and place in the queue. Return the rest
-        with its cost (withheld transfer fees are not returned).
+        """Put up to `room` raw units back, with their cost and place in the queue. Return the rest
+        with its cost.
+
+        The rest are transfer fees that were withheld.
         """
         lost, left = [], room
         for one in released.slices:
@@ -497,7 +509,10 @@ class Inventory:
         return lost
 
     def list_positions(self, decimals: Mapping[str, int], begins: int = UNDATED) -> list[Position]:
-        """List positions by mint, without escrows. `decimals` by mint; `begins` as in KnownCost."""
+        """List positions by mint, without escrows.
+
+        `decimals` is by mint. `begins` is as in KnownCost.
+        """
         return [
             _make_position(mint, lots, decimals[mint], begins)
             for mint, lots in sorted(self.lots.items())

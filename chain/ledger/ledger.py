@@ -1,8 +1,8 @@
-"""The ledger of a wallet: its entries in chain order become lots, results and gaps. Pure; applying
-the entries again gives the same ledger.
+"""Turn a wallet's entries, in chain order, into lots, results and gaps. Pure: applying the entries
+again gives the same ledger.
 
 There is an inventory for each currency in the wallet: SOL, and each stablecoin. An entry moves the
-same units in all of them (first in, first out, in integers); then each view of each currency prices
+same units in all of them (first in, first out, in integers). Then each view of each currency prices
 the move (chain.ledger.sales).
 """
 
@@ -45,8 +45,10 @@ from chain.reading.kinds import TRADES
 # ---- deposits ------------------------------------------------------------------------------------
 @dataclass
 class Deposits:
-    """Raw units by (venue's account, mint), lamports under wrapped SOL: any mint at order books,
-    SOL and stablecoins in orders and at lenders.
+    """The wallet's deposits at venues, in raw units by (venue's account, mint).
+
+    Lamports are under wrapped SOL. At order books, deposits of any mint count. In orders and at
+    lenders, only SOL and stablecoins count.
     """
 
     held: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -54,8 +56,10 @@ class Deposits:
     parked: Counter[str] = field(default_factory=Counter)
 
     def follow(self, entry: Entry) -> Entry:
-        """Apply an entry. Return it without a price if it is a trade at an order book that still
-        has some of the wallet's deposits, because the venue may have paid those out.
+        """Book an entry, and return it.
+
+        A trade at an order book is returned without a price if the book still has some of the
+        wallet's deposits, because the venue may have paid those out.
         """
         is_priced = entry.kind in TRADES and UNEXPLAINED not in entry.flags
         if is_priced and any([self.held.get(row[:2], 0) > 0 for row in entry.others]):
@@ -74,7 +78,9 @@ class Deposits:
                 self._change((address, mint), after - before)
 
     def _change(self, key: tuple[str, str], amount: int, borrowed: bool = False) -> None:
-        """`borrowed`: the amount may fall below 0, since a loan is repaid later."""
+        """Change a deposit. With `borrowed`, it may fall below 0, because a loan is repaid
+        later.
+        """
         held = self.held.get(key, 0)
         left = held + amount
         self.parked[key[1]] += max(0, left) - max(0, held)
@@ -84,8 +90,9 @@ class Deposits:
             self.held.pop(key, None)
 
     def read_fill(self, entry: Entry, escrows: Mapping[str, Escrow]) -> Fill | None:
-        """Return a fill's price, or None if a third party may have paid or the order's opening
-        wasn't observed.
+        """Return a fill's price.
+
+        Returns None if a third party may have paid, or the order's opening wasn't observed.
         """
         if entry.kind != "order_fill" or UNEXPLAINED in entry.flags:
             return None
@@ -124,7 +131,7 @@ def _price_fill(
 # ---- ledger --------------------------------------------------------------------------------------
 WHOLE: Key = (SOL, ALL_HISTORY)
 
-# Raw changes by mint, all of them positive.
+# Positive raw changes by mint.
 Amounts = dict[str, int]
 
 
@@ -148,8 +155,8 @@ def find_traded(entry: Entry, amounts: Amounts) -> str:
 
 
 def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
-    """Return (raw units, address) of the account that received most of a mint, or (0, "") if none
-    did.
+    """Return (raw units, address) of the account that received most of a mint, or (0, "") if there
+    is none.
     """
     gains = [
         (after - before, address)
@@ -161,25 +168,27 @@ def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
 
 @dataclass
 class Ledger:
-    """`backfilled`: whether the whole history has been listed. Until then, treat every sale as
-    following a gap. If `stale`, apply the entries again to `restart()`.
+    """A wallet's inventories, results and gaps.
+
+    `backfilled` means that the whole history was listed. Until then, every sale is treated as
+    following a gap. If the ledger is `stale`, apply the entries again to `restart()`.
     """
 
     backfilled: bool = True
     spans: Spans = field(default_factory=Spans)
     chain: BalanceChain = field(default_factory=BalanceChain)
-    # by currency, in the order in which the wallet first had them
+    # The inventories by currency, in the order in which the currencies were first held.
     inventories: dict[str, Inventory] = field(default_factory=lambda: {SOL: Inventory()})
     accounts: dict[Key, Account] = field(
         default_factory=lambda: defaultdict(Account, {WHOLE: Account()})
     )
     decimals: dict[str, int] = field(default_factory=dict)
     deposits: Deposits = field(default_factory=Deposits)
-    # hour of the latest block time so far, counted from 1970
+    # The hour of the latest block time so far, counted from 1970.
     hour: int = 0
-    # deposits by currency when the open attachment began
+    # The deposits by currency when the open attachment began.
     _parked_before: dict[str, int] = field(default_factory=dict)
-    # mints by currency whose cost a swap carried over from a mint with a gap
+    # By currency, the mints whose cost a swap carried over from a mint with a gap.
     _doubted: dict[str, set[str]] = field(default_factory=lambda: {SOL: set()})
 
     def __post_init__(self) -> None:
@@ -195,7 +204,7 @@ class Ledger:
 
     @property
     def totals(self) -> Totals:
-        """Totals in SOL over all history."""
+        """Return the totals in SOL over all history."""
         return self.accounts[WHOLE].totals
 
     def list_positions(self, money: str = SOL) -> list[Position]:
@@ -206,7 +215,9 @@ class Ledger:
         return totals.reconcile(self.inventories[money].known_costs[0].cost)
 
     def find_imbalances(self) -> dict[str, int]:
-        """Return raw units by mint that don't add up in a stablecoin, which is a bug."""
+        """Return, by mint, the raw units that don't add up in the stablecoin books. Any such unit
+        means a bug.
+        """
         found = {money: self.reconcile(money).imbalance for money in self.inventories if money}
         return {money: raw for money, raw in sorted(found.items()) if raw}
 
@@ -216,7 +227,9 @@ class Ledger:
         return {number: Holdings(n, self._find_realized(number)) for number, n in held.items()}
 
     def find_forward_realized(self) -> int | None:
-        """Return lamports realized in all attachments; None if the wallet was never attached."""
+        """Return the lamports realized in all attachments, or None if the wallet was never
+        attached.
+        """
         spans = self.spans.spans
         return sum(self._find_realized(span.number) for span in spans) if spans else None
 
@@ -254,10 +267,10 @@ class Ledger:
         return made
 
     def _sum_unsold(self, key: Key, known: KnownCost) -> int:
-        """Return what the worst case counts as lost, in raw units of a currency: all known cost of
-        holdings, and deposits at venues and in orders.
+        """Return the raw units of a currency that the worst case counts as lost.
 
-        For an attachment, only deposits since it began count.
+        These are the known cost of holdings, and deposits at venues and in orders. For an
+        attachment, only deposits since it began count.
         """
         money, view = key
         parked = self.deposits.parked[money or WRAPPED_SOL]
@@ -266,7 +279,10 @@ class Ledger:
         return known.cost + parked
 
     def _turn(self, entry: Entry) -> None:
-        """Close and open attachments. Count holdings with a cost since the open one began."""
+        """Close and open attachments up to this entry.
+
+        When one opens, holdings with a known cost are counted from then on.
+        """
         before = self.spans.open
         self.spans.turn(entry, self._count_positions)
         span = self.spans.open
@@ -278,7 +294,7 @@ class Ledger:
                 known.begin()
 
     def list_known_costs(self) -> Iterator[tuple[Key, KnownCost]]:
-        """Return holdings by currency and view, for all history and for the open attachment."""
+        """Return holdings by currency and view, over all history and for the open attachment."""
         span = self.spans.open
         views = (ALL_HISTORY, span.number) if span else (ALL_HISTORY,)
         for money, inventory in self.inventories.items():
@@ -317,7 +333,9 @@ class Ledger:
         )
 
     def _spread_doubt(self, moved: Moved) -> None:
-        """Mark received mints as doubtful: after a gap, the carried cost may be another lot's."""
+        """Mark received mints as doubtful, because after a gap, the carried cost may belong to
+        another lot.
+        """
         if moved.got is None:
             return
         for money, doubted in self._doubted.items():
@@ -342,7 +360,9 @@ class Ledger:
                 totals.opening = totals.closing = held
 
     def _move(self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None) -> None:
-        """Apply the trade, and everything outside its venue: arrivals first, departures last."""
+        """Move the trade's units, and everything outside its venue: arrivals first, departures
+        last.
+        """
         arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, inventory, arrived)
         if entry.kind.startswith("order_"):
@@ -364,15 +384,16 @@ class Ledger:
             mint = find_traded(entry, rose)
             paid = -entry.venue_sol if inventory.money == SOL else None
             self._put(entry, inventory, mint, rose.pop(mint), paid)
-        # Without a price, outgoing units take their cost along and incoming ones have an unknown
-        # cost.
+        # Without a price, outgoing units keep their cost and incoming ones have an unknown cost.
         self._drop(inventory, moved, fell)
         self._put_unknown(entry, inventory, rose)
 
     def _exchange(
         self, entry: Entry, inventory: Inventory, moved: Moved, rose: Amounts, fell: Amounts
     ) -> None:
-        """Exchange one mint for another; in the inventory's own currency, a purchase or a sale."""
+        """Exchange one mint for another. If one of them is the inventory's currency, this is a
+        purchase or a sale.
+        """
         given, got = find_traded(entry, fell), find_traded(entry, rose)
         amount = fell.pop(given)
         if inventory.money == given:
@@ -438,7 +459,7 @@ class Ledger:
                 self._put(entry, inventory, got, amount, paid if is_known else None)
 
     def _fill_escrows(self, entry: Entry, inventory: Inventory, fell: Amounts) -> Amounts:
-        """Move increases of an escrow into it, by mint. Return the remaining decreases."""
+        """Move units that reached an escrow into it, by mint. Return the remaining decreases."""
         rest = dict(fell)
         for mint, amount in fell.items():
             reached, address = find_escrow(entry, mint)
@@ -490,7 +511,7 @@ class Ledger:
         for mint, more in self.chain.break_chain(entry, last, balance).items():
             self.decimals.setdefault(mint, balance.decimals)
             for money, inventory in self.inventories.items():
-                # Inventory that arrived or left unobserved.
+                # Inventory arrived or left unobserved.
                 if more > 0:
                     self.chain.moved.add(mint)
                     inventory.put(mint, None, more)
@@ -498,7 +519,9 @@ class Ledger:
                     self._drop(inventory, moved[money], {mint: -more})
 
     def _count_money(self, money: str, last: Seen | None, balance: Balance, joins: bool) -> None:
-        """Track SOL and stablecoins in own accounts, and changes that no transaction explains."""
+        """Track SOL and stablecoins in the wallet's accounts, and amounts that no transaction
+        explains.
+        """
         totals = self.accounts[money, ALL_HISTORY].totals
         known = count_money(money, last.mint, last.amount, last.lamports) if last else 0
         after = count_money(money, balance.mint, balance.after, balance.lamports_after)
@@ -512,9 +535,10 @@ class Ledger:
 
 
 def _release(entry: Entry, inventory: Inventory) -> list[Released]:
-    """Return units that left the wallet's escrows.
+    """Return the units that left the wallet's escrows.
 
-    Units missing from the ledger leave only in a fill; any other return of them is an arrival.
+    Units missing from the books leave only in a fill. Other units that are returned count as
+    arrivals.
     """
     out = []
     for address, mint, before, after in entry.others:
@@ -527,12 +551,12 @@ def _release(entry: Entry, inventory: Inventory) -> list[Released]:
 
 
 def count_money(money: str, mint: str | None, amount: int, lamports: int) -> int:
-    """Raw units."""
+    """Return an account's amount of a currency in raw units."""
     if money == SOL:
         return lamports
     return amount if mint == money else 0
 
 
 def date(entry: Entry) -> int:
-    """UTC ms, as in attachments."""
+    """Return an entry's time in UTC ms, as in attachments."""
     return UNDATED if entry.happened_at is None else entry.happened_at

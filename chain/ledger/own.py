@@ -1,7 +1,7 @@
-"""Combine the actions of several wallets of one bot in the same transaction.
+"""Combine the actions of a bot's wallets in the same transaction. Pure.
 
-Pure. Exchanges between them are never priced, because a bot could sell to itself at any price.
-Wallets that only buy, or only sell, in parallel keep their prices.
+Exchanges between them are never priced, because a bot could sell to itself at any price. Wallets
+that only buy, or only sell, in parallel keep their prices.
 """
 
 from collections.abc import Iterable
@@ -10,19 +10,21 @@ from chain.ledger.sales import UNEXPLAINED
 from chain.reading.entries import Entry
 from chain.reading.kinds import DUST, TRADES
 
-# A trade against another wallet of the same bot. Always set together with UNEXPLAINED, so it has no
-# price.
+# Flags a trade against another wallet of the same bot. It is always set together with UNEXPLAINED,
+# so the trade has no price.
 OWN_WALLETS = "own_wallets"
 OWN_TRANSFER = "own_transfer"
 OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
 
-# (mint, or "" for SOL; whether it increased)
+# As (mint or "" for SOL, whether it increased).
 Direction = tuple[str, bool]
 
 
 def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
-    """Mark an entry's exchanges with the bot's other wallets. `others`: their entries for the same
-    transaction, None if unreadable.
+    """Return the entry, with a flag if it traded against another wallet of the bot.
+
+    `others` are the entries of the bot's other wallets for the same transaction, or None where one
+    is unreadable.
     """
     mine = _list_directions(entry)
     if not any(one is None or _exchange(mine, _list_directions(one)) for one in others):
@@ -32,7 +34,7 @@ def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
 
 
 def _is_trade(entry: Entry) -> bool:
-    """Whether the entry could have a price or verify a post."""
+    """Return whether it could have a price or verify a post."""
     return entry.kind in TRADES or entry.kind == "order_fill" or "ambiguous" in entry.flags
 
 
@@ -41,8 +43,8 @@ def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
 
 
 def _list_directions(entry: Entry) -> set[Direction]:
-    """Return the mints that increased and decreased in a trade at its venue. Fees and tips aren't
-    exchanges.
+    """Return the amounts that increased and decreased in a trade at its venue. Fees and tips don't
+    count.
     """
     if entry.kind == "failed":
         return set()
@@ -53,6 +55,6 @@ def _list_directions(entry: Entry) -> set[Direction]:
     if abs(sol) >= DUST:
         found.add(("", sol > 0))
     if entry.kind == "round_trip" and entry.mint:
-        # A round trip increased and decreased it.
+        # It was bought and sold back, so it both increased and decreased.
         found |= {(entry.mint, True), (entry.mint, False)}
     return found

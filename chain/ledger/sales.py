@@ -1,7 +1,7 @@
-"""Price what a transaction did: a sale consumes lots, first in, first out. Pure.
+"""Price a transaction: a sale consumes lots, first in, first out. Pure.
 
-Units move once per currency. Each view then prices them; costs from before the view are unknown in
-it.
+Units move once per currency. Then each view prices them. In a view, costs from before its start are
+unknown.
 """
 
 from collections import Counter
@@ -15,18 +15,20 @@ from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
 
-# Flag of a trade whose value may not come from the venue, so it has no price.
+# Flags a trade whose value may not come from the venue, so it has no price.
 UNEXPLAINED = "value_unexplained"
-# Flag of a sale for a stablecoin that includes units paid for in another currency.
+# Flags a sale, for a stablecoin, of units paid for in another currency.
 PAID_ELSEWHERE = "paid_elsewhere"
-# Flag of a sale after a gap in the history, which therefore has no result.
+# Flags a sale after a gap in the history, so it has no result.
 INCOMPLETE = "incomplete_history"
 AGAINST = frozenset(("buy", "sell"))
 
 
 class Fill(NamedTuple):
-    """An order's market price. `kind`: buy or sell for SOL, or order_fill if one token was
-    exchanged for another. `returned`: raw units by mint that left the order, including rent.
+    """An order's market price.
+
+    `kind` is buy or sell for SOL, or order_fill if one token was exchanged for another. `returned`
+    are the raw units by mint that left the order, including rent.
     """
 
     kind: str
@@ -34,9 +36,11 @@ class Fill(NamedTuple):
 
 
 class Side(NamedTuple):
-    """An entry in one currency, in signed raw units: the part `through` the venue, the part outside
-    it (`beside`), and the fees, tips and sponsored rent included in it (SOL only). `returned`:
-    amounts that left the order, for a priced fill.
+    """An entry from the point of view of one currency, in signed raw units.
+
+    It has the part `through` the venue, the part outside it (`beside`), and, for SOL only, the
+    fees, tips and sponsored rent. For a priced fill, `returned` are the amounts that left the
+    order.
     """
 
     kind: str
@@ -49,8 +53,10 @@ class Side(NamedTuple):
 
 
 def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
-    """Return an entry's Side. An exchange for a stablecoin is a purchase or a sale in it; a trade
-    for SOL is neither.
+    """Return an entry's Side.
+
+    An exchange for a stablecoin is a purchase or a sale in that currency. A trade for SOL is
+    neither.
     """
     returned = fill.returned[money or WRAPPED_SOL] if fill else 0
     kind = fill.kind if fill else entry.kind
@@ -60,7 +66,7 @@ def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
     whole = sum([change for mint, change, _ in entry.tokens if mint == money])
     beside = sum([change for mint, change, _ in entry.beside_tokens if mint == money])
     if money in entry.residues:
-        # A residue isn't part of a price.
+        # This is a remainder that passed through. It isn't part of a price.
         beside = whole
     through = whole - beside - returned
     if kind == "swap" or (fill and kind == "order_fill"):
@@ -72,7 +78,9 @@ def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
 
 
 def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
-    """Whether the entry exchanges one stablecoin for another, which has a result in neither."""
+    """Return whether it exchanges one stablecoin for another. Such an exchange has no result in
+    either.
+    """
     moved = [mint for mint, _, _ in entry.venue_tokens if mint not in entry.residues]
     moved += [mint for mint in fill.returned if mint != WRAPPED_SOL] if fill else []
     return all([mint in MINTS for mint in moved])
@@ -80,11 +88,11 @@ def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
 
 @dataclass(slots=True)
 class Moved:
-    """The movements of an entry in one inventory, before costs are applied.
+    """An entry's movements in one inventory, before costs are applied.
 
-    `left`: units that left without a sale, by mint. `given`: the mint that was exchanged, either
-    for the currency or for another mint, `got`, followed by the lots that inherited its cost.
-    `sources`: all mints that were exchanged for `got`.
+    `left` are the units that left without a sale, by mint. `given` is the mint that was exchanged
+    for the currency or for another mint, `got`. The lots that inherited its cost follow. `sources`
+    are all mints that were exchanged for it.
     """
 
     left: list[tuple[str, list[Slice]]] = field(default_factory=list)
@@ -97,13 +105,14 @@ class Moved:
 
 
 class Booked(NamedTuple):
-    """An entry's result in a currency, in raw units of it or of a token; None if unknown.
+    """The ledger's result for one entry in a currency.
 
-    `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
-    raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: proceeds of lots of unknown
-    cost. `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`:
-    amounts that are neither cost, proceeds nor result. `carried`: lots that inherited a cost.
-    `sold`: mint of a sale or round trip.
+    Amounts are raw units of the currency or of a token, or None if unknown. `status`: matched |
+    partial | unmatched | not_applicable. `lots`: a sale's ((origin signature or None, raw amount,
+    cost or None), ...). `unmatched_proceeds`: the proceeds of lots of unknown cost. `cost_left`:
+    the known cost of lots that left without a sale (by mint in `left`). `other`: an amount of the
+    currency that isn't in a cost, proceeds or result. `carried`: the lots that inherited a cost.
+    `sold`: the mint of a sale or round trip.
     """
 
     entry: Entry
@@ -125,17 +134,18 @@ class Booked(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether the entry counts in totals. A trade with an unexplained value doesn't."""
+        """Return whether it counts in totals. A trade with an unexplained value doesn't count."""
         return UNEXPLAINED not in self.flags
 
 
 def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt: bool) -> Booked:
-    """Return an entry's result in a view from `begins` (UTC ms). `doubt`: whether a history is
-    incomplete.
+    """Return an entry's result in a view that starts at `begins` (UTC ms).
+
+    `doubt` means that a history is incomplete.
     """
     flags = entry.flags
     if money != SOL and entry.kind in TRADES and entry.kind != "swap":
-        # A trade for SOL doesn't move this currency, so it needs no explanation either.
+        # A trade for SOL doesn't move this currency, so it doesn't need an explanation in it.
         flags = tuple([flag for flag in flags if flag != UNEXPLAINED])
     booked = Booked(entry, side, flags)
     left = [(mint, _sum_cost(slices, begins)) for mint, slices in moved.left]
@@ -151,10 +161,10 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
     elif moved.given is not None:
         left.append((moved.given, _sum_cost(moved.cut.slices, begins)))
     if money != SOL and side.kind == "swap":
-        # An exchange of stablecoins, or a trade without this one.
+        # It exchanged one stablecoin for another, or didn't involve this one.
         booked = booked._replace(other=side.through)
     if side.returned:
-        # The returned amount was counted as `other` when the order was opened.
+        # The returned amount was already counted as `other` when the order was opened.
         booked = booked._replace(other=booked.other + side.returned)
     return _leave(booked, left)
 
@@ -170,8 +180,8 @@ def _leave(booked: Booked, left: Iterable[tuple[str, int]]) -> Booked:
 
 
 def _book_carried(booked: Booked, moved: Moved, begins: int) -> tuple[Booked, tuple[str, int]]:
-    """Book an exchange, which realizes nothing. Return the (mint, cost) lost in lots of unknown
-    cost.
+    """Book an exchange, which doesn't realize a result. Return the (mint, cost) that was lost in
+    lots of unknown cost.
     """
     assert moved.given is not None
     carried = spent = lost = 0
@@ -208,7 +218,7 @@ def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked
 
 
 class Price(NamedTuple):
-    """A sale's result; the fields are as in Booked."""
+    """A sale's result. The fields are as in Booked."""
 
     status: str
     result: int | None
@@ -237,10 +247,10 @@ def price_sale(
 def mark_paid_elsewhere(
     booked: Booked, moved: Moved, others: Iterable[Moved], begins: int
 ) -> Booked:
-    """Flag a sale for a stablecoin if units of unknown cost in it have a known cost in another
-    currency.
+    """Flag a sale for a stablecoin if units with an unknown cost in the stablecoin have a known
+    cost in another currency.
 
-    All inventories have the same units in the same order.
+    This works because all inventories have the same units in the same order.
     """
     if booked.status not in ("partial", "unmatched") or INCOMPLETE in booked.flags:
         return booked
@@ -252,7 +262,10 @@ def mark_paid_elsewhere(
 
 
 def _list_units(moved: Moved, begins: int, known: bool) -> list[tuple[int, int]]:
-    """Return (first, end) of the units sold with, or without, a known cost, counting from 0."""
+    """Return the ranges (first, end) of the units sold, counted from 0.
+
+    With `known`, return those with a known cost, otherwise those without.
+    """
     found, at = [], 0
     for one in moved.cut.slices:
         if (one.see_cost(begins) is not None) == known:

@@ -1,5 +1,6 @@
-"""Running totals of a wallet, reconciled to the lamport; a window is the difference between two.
-Pure.
+"""Running totals of a wallet, reconciled to the lamport. Pure.
+
+A window is the difference between two of them.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from chain.ledger.sales import AGAINST, INCOMPLETE, PAID_ELSEWHERE, Booked
 from chain.reading.kinds import TRADES
 
 # ---- running sums, reconciled to the lamport -----------------------------------------------------
-# Kinds that receive or send SOL. Other kinds that aren't trades count as `other`.
+# The kinds that receive or send SOL. Any other kind that isn't a trade counts as `other`.
 TRANSFERS = frozenset(
     (
         *("native_transfer", "transfer_in", "transfer_out", "transfer_self"),
@@ -22,11 +23,13 @@ TRANSFERS = frozenset(
 
 
 class Reconciliation(NamedTuple):
-    """Where a wallet's SOL went, in lamports; `cost_left_receipts` is a count.
+    """Where a wallet's SOL went.
 
-    `opening`, `closing`: own accounts before the first and after the last transaction. `open_cost`,
-    `cost_left`: known cost of lots held, and of lots that left without a sale. `other`: amounts not
-    moved by a trade or transfer, or at unknown cost. `gaps`: amounts moved by missing transactions.
+    All amounts are in lamports; only `cost_left_receipts` is a count. `opening` and `closing` are
+    the accounts' balances before their first and after the last transaction. `open_cost` is the
+    known cost of lots held, and `cost_left` that of lots that left without a sale. `other` wasn't
+    moved by a trade or transfer, or moved at an unknown cost. `gaps` was moved by missing
+    transactions.
     """
 
     opening: int
@@ -45,7 +48,7 @@ class Reconciliation(NamedTuple):
 
     @property
     def difference(self) -> int:
-        """The amount the items don't explain; 0 if no transaction is missing."""
+        """Return the amount that the items don't explain. It is 0 if no transaction is missing."""
         explained = (
             *(self.realized, self.unmatched_proceeds, -self.open_cost, -self.cost_left),
             *(self.received, -self.sent, -self.overhead, -self.failed_cost, self.other),
@@ -54,15 +57,16 @@ class Reconciliation(NamedTuple):
 
     @property
     def imbalance(self) -> int:
-        """The difference minus what gaps moved. Anything but 0 is a bug."""
+        """Return the difference minus the amount that gaps moved. Anything but 0 is a bug."""
         return self.difference - self.gaps
 
 
 @dataclass
 class Totals:
-    """Running sums over the transactions of a wallet, in raw units of a money, and counts. Some are
-    the columns of `running_total` (ledger.sums); `gaps`: money by which balances moved between two
-    transactions that aren't continuous; the rest as in a Reconciliation.
+    """Running sums over a wallet's transactions, in raw units of a currency, and counts.
+
+    Some are columns of `running_total` (Sums). `gaps` is the amount by which balances changed
+    between two transactions that aren't continuous. The others are as in Reconciliation.
     """
 
     realized: int = 0
@@ -91,7 +95,7 @@ class Totals:
     gaps: int = 0
 
     def add(self, booked: Booked, money: str = SOL) -> None:
-        """Add an entry's result in this currency."""
+        """Add a booked entry, in this currency."""
         side = booked.side
         self.received += side.sponsored
         self._transfer(side.beside)
@@ -133,7 +137,7 @@ class Totals:
         self.unmatched_proceeds += booked.unmatched_proceeds
 
     def _add_other(self, booked: Booked, money: str) -> None:
-        """Add an entry that isn't a trade. Its fees and tips are overhead; the rest goes
+        """Add an entry that isn't a trade: its fees and tips are overhead, and the rest is counted
         by kind.
         """
         side = booked.side
@@ -153,7 +157,7 @@ class Totals:
             self.sent -= lamports
 
     def reconcile(self, open_cost: int) -> Reconciliation:
-        """Return the reconciliation. `open_cost`: known cost of the remaining lots."""
+        """Return the Reconciliation. `open_cost` is the known cost of the remaining lots."""
         kept = {name: getattr(self, name) for name in Reconciliation._fields if name != "open_cost"}
         return Reconciliation(open_cost=open_cost, **kept)
 
@@ -176,7 +180,9 @@ def find_drawdown(changes: Iterable[int]) -> int:
 
 @dataclass(slots=True)
 class Fall:
-    """The deepest fall of a sum, measured hourly. `high`, `drawdown`: before the latest hour."""
+    """The deepest fall of a sum by the hour. `high` and `drawdown` are from before the latest
+    hour.
+    """
 
     hour: int = 0
     realized: int = 0
@@ -184,7 +190,7 @@ class Fall:
     drawdown: int = 0
 
     def follow(self, realized: int, hour: int) -> tuple[int, int]:
-        """Update with the sum in an hour (hours never decrease); return (peak, deepest fall)."""
+        """Update with the sum in an hour, and return (peak, deepest fall). Hours never decrease."""
         if hour != self.hour:
             self.high, self.drawdown = self._measure()
             self.hour = hour
@@ -196,7 +202,7 @@ class Fall:
 
 
 def round_down(seconds: int) -> int:
-    """Round down to two significant digits: 3,725 s are 3,700 s."""
+    """Round down to two significant digits. For example, 3,725 s become 3,700 s."""
     if seconds < 100:
         return seconds
     unit = int(f"1{'0' * (len(str(seconds)) - 2)}")
@@ -204,19 +210,19 @@ def round_down(seconds: int) -> int:
 
 
 # ---- sums of a window ----------------------------------------------------------------------------
-# A result comes mostly from one token if the token's result exceeds four fifths of it.
+# A result comes mostly from one token if that token's result exceeds four fifths of it.
 ONE_TOKEN, FLAT_ROUND_TRIPS = "one_token", "flat_round_trips"
 MIN_FLAT_PAIRS = 10
 
 
 class Sums(NamedTuple):
-    """Columns of `running_total`: counts, and raw units of the currency.
+    """The columns of `running_total`: counts, and raw units of a currency.
 
-    Only SOL has `failed` to `overhead` and `carried`; only stablecoins have `fee_lamports` and
-    `cross_sells` (paid elsewhere). `cost`, `proceeds`: totals for sold units of known cost.
-    `open_cost`: known cost of current holdings. `days`: UTC days with a trade. `flat_pairs`: see
-    ledger.views.Churn. `ended` and `ended_won` count closed positions; `held`, `held_sold` and
-    `held_won` count open ones (ledger.views).
+    Only SOL has `failed` to `overhead` and `carried`. Only stablecoins have `fee_lamports` and
+    `cross_sells` (paid elsewhere). `cost` and `proceeds` are totals for sold units of known cost.
+    `open_cost` is the known cost of current holdings. `days` is the number of UTC days with a
+    trade. `flat_pairs` is explained at ledger.views.Churn. `ended` and `ended_won` count closed
+    positions. `held`, `held_sold` and `held_won` count open positions (ledger.views).
     """
 
     realized: int = 0
@@ -275,15 +281,16 @@ class Sums(NamedTuple):
 
     @property
     def worst_case(self) -> int:
-        """Return the result if unsold tokens are worthless. In a window, only an increase in the
-        cost of holdings counts.
+        """Return the result if unsold tokens are worthless.
+
+        In a window, only an increase in the cost of holdings counts.
         """
         return self.realized - self.cost_left - max(0, self.open_cost)
 
     @property
     def return_points(self) -> int | None:
-        """Return the return on cost of sold units in hundredths of a percent, or None if there is
-        no cost.
+        """Return the return on the cost of sold units, in hundredths of a percent, or None without
+        a cost.
         """
         return divide(10_000 * (self.proceeds - self.cost), self.cost) if self.cost > 0 else None
 
@@ -308,8 +315,9 @@ def divide(number: int, by: int) -> int:
 
 
 def list_signs(sums: Sums, best_token: int) -> list[str]:
-    """Return warning signs about a result; they don't affect the rank. `best_token`: the best
-    token's result.
+    """Return warning signs about a result. They don't affect the rank.
+
+    `best_token` is the best token's result.
     """
     signs = []
     if sums.realized > 0 and best_token * 5 > sums.realized * 4:

@@ -1,8 +1,9 @@
-"""A view of a ledger: one currency, over all history or one attachment. Pure.
+"""Keep the totals of a ledger's views: each is one currency, over all history or one attachment.
+Pure.
 
-In an attachment's view, older costs are unknown and only its own period counts. A position lasts
-from the first purchase of a token until it is closed. Only units with a known cost belong to it:
-tokens from strangers don't open it, keep it open, or raise its peak.
+In an attachment's view, older costs are unknown, and only its own period counts. A position lasts
+from the first purchase of a token until it is closed. Only units with a known cost belong to it, so
+tokens from strangers don't open it, keep it open or raise its peak.
 """
 
 from collections import defaultdict
@@ -17,17 +18,18 @@ from chain.ledger.sums import HOURS_A_DAY, Sums, Totals, round_down
 from chain.reading.entries import Entry
 
 # ---- positions -----------------------------------------------------------------------------------
-# A position is closed when less than this share of its peak is left.
+# A position is closed when less than this percentage of its peak is left.
 MIN_LEFT_PERCENT = 1
 
 
 @dataclass(slots=True)
 class OpenPosition:
-    """An open position, in raw units of a currency.
+    """An open position in a view.
 
-    `began`: Unix seconds. `cost`: all of its known cost. `proceeds`: proceeds of its sales so far,
-    without units of unknown cost. `result`: result of its sales, minus the known cost that left
-    without one. `peak`: the largest number of units of known cost it ever had.
+    Amounts are raw units of a currency. `began` is in Unix seconds. `cost` is its whole known cost.
+    `proceeds` are those of its sales so far, without units of unknown cost. `result` is that of its
+    sales, minus the known cost that left without a sale. `peak` is the largest number of units of
+    known cost that it ever had.
     """
 
     began: int | None
@@ -44,9 +46,11 @@ class OpenPosition:
 
 @dataclass(slots=True)
 class Positions:
-    """Counts of positions in a view of a currency. `ended`: closed ones that had a sale. `held`:
-    open ones. `..._sold`, `..._won`: those of them with a sale, and with a gain. `holdings`: ended
-    positions by seconds held (round_down).
+    """The counts of positions in a view.
+
+    `ended` counts closed positions that had a sale, and `held` open ones. `..._sold` and `..._won`
+    count those with a sale and with a gain. `holdings` counts ended positions by the seconds that
+    they were held (round_down).
     """
 
     ended: int = 0
@@ -55,20 +59,20 @@ class Positions:
     held_sold: int = 0
     held_won: int = 0
     holdings: dict[int, int] = field(default_factory=dict)
-    # by mint
+    # The open positions by mint.
     open: dict[str, OpenPosition] = field(default_factory=dict)
-    # best and worst results of closed positions
+    # The best and worst results of closed positions.
     _ends: tuple[int, ...] = ()
     # Whether it has unwritten changes.
     is_changed: bool = False
 
     def follow(self, booked: Booked | None, known: KnownCost, time: int | None) -> None:
-        """Apply an entry after its lots moved. `booked`: None if the entry doesn't count in this
-        view; `time`: Unix seconds.
+        """Apply an entry after its lots moved.
+
+        `booked` is None if the entry doesn't count in this view. `time`: Unix seconds.
         """
         if booked and booked.side.kind == "round_trip" and booked.result is not None:
-            # The tokens were bought and sold in one transaction; other units of the token don't
-            # matter.
+            # It was bought and sold in one transaction. Other units of the token don't matter.
             self._end(OpenPosition(time, 0, booked.result, booked.result, is_sold=True), time)
         sold = booked.sold if booked and INCOMPLETE not in booked.flags else None
         for mint in known.touched if sold is None else {*known.touched, sold}:
@@ -103,7 +107,7 @@ class Positions:
         self._count(position, 1)
 
     def _settle(self, mint: str, known: KnownCost, time: int | None) -> None:
-        """Close the position in a mint if nearly nothing is left of it."""
+        """Close the position in a mint if almost nothing is left of it."""
         position = self.open.get(mint)
         if position is None:
             return
@@ -133,16 +137,14 @@ class Positions:
             self.holdings[seconds] = self.holdings.get(seconds, 0) + 1
 
     def find_ends(self) -> tuple[int, int] | None:
-        """Return the best and worst result so far of positions with a sale, or None if there are
-        none.
-        """
+        """Return the best and worst result so far among positions with a sale, or None."""
         results = [*self._ends, *(one.result for one in self.open.values() if one.is_sold)]
         return (max(results), min(results)) if results else None
 
 
 # ---- views ---------------------------------------------------------------------------------------
 ALL_HISTORY = 0
-# (currency, view)
+# As (currency, view).
 Key = tuple[str, int]
 HOUR_SECONDS, HOUR_MS = 3_600, 3_600_000
 # A purchase and a sale within this time form a pair.
@@ -150,7 +152,7 @@ PAIR_SECONDS = 60
 
 
 class Span(NamedTuple):
-    """An attachment: its id, start and end (None: open) in UTC ms."""
+    """An attachment: its id, and its start and end in UTC ms. The end is None if it is open."""
 
     number: int
     begins_ms: int
@@ -158,7 +160,9 @@ class Span(NamedTuple):
 
 
 class Holdings(NamedTuple):
-    """A span's tokens acquired at a known cost and still held, and lamports realized."""
+    """A span's tokens that were acquired at a known cost and are still held, and the lamports
+    realized.
+    """
 
     open_positions: int = 0
     forward_realized: int = 0
@@ -166,7 +170,7 @@ class Holdings(NamedTuple):
 
 @dataclass(slots=True)
 class TokenResult:
-    """A token's sales result in raw units of the currency, and counts."""
+    """The result of a token's sales in raw units of the currency, and their counts."""
 
     realized: int = 0
     sales: int = 0
@@ -174,7 +178,7 @@ class TokenResult:
 
 
 class Flow(NamedTuple):
-    """Purchases and sales of a mint since `began` (Unix seconds), as their net amount and fees."""
+    """A mint's purchases and sales since `began` (Unix seconds): their net amount, and fees."""
 
     began: int
     net: int
@@ -183,9 +187,10 @@ class Flow(NamedTuple):
 
 @dataclass(slots=True)
 class Churn:
-    """Purchases and sales of one mint within a minute whose net result is at most their fees.
+    """Counts purchases and sales of one mint within a minute whose net result doesn't exceed their
+    fees.
 
-    Purchases and sales in several parts count as one pair.
+    A purchase and a sale in several parts count as one pair.
     """
 
     pairs: int = 0
@@ -209,8 +214,10 @@ class Churn:
 
 @dataclass
 class Account:
-    """Totals in one currency and view. `token_rows`: unwritten results; `open_cost`: the current
-    holdings' loss in the worst case.
+    """The totals in one currency and view.
+
+    `token_rows` are unwritten results. `open_cost` is the part of current holdings that the worst
+    case counts as lost.
     """
 
     totals: Totals = field(default_factory=Totals)
@@ -223,7 +230,10 @@ class Account:
     _last_day: int | None = None
 
     def add(self, booked: Booked, money: str, hour: int) -> None:
-        """Add a booked transaction. `hour`, counted from 1970, never decreases."""
+        """Add a booked transaction.
+
+        `hour` is counted from 1970 and never decreases.
+        """
         trades = self.totals.trades
         self.totals.add(booked, money)
         if booked.sold and booked.result is not None:
@@ -255,23 +265,30 @@ _POSITIONS = Sums._fields[Sums._fields.index("ended") :]
 _read_totals, _read_positions = attrgetter(*_TOTALS), attrgetter(*_POSITIONS)
 
 
-# Counts the tokens held at a known cost. Costs older than the given time (UTC ms) count as unknown.
+# Returns the number of tokens held at a known cost. Costs older than the given time (UTC ms) count
+# as unknown.
 Count = Callable[[int], int]
 
 
 @dataclass
 class Spans:
-    """Attachments in order. They follow the latest time, so older entries count in none."""
+    """Attachments in order.
+
+    They follow the latest time, so older entries don't count in any of them.
+    """
 
     spans: tuple[Span, ...] = ()
     now_ms: int = 0
     open: Span | None = None
-    # tokens held when a span was closed, by its ID
+    # The tokens held at the end of closed spans, by id.
     _held: dict[int, int] = field(default_factory=dict)
     _begun: int = 0
 
     def turn(self, entry: Entry, count: Count) -> None:
-        """Close and open spans up to the latest time. `count`: before this entry."""
+        """Close and open spans up to the latest time.
+
+        `count` is the count before this entry.
+        """
         happened_at = entry.happened_at
         if happened_at is None or happened_at <= self.now_ms:
             return
@@ -292,14 +309,14 @@ class Spans:
             self.open = None
 
     def list_views(self, entry: Entry) -> list[tuple[int, int]]:
-        """Return (view, its start in UTC ms) of each view that an entry counts in."""
+        """Return (view, its start in UTC ms) for each view that an entry counts in."""
         span, happened_at = self.open, entry.happened_at
         if span and happened_at is not None and happened_at >= span.begins_ms:
             return [(ALL_HISTORY, UNDATED), (span.number, span.begins_ms)]
         return [(ALL_HISTORY, UNDATED)]
 
     def count_held(self, count: Count) -> dict[int, int]:
-        """Return tokens held by span id. `count`: the current ledger's count."""
+        """Return the number of tokens held by span id. `count` is the current ledger's count."""
         held = {span.number: self._held.get(span.number, 0) for span in self.spans}
         if self.open:
             held[self.open.number] = count(self.open.begins_ms)

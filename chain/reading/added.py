@@ -1,4 +1,4 @@
-"""CSV files in which an operator adds rows to a built-in table. Pure."""
+"""Read CSV files with which an operator adds rows to a built-in table. Pure."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ class BadTable(ValueError):
 
 
 class AddedRows:
-    """Return an operator's rows below the header, as stripped cells.
+    """The rows of an operator's file below its header, as stripped cells.
 
     Iterating raises BadTable for a wrong header, a wrong number of cells or an open quote.
     """

@@ -1,4 +1,4 @@
-"""DATA_DIR/currencies.csv: stablecoins that an operator adds (docs/programs.md)."""
+"""Read DATA_DIR/currencies.csv: stablecoins that an operator adds (docs/programs.md)."""
 
 import re
 
@@ -9,8 +9,8 @@ from chain.reading.instructions import WRAPPED_SOL
 from chain.symbols import OWNED, SYMBOLS, find_bare
 
 COLUMNS = ("mint", "symbol", "decimals")
-# Limit on added currencies: each adds ten boards. Sums are signed 64-bit, so nine billion units
-# with 9 decimals fit.
+# Each currency adds ten boards. Sums are signed 64-bit integers. With 9 decimals, nine billion
+# units fit.
 MAX_ADDED, MAX_DECIMALS = 20, 9
 SYMBOL = re.compile(r"[A-Za-z][A-Za-z0-9]{1,11}")
 BUILT_IN = {WRAPPED_SOL: "SOL", **{one.mint: one.symbol for one in STABLECOINS}}
@@ -31,7 +31,7 @@ def read_currencies(text: str) -> tuple[Currency, ...]:
 
 
 def use_added(text: str) -> None:
-    """Count this file's currencies as money in this process. Raises BadTable."""
+    """Use this file's currencies as money in this process. Raises BadTable."""
     use_currencies(read_currencies(text))
 
 
@@ -45,7 +45,7 @@ def _check_mint(rows: AddedRows, mint: str, added: dict[str, Currency]) -> None:
 
 
 def _check_symbol(rows: AddedRows, mint: str, symbol: str, added: dict[str, Currency]) -> None:
-    """Refuse another token's symbol, because readers identify currencies by their symbols."""
+    """Reject the symbol of another token, because readers identify currencies by symbol."""
     if not SYMBOL.fullmatch(symbol):
         raise rows.refuse("symbol", "must be 2 to 12 letters and digits, starting with a letter")
     own = SYMBOLS.get(mint)

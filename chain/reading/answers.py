@@ -1,6 +1,6 @@
-"""Validate a node's responses: turn JSON into plain values, or raise ValueError.
+"""Turn a node's JSON responses into plain values, or raise ValueError. Pure.
 
-Pure; a node may return anything. Numbers are limited to signed 64-bit columns.
+A node may return anything. Numbers must fit signed 64-bit columns.
 """
 
 import base64
@@ -14,13 +14,13 @@ from chain.base58 import b58encode
 from chain.reading.instructions import TOKEN_PROGRAMS
 from chain.reading.receipts import LATEST_TIME, SIGNATURE, BadReceipt, Receipt, parse_receipt
 
-# Exceeds every signed 64-bit integer.
+# One more than the largest signed 64-bit integer.
 MAX_BIGINT = 2**63
 
 
 class ListedSignature(NamedTuple):
-    """A finalized transaction that involves an address. `tx_index`: its position in the slot, if
-    given.
+    """A finalized transaction that mentions an address. `tx_index` is its position in the slot, if
+    the node provides it.
     """
 
     signature: str
@@ -30,20 +30,22 @@ class ListedSignature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The balance of a wallet's account at a slot: raw token amount and lamports, zeros if the
-    account is closed or someone else's. `mint`: None if the amount is 0.
+    """The balance of a wallet's account at a slot, as a raw token amount and lamports.
+
+    Both are 0 if the account is closed or belongs to someone else. `mint` is None if the amount is
+    0.
     """
 
     slot: int
     amount: int
     lamports: int
     mint: str | None = None
-    # Set only for a wallet's own address: whether it is a program.
+    # Whether it is a program. Set only for a wallet's own address.
     executable: bool = False
 
 
 def check_page(result: Any) -> list[ListedSignature]:
-    """Check getSignaturesForAddress. Return unique signatures, sorted newest first."""
+    """Check a response of getSignaturesForAddress. Return the unique signatures, newest first."""
     if not isinstance(result, list):
         raise ValueError("the response is not a list of signatures")
     rows = {row.signature: row for row in map(_check_listed, result)}
@@ -65,13 +67,13 @@ def _check_listed(one: Any) -> ListedSignature:
 
 
 def is_number(value: Any, limit: int = MAX_BIGINT) -> TypeGuard[int]:
-    """Whether this is an integer from 0 to below the limit, and not a bool."""
+    """Return whether this is an integer from 0 to below the limit. A bool isn't."""
     return type(value) is int and 0 <= value < limit
 
 
 def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
-    """Check getTransaction. Return (raw JSON, Receipt), or (None, None) if the node doesn't have
-    it.
+    """Check a response of getTransaction. Return (raw JSON, Receipt), or (None, None) if the node
+    doesn't have it.
     """
     return (None, None) if result is None else (result, parse_receipt(result, signature))
 
@@ -79,11 +81,11 @@ def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
 def check_transactions(
     result: Any, wanted: Mapping[str, ListedSignature]
 ) -> dict[str, tuple[Any, Receipt]]:
-    """Check getTransactionsForAddress with full details.
+    """Check a response of getTransactionsForAddress with full details. Return {signature: (raw
+    JSON, Receipt)}.
 
-    Return {signature: (raw JSON, Receipt)}. Keeps only wanted, valid transactions whose positions
-    match the lists, in any order; the caller fetches the others one by one. Raises ValueError if
-    more than half are missing.
+    Only wanted and valid transactions are returned, and only if they are in the listed slot. The
+    caller fetches the others one by one. Raises ValueError if that is more than half.
     """
     found = {}
     for raw in result["data"]:
@@ -104,7 +106,7 @@ def _is_where_listed(receipt: Receipt, listed: ListedSignature) -> bool:
 
 
 def check_accounts(result: Any) -> list[str]:
-    """Check getTokenAccountsByOwner. Return the addresses."""
+    """Check a response of getTokenAccountsByOwner. Return the addresses."""
     try:
         addresses = [row["pubkey"] for row in result["value"]]
     except (TypeError, KeyError) as error:
@@ -115,8 +117,9 @@ def check_accounts(result: Any) -> list[str]:
 
 
 def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:
-    """Check getMultipleAccounts in base64, with 72 bytes per account. `owned`: (wallet, address) in
-    order.
+    """Check a response of getMultipleAccounts in base64, with 72 bytes of each account.
+
+    `owned` is (wallet, address) in the same order.
     """
     try:
         slot, accounts = result["context"]["slot"], result["value"]
@@ -147,8 +150,8 @@ def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding
 
 
 def check_decimals(result: Any, mints: list[str]) -> dict[str, int]:
-    """Check getMultipleAccounts of `mints`, byte 44 of each. Return {mint: decimals} for valid
-    mints.
+    """Check a response of getMultipleAccounts for byte 44 of each of `mints`. Return {mint:
+    decimals} for valid mints.
     """
     try:
         if len(result["value"]) != len(mints):
@@ -169,7 +172,9 @@ def _read_decimals(account: Any) -> int | None:
 
 
 def check_block(result: Any) -> dict[str, int]:
-    """Check getBlock with transactionDetails `signatures`. Return {signature: position}."""
+    """Check a response of getBlock with transactionDetails `signatures`. Return {signature:
+    position}.
+    """
     try:
         return {signature: place for place, signature in enumerate(result["signatures"])}
     except (TypeError, KeyError) as error:
@@ -177,7 +182,7 @@ def check_block(result: Any) -> dict[str, int]:
 
 
 def check_time(result: Any) -> int | None:
-    """Check getBlockTime. Return Unix seconds, or None."""
+    """Check a response of getBlockTime. Return Unix seconds, or None."""
     if result is None or is_number(result, LATEST_TIME):
         return result
     raise ValueError("no block time")

@@ -1,4 +1,4 @@
-"""The stablecoins that bots trade against, each a currency next to SOL."""
+"""The stablecoins that bots trade against. Like SOL, each of them is a currency."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -8,8 +8,8 @@ from chain.reading.instructions import WRAPPED_SOL
 
 
 class Currency(NamedTuple):
-    """A currency. `source`: URL where the issuer publishes the mint, "" for the operator's
-    currencies.
+    """A currency. `source` is the page on which its issuer names the mint, or "" for the operator's
+    own currencies.
     """
 
     mint: str
@@ -31,7 +31,7 @@ STABLECOINS = (
         6,
         "https://tether.to/en/supported-protocols/",
     ),
-    # Token-2022 mints.
+    # The mints of Token-2022.
     Currency(
         "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo",
         "PYUSD",
@@ -45,8 +45,8 @@ STABLECOINS = (
         "https://docs.worldlibertyfinancial.com/usd1/smart-contracts",
     ),
 )
-# This process's currencies by the ledger's key, which is empty for SOL. `use_currencies` replaces
-# the operator's.
+# The currencies of this process. `use_currencies` replaces the operator's. CURRENCIES is by the
+# ledger's key for a currency, which is empty for SOL.
 MINTS = {one.mint for one in STABLECOINS}
 MONEY = MINTS | {WRAPPED_SOL}
 CURRENCIES = {
@@ -58,7 +58,7 @@ CURRENCIES = {
 def use_currencies(added: Iterable[Currency]) -> None:
     """Use these stablecoins as money in this process, in addition to SOL and the built-in ones.
 
-    Call it once, at startup: entries read with other currencies must be reread.
+    Call this once, at startup, because entries read with other currencies must be reread.
     """
     known = {one.mint: one for one in (*STABLECOINS, *added)}
     for gone in MINTS - known.keys():
@@ -93,6 +93,6 @@ def map_currencies() -> dict[str, str]:
 
 
 def find_stablecoin(text: str) -> Currency | None:
-    """Find a stablecoin by symbol or mint."""
+    """Return the stablecoin with this symbol or mint, or None."""
     stablecoins = (currency for money, currency in CURRENCIES.items() if money)
     return next((one for one in stablecoins if text in (one.symbol, one.mint)), None)

@@ -1,4 +1,4 @@
-"""The effect of a receipt on a wallet. Pure; amounts in lamports and raw token units."""
+"""Find a receipt's effect on a wallet. Pure. Amounts are in lamports and raw token units."""
 
 import hashlib
 from collections import defaultdict
@@ -16,11 +16,12 @@ T = TypeVar("T")
 
 
 class Balance(NamedTuple):
-    """An own account in a receipt: raw token amounts (including wrapped SOL) and lamports, before
-    and after; 0 on a side on which it doesn't belong to the wallet.
+    """One of the wallet's accounts in a receipt: its raw token amounts (including wrapped SOL) and
+    lamports, before and after.
 
-    For the wallet itself, `mint` is None and the amounts are 0. An account that is closed and
-    reopened for another mint has two consecutive ones: down to 0, and up from 0.
+    On a side where it isn't the wallet's, they are 0. For the wallet itself, `mint` is None and the
+    amounts are 0. An account that was closed and reopened for another mint has two consecutive
+    balances: down to 0, and up from 0.
     """
 
     address: str
@@ -36,13 +37,13 @@ class Balance(NamedTuple):
 class Effect:
     """A receipt's effect on one wallet, in lamports and raw units (docs/results.md).
 
-    `lamports` (L), `wrapped` (S, wrapped SOL) and `rent` (R, in own token accounts) are changes;
+    `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes.
     `sol` is L + S + R minus `sponsored`, the rent that others put into own accounts. `fee` is 0
-    unless the wallet paid it. `tokens`: ((mint, raw change, decimals), ...), nonzero, sorted by
-    mint, without wrapped SOL. `own`: the wallet and its token accounts. `sponsors`: ((address, or
-    None if the lamports were there before, lamports), ...) of `sponsored`. `unowned`: token
-    accounts whose owner is neither in the receipt nor inferable. `inferred`: whether an owner is
-    missing (2021).
+    unless the wallet paid it. `tokens` is ((mint, raw change, decimals), ...), sorted by mint,
+    without zeros and wrapped SOL. `own` are the wallet and its token accounts. `sponsors` splits
+    `sponsored` into ((who, lamports), ...). `who` is None if the lamports were already at the
+    address. `unowned` are token accounts whose owner is neither in the receipt nor inferable.
+    `inferred` means that an owner is missing, as in 2021.
     """
 
     wallet: str
@@ -63,7 +64,7 @@ class Effect:
 
 @lru_cache(4096)
 def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
-    """Return the program-derived address with the highest bump off the curve."""
+    """Return the program-derived address with the highest bump that is off the curve."""
     seeds = b58decode(wallet) + b58decode(program) + b58decode(mint)
     end = b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
     derived = (hashlib.sha256(seeds + bytes([bump]) + end).digest() for bump in range(255, -1, -1))
@@ -71,7 +72,7 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
 
 
 def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
-    """Return accounts that an instruction ties to the wallet, for receipts without owners."""
+    """Return the accounts that an instruction ties to the wallet, for receipts without owners."""
     for one in receipt.operations:
         if one.authority != wallet:
             continue
@@ -84,8 +85,9 @@ def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
 def own_accounts(
     receipt: Receipt, wallet: str, known: Set[str] = frozenset()
 ) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
-    """Return ({address: (owned by the wallet before, after)}, unowned). Missing owners are
-    inferred.
+    """Return ({address: (is the wallet's before, is the wallet's after)}, unowned).
+
+    Missing owners are inferred.
     """
     own: dict[str, tuple[bool, bool]] = {}
     unowned: set[str] = set()
@@ -123,7 +125,7 @@ def read_effect(
     tip_accounts: Container[str | None],
     known: Set[str] = frozenset(),
 ) -> Effect:
-    """Return a receipt's Effect. `known`: own token accounts seen in other receipts."""
+    """Return a receipt's Effect. `known` are own token accounts seen in other receipts."""
     own, unowned = own_accounts(receipt, wallet, known)
     balances = list[Balance]()
     for address, mine in sorted(own.items()):
@@ -181,7 +183,10 @@ def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, boo
 
 
 def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
-    """Return raw changes by mint over own accounts. Wrapped SOL counts as SOL, not as a token."""
+    """Return raw changes by mint over own accounts.
+
+    Wrapped SOL counts as SOL, not as a token.
+    """
     changes: dict[str, int] = defaultdict(int)
     decimals = {}
     for one in balances:
@@ -196,10 +201,10 @@ def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
 def _sponsors(
     receipt: Receipt, wallet: str, own: Container[str | None], balances: list[Balance]
 ) -> dict[str | None, int]:
-    """Return {address: lamports} of rent that others paid for own accounts opened here, minus the
-    wallet's repayments in the same receipt.
+    """Return {who: lamports} of rent that others paid for own accounts opened in this receipt.
 
-    Lamports that were already at the address are under None.
+    Amounts that the wallet repaid in the same receipt are subtracted. Lamports that were already at
+    the address are under None.
     """
     paid_back: dict[str | None, int] = defaultdict(int)
     for one in receipt.operations:
@@ -222,8 +227,9 @@ def _sponsors(
 def _funders(
     receipt: Receipt, wallet: str, own: Container[str | None], address: str
 ) -> dict[str | None, int]:
-    """Return {address: lamports} that others sent to an account. Lamports that were already there
-    come first, under None.
+    """Return {who: lamports} that others sent to an account.
+
+    The first key, None, has the lamports that were already there.
     """
     funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
     for one in receipt.operations:
@@ -237,10 +243,10 @@ def _funders(
 def find_main_mint(
     receipt: Receipt, own: Set[str], changes: Iterable[tuple[str, int, int]]
 ) -> str | None:
-    """Return the only mint that changed or, in an exchange, the one that increased.
+    """Return the only mint that changed or, in an exchange, the only one that increased.
 
-    Shares and position NFTs minted or burned for `own` accounts don't count. `changes`: ((mint, raw
-    change, decimals), ...).
+    Shares and position NFTs minted or burned for `own` accounts don't count. `changes` is ((mint,
+    raw change, decimals), ...).
     """
     shares = {
         _mint_of(receipt, o)

@@ -1,4 +1,7 @@
-"""A receipt from one wallet's point of view: a ledger line, stored as packed JSON. Pure."""
+"""Read a receipt from the point of view of one wallet, as a line in its ledger. Pure.
+
+Entries are stored as packed JSON.
+"""
 
 import json
 from collections.abc import Set
@@ -13,26 +16,29 @@ from chain.reading.programs import TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Receipt, pack_text, unpack_text
 from chain.reading.value import Split, list_venue_changes
 
-# Increment this whenever receipts are read differently; stored entries are then reread.
+# Increment this whenever receipts are read differently. Stored entries are then reread.
 READING = 7
 
 
 class Entry(NamedTuple):
-    """The meaning of one transaction for one wallet, in lamports and raw units. `tokens`: ((mint,
-    raw change, decimals), ...). `balances`: own accounts before and after.
+    """The meaning of one transaction for one wallet, in lamports and raw units.
 
-    `others`: ((address, mint, before, after), ...) of foreign accounts. For orders: token accounts
-    that lost something or that the wallet paid into in an order program's call (escrows), and for
-    wrapped SOL the lamports of accounts named there. At order books, what an order gave (0, raw)
-    and its settlement returned (raw, 0). `parked`: ((address, mint, raw), ...) that the wallet left
-    at an order book or lender, negative if it came back. `market`: ((mint, raw), ...) that known
-    swap calls paid to a fill's side, negative if they took it. `unowned`: token accounts without a
-    known owner; if one turns out to be the wallet's, the entry is read again. `sponsored`: rent
-    that others put into own accounts. `beside_sol`, `beside_tokens`: the part of `sol` and `tokens`
-    outside the venue. `explained_percent`: 0 to 100, how much of the trade left or entered
-    `counterparties`; None if nothing is priced. `pool`: for a buy or sale, the packed
-    pools.PoolReading or the reason why there is none. `created`: mints that this transaction made,
-    if the wallet signed it. `seen_at`: when the signature was first listed here, UTC ms.
+    `tokens` is ((mint, raw change, decimals), ...). `balances` are own accounts before and after.
+    `others` is ((address, mint, before, after), ...) of foreign accounts. In orders, these are
+    token accounts that lost something or that the wallet paid into in an order program's call
+    (escrows), and for wrapped SOL the lamports of accounts in such calls. At order books, they are
+    the amounts that an order gave (0, raw) and its settlement returned (raw, 0).
+
+    `parked` is ((address, mint, raw), ...) that the wallet left at an order book or lender. It is
+    negative if it was returned. `market` is ((mint, raw), ...) that known swap calls paid to a
+    fill's side. It is negative if they took it. `unowned` are token accounts without a known owner.
+    If one turns out to be the wallet's, the entry is read again. `sponsored` is the rent that
+    others put into own accounts. `beside_sol` and `beside_tokens` are the parts of `sol` and
+    `tokens` outside the venue. `explained_percent` (0 to 100) is how much of the trade left or
+    entered `counterparties`, or None if nothing is priced. `pool` is the packed pools.PoolReading
+    of a buy or sale, or the reason if there is none. `created` are the mints that this transaction
+    created, if the wallet signed it. `seen_at` (UTC ms) is when this instance first listed the
+    signature.
     """
 
     signature: str
@@ -61,13 +67,15 @@ class Entry(NamedTuple):
     parked: tuple[tuple[str, str, int], ...] = ()
     pool: tuple[str | int, ...] = ()
     created: tuple[str, ...] = ()
-    # Separate, because it isn't part of the transaction.
+    # This is separate because it isn't part of the transaction.
     seen_at: int | None = None
 
     @property
     def happened_at(self) -> int | None:
-        """Return the block time in UTC ms, but no later than the time it was seen here, because the
-        chain's clock may be ahead.
+        """Return the block time in UTC ms.
+
+        The chain's clock may be ahead, so it is at most the time when this instance first saw the
+        transaction.
         """
         if self.block_time is None:
             return None
@@ -88,14 +96,14 @@ class Entry(NamedTuple):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the entry didn't change the wallet at all."""
+        """Return whether it didn't change the wallet."""
         return not self.sol and all(
             one.before == one.after and one.lamports_before == one.lamports_after
             for one in self.balances
         )
 
     def show(self) -> str:
-        """Return the entry's JSON, without data in other columns of the row."""
+        """Return its JSON, without the data in other columns of the row."""
         return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
 
     def dump(self) -> bytes:
@@ -107,11 +115,11 @@ class Entry(NamedTuple):
     ) -> "Entry":
         """Parse a stored entry.
 
-        `tx_index`: the row's index, because a block may provide it later than the receipt. Raises
-        ValueError, TypeError or LookupError if `body` is damaged.
+        `tx_index` is from the row, because a block may provide it after the receipt was stored.
+        Raises ValueError, TypeError or LookupError if `body` is damaged.
         """
         values: list[Any] = _read_json(unpack_text(body))[0]
-        # Positional arguments: keywords take eight times as long.
+        # Use positional arguments, because keyword arguments take eight times as long.
         for place in OF_WORDS:
             values[place] = tuple(values[place])
         for place in OF_ROWS:
@@ -125,7 +133,7 @@ class Entry(NamedTuple):
         return Entry._make((signature, slot, tx_index, *values, seen_at))
 
 
-# Fields with their own column, and fields stored as JSON.
+# The fields with their own column, and the fields stored as JSON.
 OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
 BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
 OF_WORDS = [
@@ -133,7 +141,7 @@ OF_WORDS = [
     for name in ("flags", "residues", "unowned", "counterparties", "pool", "created")
 ]
 OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens", "market", "parked")]
-# Exact for integers of any size, unlike faster parsers; raw_decode doesn't skip whitespace.
+# Unlike faster parsers, this is exact for integers of any size. raw_decode doesn't skip whitespace.
 _read_json = json.JSONDecoder().raw_decode
 
 
@@ -143,7 +151,7 @@ def read_entry(
     programs: Programs,
     known: Set[str] = frozenset(),
 ) -> Entry:
-    """Read a receipt as a wallet's Entry. `known`: as in reading.effects.read_effect."""
+    """Read a receipt as a wallet's Entry. `known` is as in reading.effects.read_effect."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()

@@ -1,6 +1,8 @@
-"""Group a receipt's movements for one wallet by acting call: an outermost known swap instruction
-that concerns the wallet, with everything it called (docs/verified.md). Also find what the wallet
-deposits at venues and gets back: orders, order books and lenders. Pure.
+"""Group a receipt's movements for one wallet by acting call. Pure.
+
+An acting call is an outermost known swap instruction that concerns the wallet, with everything it
+called (docs/verified.md). This module also finds the wallet's deposits at, and withdrawals from,
+orders, order books and lenders.
 """
 
 from collections import Counter, defaultdict
@@ -23,7 +25,7 @@ from chain.reading.programs import BUILT_IN, TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Instruction, Receipt
 
 # ---- moves ---------------------------------------------------------------------------------------
-# Programs whose lamport movements are all read; others may change balances invisibly.
+# Programs whose lamport movements are all read. Others may change balances invisibly.
 READ_PROGRAMS = frozenset(
     (
         SYSTEM,
@@ -41,16 +43,20 @@ TOKEN_MOVES = frozenset(("send", "mint", "burn"))
 
 
 class Placed(NamedTuple):
-    """An instruction with its `call`: the index in the list of calls, or None outside all calls."""
+    """An instruction. `call` is its index in the list of calls, or None if it is outside all
+    calls.
+    """
 
     instruction: Instruction
     call: int | None
 
 
 class Move(NamedTuple):
-    """One movement. `mint`: wrapped SOL for lamports. `amount`: lamports or raw units. `source` is
-    None if minted, `target` None if burned. `call` as in Placed. `opens`: whether it pays for
-    opening `target`.
+    """A movement of lamports or tokens.
+
+    For lamports, `mint` is wrapped SOL. `amount` is in lamports or raw units. `source` is None if
+    it was minted, `target` is None if it was burned. `call` is as in Placed. `opens` means that it
+    pays for opening `target`.
     """
 
     mint: str
@@ -63,8 +69,9 @@ class Move(NamedTuple):
 
 
 def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
-    """Return instructions in order. Transfer hooks are outside every call, because the token's
-    issuer chose them.
+    """Return instructions in order, each with its call.
+
+    Transfer hooks are outside every call, because the token's issuer chose them.
     """
     places = {id(one): place for place, one in enumerate(calls)}
 
@@ -80,13 +87,18 @@ def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
 
 
 def is_read(instruction: Instruction) -> bool:
-    """Whether the decoded native operations show everything this instruction could have moved."""
+    """Return whether the decoded native operations show everything that this instruction can have
+    moved.
+    """
     operation = instruction.operation
     return instruction.program in READ_PROGRAMS and not (operation and operation.name == "unread")
 
 
 def list_moves(receipt: Receipt, placed: Sequence[Placed]) -> list[Move]:
-    """Return movements in order. Closing an account moves all lamports it has at that point."""
+    """Return movements in order.
+
+    Closing an account moves all lamports it has at that point.
+    """
     mints = _mints(receipt)
     held: dict[str | None, int] = defaultdict(int)
     for address, (before, _) in receipt.balances.items():
@@ -123,34 +135,34 @@ def _move(
 
 
 def _mints(receipt: Receipt) -> dict[str, str]:
-    """Return mints by token account, including accounts without a token balance."""
+    """Return mints by token account, including accounts that aren't in a token balance."""
     mints = {
         one.target: one.mint
         for one in receipt.operations
         if one.name in ("initialize", "associate") and one.target and one.mint
     }
-    # An account that had another mint before counts under that mint.
+    # An account that had another mint before counts as an account of that mint.
     told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
     return mints | {address: side.mint for address, side in told if side}
 
 
 # ---- flows ---------------------------------------------------------------------------------------
-# Programs where one instruction places an order and another settles it.
+# At these venues, one instruction places an order and another settles it.
 ORDER_BOOKS = frozenset(
     one.id
     for one in BUILT_IN
     if one.family == "swap" and one.name.startswith(("Serum v", "OpenBook", "Phoenix", "Manifest"))
 )
-# Lamports (as wrapped SOL) and raw units by mint.
+# Lamports (as wrapped SOL) and raw units, by mint.
 Amounts = Counter[str]
 
 
 class Call:
-    """Amounts that an acting call moved into and out of the wallet's own accounts, without rent for
-    others and tips.
+    """The amounts that an acting call moved into and out of the wallet's own accounts, without rent
+    for others and tips.
 
-    `paid`: receivers. `topped_up`: lamports to accounts `opened` by it or, if it moved no tokens,
-    anywhere.
+    `paid` are the receivers. `topped_up` are the lamports sent to accounts that the call `opened`
+    or, if it didn't move tokens, to any account.
     """
 
     def __init__(self, body: Instruction) -> None:
@@ -178,9 +190,10 @@ class Call:
 class Flows:
     """A receipt's movements for one wallet, grouped by acting call.
 
-    `whole`: whether one call covers the whole transaction. `trading`: indexes in `calls` that make
-    up the trade. `own`: the wallet, its token accounts and those opened and closed here. `unshown`:
-    lamports by account that no instruction shows; `unshown_in`: their sum over own accounts.
+    With `whole`, the whole transaction is one call. `trading` are the indexes in `calls` that make
+    up the trade. `own` are the wallet, its token accounts, and those opened and closed in this
+    receipt. `unshown` are the lamports by account that no instruction shows, and `unshown_in` is
+    their sum over own accounts.
     """
 
     def __init__(
@@ -199,14 +212,15 @@ class Flows:
         self.own = effect.own | _opened_inside(receipt, effect.wallet)
         self.unshown = _unshown(receipt, self.moves)
         self.unshown_in = sum(self.unshown.get(account, 0) for account in self.own)
-        # lamports and tokens that arrived or left outside all calls: (mint, address) -> amount
+        # Lamports and tokens that arrived or left outside all calls, as (mint, who) -> amount.
         self.came: dict[tuple[str, str | None], int] = defaultdict(int)
         self.went: dict[tuple[str, str | None], int] = defaultdict(int)
         self.trading: frozenset[int] = frozenset()
         self._find_opened()
         self._sort_moves()
         self._add_handed_over()
-        # An account that the wallet opened and closed here may have been paid for earlier.
+        # If the wallet opened and closed an account in this receipt, it may have been paid for
+        # earlier.
         for account in self.own - effect.own:
             self.came[WRAPPED_SOL, account] += receipt.lamports(account)[0]
 
@@ -237,8 +251,8 @@ class Flows:
                 self.came[move.mint, move.source] += move.amount - rent
 
     def _opens(self, move: Move) -> bool:
-        """Whether these lamports may be someone else's rent for an own account that is
-        opened here.
+        """Return whether these lamports may be someone else's rent for an own account opened in
+        this receipt.
         """
         sides = self.receipt.tokens.get(move.target or "")
         return move.mint == WRAPPED_SOL and sides is not None and sides[0] is None
@@ -272,7 +286,7 @@ class Flows:
                 self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
 
     def choose_trading(self) -> bool:
-        """Keep the calls that the wallet both paid into and received from. Return False if there
+        """Keep only the calls that the wallet paid into and received from. Return False if there
         are none.
         """
         trading = set()
@@ -301,8 +315,8 @@ class Flows:
         return self.unshown_in > 0 and call.body.program not in ORDER_BOOKS
 
     def _passed(self, call: Call) -> bool:
-        """Whether a token arrived and left again, so that the wallet may end up with less of
-        everything.
+        """Return whether a token arrived and left again. The wallet may then have less of every
+        token afterward.
         """
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
@@ -322,8 +336,10 @@ class Flows:
     def crossed_calls(
         self,
     ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
-        """Return receipts of own accounts inside the calls, and their payments there without rent,
-        as {(mint, address): amount} each.
+        """Return what own accounts received inside the calls, and what they paid there without
+        rent.
+
+        Each is {(mint, who): amount}.
         """
         got: Counter[tuple[str, str | None]] = Counter()
         paid: Counter[tuple[str, str | None]] = Counter()
@@ -359,8 +375,10 @@ class Flows:
 
     @cached_property
     def beside(self) -> Amounts:
-        """Return the amounts that bypassed the trade: arrivals beyond repayments to the same
-        account, and (negative) payments into calls that delivered to someone else.
+        """Return the amounts that bypassed the trade.
+
+        These are arrivals beyond what was paid back to the same account, and (negative) payments
+        into calls that delivered to someone else.
         """
         total: Amounts = Counter()
         for place, call in enumerate(self.calls):
@@ -368,7 +386,7 @@ class Flows:
                 continue
             for mint, change in call.net.items():
                 total[mint] += change
-            # The amount is rent for opened accounts, not a price.
+            # This is rent for the accounts it opened, not a price.
             total[WRAPPED_SOL] += call.topped_up
         for (mint, who), amount in self.came.items():
             arrived = self._after_fee(mint, amount) if mint != WRAPPED_SOL else amount
@@ -388,9 +406,9 @@ class Flows:
     def unshown_explained(self) -> int:
         """Return how many of the lamports without a visible source came from the venue.
 
-        If nothing else could have moved them, all did. Otherwise the limit is the loss of the
-        calls' parties minus third parties' gains. Order books pay in tokens only, so lamports from
-        them are account rent.
+        If nothing else could have moved them, all of them did. Otherwise, at most the amount that
+        the calls' parties lost, minus third parties' gains. Order books pay in tokens only, so
+        lamports from them are account rent.
         """
         if self.unshown_in <= 0 or self.whole:
             return self.unshown_in
@@ -417,12 +435,14 @@ class Flows:
         )
 
     def _paid_back(self, account: str) -> int:
-        """Return lamports paid to an account beyond its own payments."""
+        """Return the lamports paid to an account beyond the amount it paid."""
         went, came = (of.get((WRAPPED_SOL, account), 0) for of in (self.went, self.came))
         return max(0, went - came)
 
     def _bought_elsewhere(self) -> set[str | None]:
-        """Return accounts that third parties gave tokens to outside the trade, possibly for SOL."""
+        """Return the accounts to which third parties gave tokens outside the trade, perhaps for
+        SOL.
+        """
         targets = {
             move.target
             for move in self.moves
@@ -433,13 +453,13 @@ class Flows:
         return targets | {owner for target in targets for owner in self.owners(target)}
 
     def unshown_foreign(self) -> bool:
-        """Whether an unknown program could have moved lamports into own accounts without a visible
-        instruction.
+        """Return whether an unknown program could have moved lamports into own accounts without a
+        visible instruction.
         """
         return any(not self.programs.family(one.program) for one in self._others_held())
 
     def _others_held(self) -> list[Instruction]:
-        """Return instructions outside the trade that could move lamports into own accounts."""
+        """Return the instructions outside the trade that could move lamports into own accounts."""
         own = self.own & self.receipt.writable
         return [
             one.instruction
@@ -451,7 +471,7 @@ class Flows:
 
     @cached_property
     def partners(self) -> set[str]:
-        """Return foreign accounts of transfers inside the trade: sources, targets, owners,
+        """Return the foreign accounts of transfers inside the trade: sources, targets, owners, and
         authorities.
         """
         told = ((move.source, move.target, move.authority) for move in self._inside())
@@ -467,8 +487,8 @@ class Flows:
         return (move for move in self.moves if move.call in self.trading)
 
     def paid_by_others(self, mint: str) -> int:
-        """Return the amount of the wallet's payment that other signers or approving owners
-        contributed to the trade.
+        """Return how much of the mint that the wallet gave was paid into the trade by other signers
+        or approving owners.
         """
         if self.whole:
             return 0
@@ -489,8 +509,8 @@ class Flows:
         return sum(move.amount for move in paid if move.target not in opened)
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
-        """Return accounts whose losses in the trade match the wallet's gains, largest
-        loss first.
+        """Return the accounts that lost, in the trade, what the wallet gained. The largest loss
+        comes first.
         """
         lost: dict[str, int] = defaultdict(int)
         wanted = frozenset(mints)
@@ -508,8 +528,8 @@ class Flows:
 
 
 def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
-    """Return token accounts opened and closed here that are in no token balance, excluding any that
-    was handed over.
+    """Return the token accounts that were opened and closed here and aren't in a token balance,
+    except those that were handed over.
     """
     operations = receipt.operations
     handed = {one.source for one in operations if one.name == "assign"}
@@ -525,7 +545,7 @@ def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
 
 
 def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
-    """Return {account: lamports} not explained by instructions, the fee and rent."""
+    """Return {account: lamports} that instructions, the fee and rent don't explain."""
     shown: dict[str | None, int] = defaultdict(int)
     for move in moves:
         if move.mint == WRAPPED_SOL:
@@ -539,12 +559,12 @@ def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
 
 
 # ---- deposits at venues --------------------------------------------------------------------------
-# (address, mint, raw units before and after)
+# As (address, mint, raw units before, raw units after).
 Row = tuple[str, str, int, int]
 
 
 class Deposited(NamedTuple):
-    """Deposits in the format of an Entry."""
+    """The wallet's deposits, in the format of an Entry."""
 
     others: tuple[Row, ...] = ()
     parked: tuple[tuple[str, str, int], ...] = ()
@@ -577,7 +597,9 @@ def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: st
 
 
 def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Iterator[Instruction]:
-    """Return the outermost wanted calls, or top-level instructions if call heights are unknown."""
+    """Return the outermost wanted calls. If call heights are unknown, return top-level
+    instructions.
+    """
 
     def walk(one: Instruction) -> Iterator[Instruction]:
         if wanted(one):
@@ -592,8 +614,9 @@ def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Itera
 
 
 def _is_given(flows: Flows, move: Move) -> bool:
-    """Whether a move counts as the wallet's. It does if another owner's account lets the wallet
-    spend from it.
+    """Return whether the wallet made this move.
+
+    A move from another owner's account that lets the wallet spend counts, too.
     """
     is_own = move.source in flows.own or move.authority == flows.effect.wallet
     return is_own and move.target is not None and move.target not in flows.own
@@ -646,7 +669,9 @@ def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[tuple[str, 
 
 
 def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
-    """Return lamports that the calls' accounts paid to the wallet without a visible instruction."""
+    """Return the lamports that the calls' accounts paid to the wallet without a visible
+    instruction.
+    """
     named = {account for call in flows.calls for account in call.body.named}
     rest = flows.unshown_in
     for address in sorted(named & flows.unshown.keys() - flows.own):
@@ -657,8 +682,8 @@ def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
 
 
 def _list_tokens(flows: Flows) -> Iterator[Row]:
-    """Return foreign token accounts that lost something or received tokens from the wallet in order
-    programs' calls.
+    """Return the foreign token accounts that lost something, or to which the wallet sent tokens in
+    calls of order programs.
     """
     receipt = flows.receipt
     ordered = {m.target for m in flows.moves if m.call is not None and m.source in flows.own}
@@ -672,8 +697,10 @@ def _list_tokens(flows: Flows) -> Iterator[Row]:
 
 
 def _list_lamports(flows: Flows) -> Iterator[Row]:
-    """Return lamports, rent and wrapped SOL that the wallet paid into foreign accounts in calls of
-    order programs, or that accounts named there lost. Excludes signers (keepers).
+    """Return the lamports, rent and wrapped SOL that the wallet paid into foreign accounts in calls
+    of order programs, or that accounts in these calls lost.
+
+    Signers (keepers) are excluded.
     """
     receipt = flows.receipt
     paid: Counter[str] = Counter()

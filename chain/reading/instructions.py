@@ -1,5 +1,6 @@
-"""Decode the movements in instructions of native and token programs, from the node's form or from
-bytes. Pure."""
+"""Decode the movements in instructions of native and token programs, from the node's parsed form or
+from bytes. Pure.
+"""
 
 import re
 from collections.abc import Iterator
@@ -22,11 +23,11 @@ TOKEN_PROGRAMS = (TOKEN, TOKEN_2022)
 class Operation:
     """The effect of a native program's instruction, as far as accounting needs it.
 
-    `name`: transfer, create (lamports that a System account sends, or pays to open another) ·
-    allocate (an account that was paid for is opened) · withdraw (lamports out of a nonce, stake or
-    vote account) · send, mint, burn, close, initialize, approve, assign (token; assign transfers an
-    account to `authority`) · associate · unread (moves lamports, but the receipt doesn't show how
-    many).
+    `name` is one of: transfer, create (a System account sends lamports, or pays them to open
+    another account); allocate (an account that was already paid for is opened); withdraw (lamports
+    leave a nonce, stake or vote account); send, mint, burn, close, initialize, approve, assign
+    (tokens; assign hands an account over to `authority`); associate; unread (it moves lamports, but
+    the receipt doesn't say how many).
     """
 
     name: str
@@ -78,12 +79,14 @@ AUTHORITIES = (
 
 
 def read_parsed(program: str, parsed: Any) -> Operation | None:
-    """Read a node-decoded instruction. Raises KeyError or TypeError if a field is missing."""
+    """Read an instruction that the node parsed. Raises KeyError or TypeError if a field is
+    missing.
+    """
     kind, info = parsed.get("type"), parsed.get("info") or {}
     if (program, kind) in PARSED_LAMPORTS:
         name, source, target = PARSED_LAMPORTS[program, kind]
         if name == "create" and not info.get(source):
-            # Opening an account that is already paid for has no payer.
+            # Opening an account that is already paid for doesn't have a payer.
             return None
         return Operation(name, info[source], info[target], amount=_read_amount(info["lamports"]))
     if program == SYSTEM and kind in ("allocate", "allocateWithSeed"):
@@ -112,8 +115,9 @@ def _read_parsed_token(name: str, info: Any) -> Operation:
 
 
 def _read_amount(told: Any) -> int:
-    """Read an amount. Raises TypeError unless it is an integer or digits, so a float is never
-    rounded.
+    """Read an amount.
+
+    Raises TypeError unless it is an integer or digits, so that a float is never rounded.
     """
     if type(told) is int:
         return told
@@ -123,8 +127,9 @@ def _read_amount(told: Any) -> int:
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """Read instruction bytes. Layouts: the instruction enums of the System, Stake, Vote and SPL
-    Token programs.
+    """Read an instruction's bytes.
+
+    The layouts are the instruction enums of the System, Stake, Vote and SPL Token programs.
     """
     try:
         if program == SYSTEM:
@@ -137,7 +142,7 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
             payer, account, wallet, mint, *_ = a
             return Operation("associate", payer, account, wallet, mint=mint)
     except (IndexError, ValueError):
-        # The data is shorter than its layout, so nothing can be read.
+        # The data is shorter than its layout, so it can't be read.
         pass
     return None
 
@@ -145,7 +150,7 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
 def read_batch(
     program: str, a: tuple[str, ...], data: bytes
 ) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Return (accounts, data) of each instruction in a Token program batch (kind 255)."""
+    """Return (accounts, data) for each instruction in a Token program's batch (kind 255)."""
     if program not in TOKEN_PROGRAMS or data[:1] != b"\xff":
         return
     place, at = 0, 1
@@ -170,8 +175,8 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
         return Operation("create", a[0], a[1], amount=_u64(data, 4))
     if kind == 3:
         return Operation("create", a[0], a[1], amount=_u64(data, 44 + _u64(data, 36)))
-    # Instructions for an account that may already have lamports: the new account comes first, and
-    # without a payer there is no amount.
+    # This opens an account that may already have lamports. The new account comes first. Without a
+    # payer, nothing moves.
     if kind == 13:
         return Operation("create", a[1], a[0], amount=_u64(data, 4))
     if kind == 5:
@@ -225,7 +230,7 @@ def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None
         return Operation("approve", source, None, authority, _u64(data, 1), mint)
     if kind in UNREAD_KINDS:
         return Operation("unread", a[0], a[1])
-    # authority type 2 is the account owner
+    # Authority type 2 is the account's owner.
     if kind == 6 and data[1] == 2:
         return Operation("assign", a[0], authority=b58encode(data[3:35]) if data[2] else None)
     return None

@@ -1,5 +1,6 @@
-"""Classify a receipt for one wallet. The first matching rule decides (docs/results.md).
-Pure.
+"""Classify a receipt for one wallet. Pure.
+
+The first matching rule decides (docs/results.md).
 """
 
 from collections import Counter, defaultdict
@@ -31,7 +32,7 @@ def discriminators(*names: str) -> frozenset[bytes]:
     return frozenset(sha256(f"global:{name}".encode()).digest()[:8] for name in names)
 
 
-# Names from idls/dlmm.json of github.com/MeteoraAg/dlmm-sdk at fb02e51ae677.
+# The names are from idls/dlmm.json in github.com/MeteoraAg/dlmm-sdk at fb02e51ae677.
 DLMM = discriminators(
     "add_liquidity",
     "add_liquidity2",
@@ -67,7 +68,7 @@ DLMM = discriminators(
     "remove_liquidity_by_range",
     "remove_liquidity_by_range2",
 )
-# Names from programs/cp-amm/src/lib.rs of github.com/MeteoraAg/damm-v2 at a3d3827f2094.
+# The names are from programs/cp-amm/src/lib.rs in github.com/MeteoraAg/damm-v2 at a3d3827f2094.
 DAMM_V2 = discriminators(
     "add_liquidity",
     "claim_position_fee",
@@ -83,7 +84,7 @@ DAMM_V2 = discriminators(
     "split_position",
     "split_position2",
 )
-# Names from programs/whirlpool/src/lib.rs of github.com/orca-so/whirlpools at 630c0e01b74a.
+# The names are from programs/whirlpool/src/lib.rs in github.com/orca-so/whirlpools at 630c0e01b74a.
 WHIRLPOOL = discriminators(
     "close_bundled_position",
     "close_position",
@@ -106,8 +107,8 @@ WHIRLPOOL = discriminators(
     "reset_position_range",
     "transfer_locked_position",
 )
-# Names from programs/amm/src/lib.rs of github.com/raydium-io/raydium-clmm at 03b44b7ff410. Fees
-# and rewards are collected by decreasing liquidity by 0.
+# The names are from programs/amm/src/lib.rs in github.com/raydium-io/raydium-clmm at 03b44b7ff410.
+# Fees and rewards are collected by decreasing liquidity by 0.
 RAYDIUM_CLMM = discriminators(
     "close_limit_order",
     "close_position",
@@ -123,13 +124,14 @@ RAYDIUM_CLMM = discriminators(
     "open_position_with_token22_nft",
     "settle_limit_order",
 )
-# Instructions that change a position or an order in it, by program. Most don't mint anything.
+# Instructions that change a position or an order in it, by program. Most of them don't mint
+# anything.
 POSITION_CALLS = {
     "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo": DLMM,
     "cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG": DAMM_V2,
     "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc": WHIRLPOOL,
     "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK": RAYDIUM_CLMM,
-    # forks of Raydium CLMM with the same instructions: Byreal, PancakeSwap v3
+    # Forks of Raydium CLMM with the same instructions: Byreal and PancakeSwap v3.
     "REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2": RAYDIUM_CLMM,
     "HpNfyc2Saw7RKkQd8nEL4khUcuPhQ7WwY1B2qjx8jxFq": RAYDIUM_CLMM,
 }
@@ -158,8 +160,8 @@ ORDER_CALLS = {
         "transfer",
     ),
 }
-# Kamino's limit-order program lends these to any swap. They enclose it and record the wallet's
-# holdings.
+# Kamino's limit-order program lends these to any swap. They enclose the swap and record the
+# wallet's balances.
 RECORD_CALLS = discriminators(
     "log_user_swap_balances",
     "log_user_swap_balances_start",
@@ -170,22 +172,24 @@ RECORD_CALLS = discriminators(
 
 
 # ---- kinds ---------------------------------------------------------------------------------------
-# In lamports. A SOL leg below 0.0001 SOL doesn't count.
+# In lamports. An amount below 0.0001 SOL doesn't count as a side of a trade.
 DUST = 100_000
-# A remainder smaller than one part in this of the amount that passed through is a residue.
+# If less than one part in this of the amount that passed through is left, it is a residue.
 RESIDUE_SHARE = 100
-# Operations that move value.
+# The operations that move value.
 MOVES = ("transfer", "create", "send", "mint", "burn")
-# Lenders charge less than this for a loan repaid immediately.
+# Lenders charge less than this percentage for a loan that is repaid immediately.
 MAX_LOAN_FEE_PERCENT = 5
 TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A receipt's classification. `mint`: the main one, if there is only one. `residues`: mints
-    with a remainder after passing through. `split`: the part of a priced kind, a fill or an
-    `ambiguous` swap that was outside the venue. `flows`: a trade's flows, with its calls chosen.
+    """A receipt's classification.
+
+    `mint` is the main mint, if there is only one. `residues` are mints that passed through and left
+    a remainder. `split` is the part outside the venue of a priced kind, a fill or an `ambiguous`
+    swap. `flows` are a trade's flows, with its calls chosen.
     """
 
     kind: str
@@ -225,7 +229,7 @@ def _ambiguous(receipt: Receipt, effect: Effect, venue: str | None, mint: str | 
 
 
 def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instruction]:
-    """List the outermost known calls that concern the wallet. Skips unknown wrappers."""
+    """List the outermost known calls that concern the wallet. Unknown wrappers are skipped."""
     return [
         one
         for top in receipt.instructions
@@ -235,7 +239,9 @@ def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instru
 
 
 def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
-    """Return known calls not made by another known call. Calls by a transfer hook don't count."""
+    """Return the known calls that weren't made by another known call. Calls by a transfer hook
+    don't count.
+    """
     if programs.family(instruction.program):
         yield instruction
         return
@@ -246,8 +252,10 @@ def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruc
 
 
 def _concerns(instruction: Instruction, own: Set[str]) -> bool:
-    """Whether a call concerns the wallet. Calls without accounts (markers) concern the whole
-    transaction; balance recorders concern no one.
+    """Return whether a call concerns the wallet.
+
+    Calls without accounts (markers) concern the whole transaction. Balance recorders don't concern
+    anyone.
     """
     if instruction.data[:8] in RECORD_CALLS:
         return False
@@ -258,7 +266,9 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
 def _deciding_families(
     receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
 ) -> set[str]:
-    """Of several families, keep those that move value. An order program may move anyone's value."""
+    """Of several families, return those that move value. An order program may move anyone's
+    value.
+    """
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
         one.program
@@ -278,18 +288,20 @@ def _deciding_families(
     ):
         moving.remove("lending")
     orders = by_family.get("order", [])
-    # A fill may only take from the order's escrow, and an empty call doesn't hide anything.
+    # A fill may only take from the order's escrow. A call without any effect doesn't hide others.
     if orders and (not moving or any(_moves_anything(receipt, one) for one in orders)):
         moving.add("order")
-    # A swap call that moved nothing doesn't count if anything else moved something.
+    # A swap call that didn't move anything doesn't count if another call did.
     return {family or "" for family in moving or by_family.keys() - {"swap"} or by_family}
 
 
 def _is_repaid(
     receipt: Receipt, effect: Effect, lending: list[Instruction], programs: Programs
 ) -> bool:
-    """Whether these calls only lent, and every lending account was repaid, possibly with a fee.
-    Moving shares or collateral isn't a loan.
+    """Return whether these calls only lent, and every lending account was repaid, perhaps with a
+    fee.
+
+    Moved shares or collateral aren't a loan.
     """
     flows = Flows(receipt, effect, lending, programs)
     taken, paid = flows.crossed_calls()
@@ -313,7 +325,9 @@ def _by_mint(amounts: Counter[tuple[str, str | None]]) -> Counter[str]:
 
 
 def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
-    """Whether pool shares or a position NFT are minted into own accounts or burned from them."""
+    """Return whether pool shares or a position NFT are minted into own accounts or burned from
+    them.
+    """
     return any(
         (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
         for o in instruction.operations
@@ -321,8 +335,9 @@ def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
 
 
 def _moves_position(instruction: Instruction) -> bool:
-    """Whether the call changes a position. A change to an existing position doesn't need a mint or
-    burn.
+    """Return whether it changes a position.
+
+    An existing position can change without a mint or burn.
     """
     return any(one.data[:8] in POSITION_CALLS.get(one.program, ()) for one in instruction.tree())
 
@@ -340,8 +355,9 @@ def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
 
 
 def _venue(acting: list[Instruction], programs: Programs) -> str | None:
-    """Return the venue. `A > B, C; D` means that A calls the known B and C, and D runs next to it.
-    Return None if there is no known program.
+    """Return the venue, or None if there is no known program.
+
+    `A > B, C; D` means that A calls the known programs B and C, and D runs next to it.
     """
     parts = []
     for one in acting:
@@ -379,8 +395,9 @@ def _order_kind(
 
 
 def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozenset[str]:
-    """Return the wallet's accounts, those in order programs' calls, and those of signers, because
-    keepers pass on a pool's payment.
+    """Return the accounts of the wallet, of order programs' calls and of signers.
+
+    Signers are included because keepers pass on what a pool paid.
     """
     calls = find_calls(receipt, lambda one: programs.family(one.program) == "order")
     named = {account for call in calls for account in call.named}
@@ -396,7 +413,9 @@ def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozense
 def _order_step(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> str:
-    """Decide by the instruction's name or, if its data is missing, by the signers and moves."""
+    """Return the step of an order, by the instruction's name or, without its data, by who signed
+    and what moved.
+    """
     for one in acting:
         if programs.family(one.program) == "order":
             for kind, calls in ORDER_CALLS.items():
@@ -432,7 +451,7 @@ def _swap_kind(
     programs: Programs,
     venue: str | None,
 ) -> Kind | None:
-    """Return a trade if the wallet paid into a swap call and received from it; otherwise None."""
+    """Return a trade if the wallet paid into a swap call and received from it, or else None."""
     flows = _read_flows(receipt, effect, acting, programs)
     if flows.whole or not receipt.inner_told:
         flows.choose_all()
@@ -454,7 +473,7 @@ def _swap_kind(
 def _read_flows(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> Flows:
-    """Return flows by swap call or, with a marker, for the whole transaction."""
+    """Return flows by swap call. With a marker, the whole transaction is one call."""
     if any(one.program in programs.markers for one in receipt.instructions):
         everything = Instruction("", (), None, b"", receipt.instructions)
         whole = replace(receipt, instructions=(everything,))
@@ -472,15 +491,18 @@ def _bodies(receipt: Receipt, calls: Set[int]) -> Iterator[Instruction]:
 
 
 def _known_rest(flows: Flows) -> int:
-    """Return lamports that a known call outside the trade moved without a visible instruction."""
+    """Return the lamports that a known call outside the trade moved without a visible
+    instruction.
+    """
     if flows.unshown_in <= 0 or flows.unshown_foreign():
         return 0
     return flows.unshown_in - flows.unshown_explained()
 
 
 def _trade(flows: Flows, changes: tuple[tuple[str, int, int], ...], x: int) -> Kind | None:
-    """Classify the changes as a priced kind. Residues are ignored if the changes make a trade
-    without them. None if no priced kind fits.
+    """Classify the changes as a priced trade, or return None.
+
+    It first ignores residues, then includes them.
     """
     up = [mint for mint, change, _ in changes if change > 0]
     down = [mint for mint, change, _ in changes if change < 0]
@@ -516,8 +538,8 @@ def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[s
 
 
 def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
-    """Return `other` if it only paid lamports for opened accounts, or None if the movements
-    decide.
+    """Return `other` if the receipt only paid lamports for accounts it opened, or the kind of fee
+    income. Return None if the movements decide.
     """
     effect = flows.effect
     kept = effect.tokens or effect.rent or any(call.gave for call in flows.calls)
@@ -530,8 +552,8 @@ def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
 
 
 def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
-    """Return lamports that the wallet put into accounts created here that aren't its own. They are
-    rent, not price.
+    """Return the lamports that the wallet put into accounts created here that aren't its own. They
+    are rent, not part of a price.
     """
     created = {o.target for o in receipt.operations if o.name in ("create", "allocate")}
     created |= {address for address, sides in receipt.tokens.items() if sides[0] is None}
@@ -564,7 +586,7 @@ def _collected(receipt: Receipt, accounts: Set[str]) -> int:
 
 
 def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
-    """Return raw amounts by mint that instructions sent out of own accounts."""
+    """Return the raw amounts by mint that instructions sent out of own accounts."""
     passed: dict[str, int] = defaultdict(int)
     told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
     mints = {address: side.mint for address, side in told if side}
@@ -608,7 +630,7 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
 
 
 def _keeps_accounts(effect: Effect) -> bool:
-    """Whether no own token account was opened or closed."""
+    """Return whether all own token accounts were neither opened nor closed."""
     return all(one.lamports_before and one.lamports_after for one in effect.balances if one.mint)
 
 

@@ -1,9 +1,9 @@
-"""The pool a wallet bought from or sold to: both of its sides before and after a transaction, from
-the transaction itself.
+"""Read the pool that a wallet bought from or sold to: both of its sides before and after a
+transaction, from the transaction itself. Pure. Amounts are in lamports and raw units.
 
-Pure; lamports and raw units. A pool is used only if its formula reproduces the wallet's own fill
-from the state before, within MAX_ERROR_BPS. That check catches wrong accounts, hidden reserves,
-concentrated liquidity and venues that changed their rules.
+A pool is read only if its formula reproduces the wallet's own fill from the state before, within
+MAX_ERROR_BPS. That check catches wrong accounts, hidden reserves, concentrated liquidity and venues
+that changed their rules.
 """
 
 from collections import defaultdict
@@ -23,8 +23,8 @@ MAX_ERROR_BPS = 20
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 PUMPSWAP = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
 LAUNCHLAB = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
-# Fees of pools that are priced by their two vaults, in basis points of the input. CPMM's tier is in
-# an account that no transaction shows, so the tier that best reproduces the fill is used.
+# Fees in basis points of the input to a pool that is priced by its two vaults. CPMM's tier is in an
+# account that transactions don't show, so the tier that reproduces the fill best is used.
 PRODUCT_FEES = {
     "Raydium v4": (25,),
     "Raydium CPMM": (25, 100, 200, 400),
@@ -33,10 +33,10 @@ PRODUCT_FEES = {
     "SPL Token Swap": (30,),
     "Saros": (30,),
 }
-# Fee used for pump.fun events without fee fields.
+# Used for pump.fun events without fee fields.
 OLD_CURVE_FEE_BPS = 100
-# A self-call that records an event starts with these 8 bytes, followed by 8 bytes for the event's
-# name.
+# The first 8 bytes of a self-call that records an event. They are followed by 8 bytes for the
+# event's name.
 EVENT = bytes.fromhex("e445a52e51cb9a1d")
 
 
@@ -48,7 +48,7 @@ TRADE_EVENT, BUY_EVENT, SELL_EVENT = map(name_event, ("TradeEvent", "BuyEvent", 
 
 
 class State(NamedTuple):
-    """Both sides as the pool prices the next trade, and the maximum that it can pay and give."""
+    """The two sides that price the next trade, and the most that the pool can pay and give."""
 
     sol: int
     raw: int
@@ -59,10 +59,10 @@ class State(NamedTuple):
 class PoolReading(NamedTuple):
     """A pool before and after a whole transaction.
 
-    `fee_kind`: what the fee is part of. on_top: paid in addition to the pool's input, and out of a
-    sale's proceeds (pump.fun, PumpSwap); gross: part of the SOL a buyer pays, and out of a sale's
-    proceeds (LaunchLab); input: part of any input. `is_curve`: a buyer pays one lamport more than
-    the formula says.
+    `fee_kind` says what the fee is part of. on_top: a buyer pays it in addition to the pool's
+    input, a seller from the proceeds (pump.fun, PumpSwap). gross: it is part of the SOL that a
+    buyer pays, and of a seller's proceeds (LaunchLab). input: it is part of any input. `is_curve`
+    means that a buyer pays one lamport more than the formula says.
     """
 
     venue: str
@@ -75,8 +75,9 @@ class PoolReading(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Return whether a pool can have such sides and such a fee. A dishonest node can put
-        anything in an event.
+        """Return whether a pool can have such sides and such a fee.
+
+        A lying node can put any values in an event.
         """
         return 0 <= self.fee_bps <= ONE and all(
             min(one) >= 0 and max(one.sol, one.payable) < MAX_LAMPORTS and max(one) < U64
@@ -84,12 +85,12 @@ class PoolReading(NamedTuple):
         )
 
     def pack(self) -> tuple[str | int, ...]:
-        """Return the reading in the format that an Entry stores."""
+        """Return the reading in the format of an Entry's `pool`."""
         return (*self[:4], int(self.is_curve), *self.before, *self.after)
 
 
 def unpack_pool(stored: Sequence[str | int]) -> PoolReading | str:
-    """Return the reading in an Entry's `pool`, or the reason why it has none."""
+    """Return the reading in an Entry's `pool`, or the reason if there is none."""
     if len(stored) < 2:
         return str(stored[0]) if stored else "no_pool"
     venue, pool, fee_bps, fee_kind, is_curve, *sides = stored
@@ -105,19 +106,21 @@ def find_fee(amount: int, bps: int) -> int:
 
 
 class _Hop(NamedTuple):
-    """One call of a pool's program: its transfers and its recorded events."""
+    """One call of a pool's program, with its transfers and recorded events."""
 
     program: str
     sends: tuple[tuple[str, str, int], ...]
     events: tuple[bytes, ...]
 
     def find_event(self, *names: bytes) -> bytes:
-        """Return the last event with one of these names, or empty bytes if there is none."""
+        """Return the last event with one of these names, or an empty value."""
         return next((one for one in self.events[::-1] if one[:16] in names), b"")
 
 
 class _Fill(NamedTuple):
-    """One call's effect on a pool. `lamports`, `raw`: exchanged by its formula, without fees."""
+    """A call's effect on a pool. `lamports` and `raw` are exchanged by its formula, without
+    fees.
+    """
 
     reading: PoolReading
     is_buy: bool
@@ -127,9 +130,7 @@ class _Fill(NamedTuple):
 
     @property
     def error_bps(self) -> int:
-        """Return the difference between the formula and the fill, in either direction. A difference
-        of one unit is rounding.
-        """
+        """Return the formula's error for the fill, in either direction. One unit is rounding."""
         sol, raw = self.reading.before[:2]
         if self.is_buy:
             expected, real = self.lamports * raw // max(1, sol + self.lamports), self.raw
@@ -140,8 +141,9 @@ class _Fill(NamedTuple):
 
 
 def read_pool(flows: Flows, mint: str) -> PoolReading | str:
-    """Read the one pool where the wallet traded `mint`, or return the reason why it can't be read.
-    `flows`: with the calls of the trade chosen.
+    """Read the only pool that the wallet traded `mint` with, or return why it can't be read.
+
+    In `flows`, the trade's calls must be chosen.
     """
     receipt, programs = flows.receipt, flows.programs
     if not flows.trading:
@@ -175,13 +177,13 @@ def _join(fills: Sequence[_Fill], wallet: bytes) -> PoolReading | str:
         return "own_token"
     if any(one.error_bps > MAX_ERROR_BPS or not one.reading.is_possible for one in fills):
         return "not_reproduced"
-    # A transaction succeeds or fails as a whole, so a follower trades with the state after its last
-    # call.
+    # A transaction succeeds or fails as a whole, so a follower trades with the pool as its last
+    # call left it.
     return fills[-1].reading._replace(before=fills[0].reading.before)
 
 
 def _withholds(receipt: Receipt, mint: str) -> bool:
-    """Return whether transfers withheld part of this token."""
+    """Return whether transfers of this token withheld a part."""
     change = sum(
         sign * side.amount
         for sides in receipt.tokens.values()
@@ -195,8 +197,9 @@ def _withholds(receipt: Receipt, mint: str) -> bool:
 
 # ---- calls of pools ------------------------------------------------------------------------------
 def _list_hops(body: Instruction, programs: Programs) -> Iterator[_Hop]:
-    """List the innermost calls of known swap programs that sent something. Without call heights, a
-    send belongs to the last known program before it.
+    """List the innermost calls of known swap programs that sent something.
+
+    If call heights are unknown, a send belongs to the last known program before it.
     """
     if not body.nested:
         yield from _list_flat(body, programs)
@@ -241,12 +244,12 @@ def _find_key(hop: _Hop) -> str | bytes | None:
         return hop.find_event(BUY_EVENT, SELL_EVENT)[128:160]
     if len(hop.sends) < 2:
         return None
-    # Both directions of the pool give the same key.
+    # Both directions have the same key.
     return "/".join(sorted((hop.sends[0][1], _find_answer(hop)[0])))
 
 
 def _find_answer(hop: _Hop) -> tuple[str, str, int]:
-    """Return the first send after the payment that comes from neither of the payment's accounts."""
+    """Return the first later send from neither of the first one's accounts, or the last send."""
     first = hop.sends[0]
     return next((one for one in hop.sends[1:] if one[0] not in first[:2]), hop.sends[-1])
 
@@ -254,7 +257,7 @@ def _find_answer(hop: _Hop) -> tuple[str, str, int]:
 def _read_fills(
     receipt: Receipt, mint: str, hops: Iterable[_Hop], programs: Programs
 ) -> list[_Fill] | str:
-    """Return each call's effect on the pool, in order, or the reason why one can't be read."""
+    """Return each call's effect on the pool in order, or the reason why one can't be read."""
     fills, moved = list[_Fill](), defaultdict[str, int](int)
     for hop in hops:
         venue = programs.name(hop.program)
@@ -279,12 +282,12 @@ def _u64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
 
-# Caches the wallets and mints of recent trades.
+# The cache holds the wallets and mints of recent trades.
 _read_address = lru_cache(4096)(b58decode)
 
 
 def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
-    """Read a curve. pump.fun records virtual and real reserves after each trade."""
+    """Read a fill from pump.fun's event, which has virtual and real reserves after each trade."""
     data = hop.find_event(TRADE_EVENT)[16:]
     if len(data) < 121 or data[:32] != _read_address(mint):
         return "no_event"
@@ -295,13 +298,15 @@ def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
     paid, got = (lamports, -raw) if is_buy else (-lamports, raw)
     before = State(after.sol - paid, after.raw - got, after.payable - paid, after.buyable - got)
     reading = PoolReading(venue, mint, _find_curve_fee(data), "on_top", True, before, after)
-    # A buyer specifies the token amount and pays one lamport more than the formula gives.
+    # A buyer specifies the token amount, and pays one lamport more than the formula gives.
     return _Fill(reading, is_buy, lamports - is_buy, raw, data[169:201])
 
 
 def _find_curve_fee(data: bytes) -> int:
-    """Return the total basis points for the protocol, creator, cashback and holders in a
-    TradeEvent. The program appended these fields over the years.
+    """Return the sum of the protocol's, creator's, cashback's and holders' basis points in a
+    TradeEvent.
+
+    Fields were appended over the years.
     """
     if len(data) < 217:
         return OLD_CURVE_FEE_BPS
@@ -318,7 +323,7 @@ def _find_curve_fee(data: bytes) -> int:
 
 
 class _Ends(NamedTuple):
-    """The appended fields of a PumpSwap event: cashback and holders' fees, virtual reserves."""
+    """The fields appended to a PumpSwap event: cashback and holders' fees, and virtual reserves."""
 
     fees: int
     virtual: int
@@ -338,9 +343,11 @@ def _read_ends(data: bytes, is_buy: bool) -> _Ends:
 
 
 def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
-    """Read a PumpSwap event, which records both vaults before the trade and the (signed) amount
-    priced in addition to them. The vaults don't determine the price: fees may wait in them, and
-    boosted pools price more.
+    """Read a fill from PumpSwap's event.
+
+    It has both vaults before the trade, and the signed amounts that are priced in addition to them.
+    The vaults alone don't determine the price, because fees may wait in them and boosted pools
+    price more.
     """
     event = hop.find_event(BUY_EVENT, SELL_EVENT)
     is_buy, data = event[:16] == BUY_EVENT, event[16:]
@@ -370,7 +377,9 @@ def _is_priced_in_sol(receipt: Receipt, pool: str, mint: str, vault: int) -> boo
 
 
 def _read_launchlab(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
-    """Read a LaunchLab event, which records virtual reserves, and real ones before and after."""
+    """Read a fill from LaunchLab's event, which has virtual reserves, and real reserves before and
+    after.
+    """
     data = hop.find_event(TRADE_EVENT)[16:]
     if len(data) < 137:
         return "no_event"
@@ -403,8 +412,9 @@ class _Vault(NamedTuple):
 def _read_product(
     receipt: Receipt, hop: _Hop, mint: str, venue: str, moved: defaultdict[str, int]
 ) -> _Fill | str:
-    """Read a constant-product pool. `moved`: earlier calls' effects on vaults in this
-    transaction.
+    """Read a fill from the balances of the pool's two vaults.
+
+    `moved` are earlier calls' effects on vaults in this transaction.
     """
     vaults = _read_vaults(receipt, hop, moved)
     if vaults is None:

@@ -1,8 +1,8 @@
 """Known programs, which determine a receipt's kind, and accounts that receive tips.
 
-Pure: `programs.csv` and `tip_accounts.csv` are read once, at import. docs/programs.md explains how
-to add rows. A receipt with a missing program becomes `other` with the `unrecognised_program` flag,
-never a guess.
+`programs.csv` and `tip_accounts.csv` are read once, at import. docs/programs.md explains how to add
+rows. If a program is missing, its receipts aren't guessed: they are `other` with the flag
+`unrecognised_program`.
 """
 
 import csv
@@ -25,9 +25,9 @@ MARKER_NAME, MARKER_SOURCE = "(configured swap program)", "EXTRA_SWAP_PROGRAMS"
 class Program(NamedTuple):
     """A known program.
 
-    `family` is "" if only its name is used and its calls decide. `date`: when its source was read,
-    "" for the operator's own rows. `pool`: it serves swaps and liquidity under one ID, and mints or
-    burns shares, so the effect decides.
+    If `family` is "", only the name is used, and the program's calls decide. `date` is when its
+    source was read, or "" for the operator's own rows. `pool` means that it serves swaps and
+    liquidity under one id and mints or burns shares, so the effect decides.
     """
 
     id: str
@@ -40,10 +40,10 @@ class Program(NamedTuple):
 
 @dataclass(frozen=True)
 class Programs:
-    """The table of programs: built in, added by the operator, and markers, which make a whole
-    transaction a trade (EXTRA_SWAP_PROGRAMS).
+    """The table of programs: built-in ones, those added by the operator, and markers, which make a
+    whole transaction a trade (EXTRA_SWAP_PROGRAMS).
 
-    Its repr is the same in every process; it identifies the rules that entries were read with.
+    Its repr is the same in every process and identifies the rules with which entries were read.
     """
 
     rows: tuple[Program, ...]
@@ -65,13 +65,14 @@ class Programs:
 
 
 def table(extra_swap_programs: Iterable[str] = (), added: str = "") -> Programs:
-    """Return the table. `added`: text of DATA_DIR/programs.csv. Raises BadTable if a row is
-    invalid.
+    """Return the table. Raises BadTable if a row is invalid.
+
+    `added` is the text of DATA_DIR/programs.csv.
     """
     return _make_table(frozenset(extra_swap_programs), added)
 
 
-# A process has one table; only tests use several.
+# A process has only one table. Tests use several.
 @lru_cache(maxsize=8)
 def _make_table(markers: frozenset[str], added: str) -> Programs:
     built_in = {one.id: one for one in BUILT_IN}

@@ -1,8 +1,8 @@
-"""Parse the JSON of `getTransaction`: both encodings, legacy, v0 with lookup tables, v1, and
-receipts from 2021 without owners. Pure; amounts are lamports or raw token units.
+"""Parse the JSON of `getTransaction`. Pure. Amounts are in lamports or raw token units.
 
-The stored form is JSON, compressed with a dictionary trained on transactions. Retraining it makes
-stored rows unreadable.
+It supports both encodings, legacy transactions, v0 with lookup tables, v1, and receipts from 2021
+without owners. The stored form is JSON, compressed with a dictionary trained on transactions.
+Retraining the dictionary makes stored rows unreadable.
 """
 
 import functools
@@ -24,29 +24,31 @@ from chain.reading.instructions import WRAPPED_SOL, Operation, read_batch, read_
 
 U64 = 2**64
 
-# Limits that no real receipt exceeds, as protection from dishonest nodes.
+# Limits that no real receipt exceeds. They protect against lying nodes.
 SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
-# about four times the total supply; sums still fit a signed 64-bit column
+# About four times the total supply. Sums still fit a signed 64-bit column.
 MAX_LAMPORTS = 2**61
-# one byte on the chain
+# It is one byte on the chain.
 MAX_DECIMALS = 255
-# year 10000, in seconds
+# The year 10000, in seconds.
 LATEST_TIME = 253_402_300_800
-# base58 of 10 KiB, the maximum that a program may pass to another
+# The length in base58 of 10 KiB, the most that a program may pass to another.
 MAX_DATA = 14_100
 DEEPEST_CALL = 64
 LAMPORT_MOVES = ("transfer", "create", "withdraw")
 
 
 class BadReceipt(ValueError):
-    """An unusable receipt. The message says what is wrong with it."""
+    """The receipt is unusable. The message says why."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """A program call and the calls it made. `nested`: False if the node didn't record the callers,
-    so that all inner calls count as direct ones.
+    """A program call and the calls it made.
+
+    `nested` is False if the node didn't record which call made which. Then all inner calls count as
+    direct calls.
     """
 
     program: str
@@ -64,12 +66,12 @@ class Instruction:
 
     @property
     def named(self) -> set[str]:
-        """Return all accounts that the instruction or an inner call uses."""
+        """Return all accounts in it or in an inner call."""
         return {account for one in self.tree() for account in one.accounts}
 
     @property
     def operations(self) -> Iterator[Operation]:
-        """Return the operations of native programs in it, in order."""
+        """Return the native programs' operations in it, in order."""
         return (one.operation for one in self.tree() if one.operation)
 
 
@@ -81,7 +83,7 @@ class TokenBalance:
     decimals: int
 
 
-# A token account before and after. A side is None if it wasn't a token account then.
+# A token account before and after. A side is None if it wasn't a token account.
 Sides = tuple[TokenBalance | None, TokenBalance | None]
 
 
@@ -89,9 +91,9 @@ Sides = tuple[TokenBalance | None, TokenBalance | None]
 class Receipt:
     """A finalized transaction.
 
-    `keys`: its accounts, in the order of `before` and `after` (lamports). `tokens`: by address.
-    `writable`: accounts that it may change. `inner_told`: whether the node recorded inner calls.
-    `rents`: {address: lamports} that the runtime collected as rent.
+    `keys` are its accounts, in the order of `before` and `after` (lamports). `tokens` are by
+    address. `writable` are the accounts that it may change. `inner_told` is whether the node
+    recorded inner calls. `rents` is {address: lamports} that the runtime collected as rent.
     """
 
     signature: str
@@ -127,7 +129,7 @@ class Receipt:
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """Return the operations of native programs, in order."""
+        """Return the native programs' operations, in order."""
         return tuple(one for top in self.instructions for one in top.operations)
 
 
@@ -180,14 +182,14 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 
 def _check_conservation(lost: int, rent: int, failed: bool) -> None:
-    """Check that lamports are conserved. `lost`: lamports missing beyond the fee."""
+    """Check that lamports are conserved. `lost` are the lamports missing beyond the fee."""
     # The runtime lists a failed transaction's rent, but stores only some of the accounts.
     if lost != rent and not (failed and 0 <= lost < rent):
         raise BadReceipt("lamports are not conserved")
 
 
 def _rents(meta: Any, keys: tuple[str, ...]) -> dict[str, int]:
-    """Return rent that older runtimes collected from low balances, which is listed as negative
+    """Return the rent that older runtimes collected from low balances. It is listed as negative
     rewards.
     """
     rents: dict[str, int] = defaultdict(int)
@@ -198,7 +200,7 @@ def _rents(meta: Any, keys: tuple[str, ...]) -> dict[str, int]:
 
 
 def _check_amounts(receipt: Receipt) -> None:
-    """Check what conservation of lamports doesn't catch."""
+    """Check amounts that the conservation of lamports doesn't cover."""
     for address, sides in receipt.tokens.items():
         for side, lamports in zip(sides, receipt.lamports(address), strict=False):
             if side and side.mint == WRAPPED_SOL and side.amount > lamports:
@@ -236,7 +238,7 @@ def _address(value: Any) -> str:
 
 
 def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return (addresses in the order of the balances, with loaded ones last; signers)."""
+    """Return the addresses in the order of the balances (loaded ones last), and the signers."""
     keys = message["accountKeys"]
     if not keys:
         raise BadReceipt("a receipt of nobody")
@@ -250,7 +252,7 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
 
 
 def _writable(message: Any, meta: Any, keys: tuple[str, ...]) -> frozenset[str]:
-    """Return accounts that instructions may change."""
+    """Return the accounts that instructions may change."""
     rows = message["accountKeys"]
     if isinstance(rows[0], dict):
         return frozenset(row["pubkey"] for row in rows if row.get("writable", True))
@@ -288,7 +290,7 @@ def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instr
 
 
 def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
-    """Return a row and its inner rows as a tree; flat without stackHeight (before 2022)."""
+    """Return a row and its inner rows as a tree. Without stackHeight (before 2022), it is flat."""
     stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
     nested = all(row.get("stackHeight") for row in rows[1:])
 
@@ -348,7 +350,7 @@ def _check_operation(operation: Operation | None) -> Operation | None:
 
 # ---- a digest that is equal for all honest nodes -------------------------------------------------
 def digest_receipt(receipt: Receipt) -> str:
-    """Return the SHA-256, in hex, of everything that affects a number (docs/check.md)."""
+    """Return the SHA-256, in hex, of everything in it that affects a number (docs/check.md)."""
     told = {
         "signature": receipt.signature,
         "slot": receipt.slot,
@@ -369,17 +371,18 @@ def _show_side(side: TokenBalance | None) -> list[str | int | None] | None:
 
 # ---- the stored form -----------------------------------------------------------------------------
 DICTIONARY = Path(__file__).resolve().parent / "zstd.dictionary"
-# 10% smaller than at level 3, for 30 us per transaction. Higher levels need many times that for
-# another 2%.
+# This is 10% smaller than level 3, for 30 µs per transaction. Higher levels need many times that
+# for another 2%.
 LEVEL = 9
-# Number of characters kept of a signature: enough to match it with its row, and 60 bytes smaller.
+# The number of characters kept of a signature. They are enough to match it with its row, and save
+# 60 bytes.
 KEPT = 8
-# No transaction is larger, so longer data is damaged.
+# No transaction is larger. If it is, the row is damaged.
 MAX_BYTES = 64 * 2**20
 
 
 class Tools(threading.local):
-    """A thread's compressor and decompressor; two threads must not share one."""
+    """A thread's compressor and decompressor, which threads must not share."""
 
     def __init__(self) -> None:
         words = read_dictionary()
@@ -398,7 +401,7 @@ _tools = Tools()
 
 
 def pack(raw: Mapping[str, Any]) -> bytes:
-    """Compress a transaction's JSON, truncating its signature."""
+    """Compress a transaction's JSON, with a truncated signature."""
     transaction = raw["transaction"]
     signature, *others = transaction["signatures"]
     named = {**transaction, "signatures": [signature[:KEPT], *others]}
@@ -432,7 +435,7 @@ def unpack(body: bytes, signature: str) -> Any:
 
 
 def parse_stored(body: bytes, signature: str) -> Receipt:
-    """Parse a stored receipt. Raises ValueError as in unpack."""
+    """Parse a stored receipt. Raises ValueError like `unpack`."""
     return parse_receipt(unpack(body, signature), signature)
 
 

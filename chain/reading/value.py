@@ -1,4 +1,4 @@
-"""Find the part of a trade's value that went through its venue. Pure; see docs/verified.md."""
+"""Find which part of a trade's value passed through its venue (docs/verified.md). Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from chain.reading.receipts import Instruction
 
 # ---- what passed through the venue ---------------------------------------------------------------
 class Change(NamedTuple):
-    """A token's balance change in signed raw units."""
+    """The change of a token's balance in signed raw units."""
 
     mint: str
     raw: int
@@ -26,8 +26,8 @@ def list_venue_changes(
 ) -> list[Change]:
     """Return a transaction's changes minus those outside its venue, without zeros.
 
-    Rows: (mint, raw change as a number or text, decimals). A token that was bought and sent on is
-    only in `beside`, but it did go through the venue.
+    Rows are (mint, raw change as a number or text, decimals). A token that was bought and sent on
+    is only in `beside`, although it passed through the venue.
     """
     raws: dict[str, int] = {}
     places: dict[str, int] = {}
@@ -39,19 +39,20 @@ def list_venue_changes(
 
 
 # ---- what others paid into the pools -------------------------------------------------------------
-# An account that receives less than this share of the amounts inside is a fee account, not a pool.
+# If an account receives less than this percentage of the amounts inside, it collects a fee and
+# isn't a pool.
 MIN_POOL_PERCENT = 5
 
 Key = tuple[str, str]
 
 
 class Feeding:
-    """Amounts that foreign accounts gave and took, by (mint, account), with wrapped SOL for
-    lamports.
+    """The amounts that foreign accounts gave and took, by (mint, account). Lamports are under
+    wrapped SOL.
 
-    `gave`: inside the trade, minus other foreign accounts' payments there. `took`: the same with
-    the wallet's payments, as a gain. `from_wallet`: the wallet's payments anywhere, minus refunds
-    outside the trade.
+    `gave` are the amounts given inside the trade, minus other foreign accounts' payments there.
+    `took` are the gains inside the trade, including the wallet's payments. `from_wallet` are the
+    wallet's payments anywhere, minus refunds outside the trade.
     """
 
     def __init__(self, flows: Flows) -> None:
@@ -82,7 +83,7 @@ class Feeding:
         own = self.flows.own
         if move.target and move.target not in own:
             if move.source in own or (move.source is None and self._opens(move.target)):
-                # a token launch mints the supply
+                # A token launch mints its supply.
                 self.from_wallet[move.mint, move.target] += move.amount
             else:
                 self.outside.append(move)
@@ -93,7 +94,7 @@ class Feeding:
         """Yield (the givers' loss, the amount they gave) for each mint that others may have fed."""
         fed: Counter[str] = Counter()
         for (mint, account), gave in self.gave.items():
-            # Makers and takers sign: they pay with their own funds.
+            # Makers and takers sign, because they pay with their own funds.
             if gave > 0 and account in self._filled and not self._signs(account):
                 fed[mint] += max(0, gave - self._lost(mint, account))
         if self.flows.unshown_in > 0:
@@ -105,15 +106,17 @@ class Feeding:
 
     @cached_property
     def _filled(self) -> set[str | None]:
-        """Return accounts that received something, or that the wallet received from, outside the
-        trade.
+        """Return the accounts that received something, or from which the wallet received something,
+        outside the trade.
         """
         filled = {move.target for move in self.outside}
         filled |= {account for (_, account), amount in self.from_wallet.items() if amount < 0}
         return filled | {account for account, amount in self.flows.unshown.items() if amount > 0}
 
     def _paid(self, mint: str) -> int:
-        """Return the wallet's gain, or else its receipts, or else the flows from pool to pool."""
+        """Return the wallet's gain, or else the amount it received, or else the flows from pool to
+        pool.
+        """
         got, given = self.flows.got(mint), self.flows.given(mint)
         if mint == WRAPPED_SOL:
             got += max(0, self.flows.unshown_in)
@@ -127,14 +130,14 @@ class Feeding:
 
     @cached_property
     def opened_for(self) -> dict[str | None, str | None]:
-        """Return owners of token accounts opened here. Some of these accounts have no token
+        """Return the owners of token accounts opened here. Some of these accounts aren't in a token
         balance.
         """
         names = ("initialize", "associate")
         return {o.target: o.authority for o in self.flows.receipt.operations if o.name in names}
 
     def _lost(self, mint: str, account: str) -> int:
-        """Return an account's loss, not counting the wallet's payments to it."""
+        """Return the amount an account lost, without counting the wallet's payments into it."""
         receipt = self.flows.receipt
         if mint == WRAPPED_SOL:
             before, after = receipt.lamports(account)
@@ -154,7 +157,7 @@ class Feeding:
         return max(0, needed - paid)
 
     def _payers(self) -> list[str]:
-        """Return accounts that may have paid the wallet without a visible instruction."""
+        """Return the accounts that may have paid the wallet without a visible instruction."""
         called = (self.flows.calls[place].body.named for place in self.flows.trading)
         named = self.flows.partners.union(*called)
         return [
@@ -169,7 +172,7 @@ class Feeding:
 
     @cached_property
     def _foreign_held(self) -> set[str]:
-        """Return accounts that an unknown program could change outside the trade."""
+        """Return the accounts that an unknown program could change outside the trade."""
         flows = self.flows
         return {
             account
@@ -181,8 +184,8 @@ class Feeding:
         }
 
     def _share_taken(self, account: str) -> float:
-        """Return the largest share of any amount inside that went to this account, its token
-        accounts, or other accounts of its owner.
+        """Return the largest share of anything inside that went to this account, its token
+        accounts, or its owner's other accounts.
         """
         people = {account, *self.flows.owners(account)}
         mine: Counter[str] = Counter()
@@ -201,7 +204,9 @@ class Feeding:
         return totals
 
     def paid_along(self, mint: str) -> int:
-        """Return the amount that others paid of the wallet's side, into its calls or its pools."""
+        """Return how much of the mint that the wallet gave was paid by others into its calls or its
+        pools.
+        """
         given, got = self.flows.given(mint), self.flows.got(mint)
         if given <= got:
             return 0
@@ -209,8 +214,10 @@ class Feeding:
         return (self._given_along(mint) if lost else 0) + self._poured(mint)
 
     def _given_along(self, mint: str) -> int:
-        """Return amounts given inside by signers, by accounts that let the wallet spend, and by
-        accounts that received nothing in return. Rent isn't part of a price.
+        """Return the amount given inside by signers, by accounts that let the wallet spend, and by
+        accounts that got nothing in return.
+
+        Rent doesn't count, because it isn't part of a price.
         """
         paid: Counter[str] = Counter()
         for move in self.flows.moves:
@@ -245,8 +252,8 @@ class Feeding:
         return sides is not None and sides[0] is None
 
     def _poured(self, mint: str) -> int:
-        """Return plain transfers to accounts that received the wallet's payment, and lamports put
-        there by an unknown program.
+        """Return the plain transfers to accounts that received what the wallet gave, and the
+        lamports put there by an unknown program.
         """
         poured = [
             m
@@ -287,15 +294,17 @@ def _count_traded(flows: Flows) -> Counter[tuple[str | None, str | None, int]]:
 
 
 # ---- what explains a trade's value ---------------------------------------------------------------
-# Minimum explained share of the amounts received and given.
+# The minimum explained percentage of what was received, and of what was given.
 MIN_EXPLAINED_PERCENT = 95
 
 
 @dataclass(frozen=True)
 class Split:
-    """The part of a trade outside its venue: `beside_sol` and `beside_tokens`, with signs.
-    `signed`: an account in `counterparties` belongs to a signer. `fed`: others paid into the trade
-    or its pools. Other fields are as in an Entry.
+    """The part of a trade outside its venue, as the signed amounts `beside_sol` and
+    `beside_tokens`.
+
+    `signed` means that an account in `counterparties` belongs to a signer. `fed` means that others
+    paid into the trade or its pools. The other fields are as in an Entry.
     """
 
     beside_sol: int = 0
@@ -318,8 +327,9 @@ def split_trade(
     residues: Iterable[str] = (),
     explain_feeding: bool = True,
 ) -> Split:
-    """Split a trade. `changes`: without those outside the venue. `sol`: "got" | "both" | "" (only
-    sent).
+    """Split a trade.
+
+    `changes` excludes those outside the venue. `sol` is "got", "both" or "" (only sent).
     """
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside.copy()
@@ -358,8 +368,9 @@ def split_fill(flows: Flows) -> Split:
 
 
 def add_market(split: Split, flows: Flows) -> Split:
-    """Add swap calls' payments and receipts to a fill's split. `flows` covers everyone on
-    its side.
+    """Add to a fill's split the amounts that swap calls paid and took.
+
+    `flows` covers everyone on its side.
     """
     if not flows.choose_trading():
         return split
@@ -376,7 +387,7 @@ def add_market(split: Split, flows: Flows) -> Split:
 
 
 def split_unpriced(flows: Flows) -> Split:
-    """Split a trade that has several interpretations. None of it is explained."""
+    """Split a trade that can be interpreted in more than one way, so none of it is explained."""
     beside = flows.beside
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 
@@ -413,17 +424,18 @@ def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
 
 
 def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
-    """Return (the wallet's payment, everyone's payment), because others' purchases have
-    no price.
+    """Return (the amount that the wallet gave, the amount that everyone gave).
+
+    Others' purchases have no price.
     """
     given = flows.given(mint)
     return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
 
 
 def _explain_feeding(flows: Flows, legs: Iterable[str]) -> tuple[int, bool]:
-    """Return (percent not paid by third parties, whether a third party paid).
+    """Return (percentage not paid by third parties, whether a third party paid).
 
-    Any gift of a token on the wallet's side counts; pools may gain a little from others.
+    Any gift of a token that the wallet gives counts. Pools may gain a little from others.
     """
     if flows.whole:
         return 100, False
@@ -445,8 +457,8 @@ def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
 
 
 def is_fee_income(flows: Flows) -> bool:
-    """Whether the trade paid a fee to a wallet that neither signed nor gave anything, and more to
-    others.
+    """Return whether the trade paid a fee to a wallet that neither signed nor gave anything, and
+    paid more to others.
     """
     effect = flows.effect
     gains = {mint: change for mint, change, _ in effect.tokens}

@@ -1,6 +1,6 @@
-"""Attachments: bots' current and past wallets, with their holdings and totals.
+"""Read bots' current and past attachments, with their holdings and totals.
 
-Entries are marked if wallets of one bot exchanged anything (ledger.own).
+Entries are marked if wallets of the same bot exchanged anything (ledger.own).
 """
 
 import contextlib
@@ -23,8 +23,8 @@ from storage import Rows
 
 # ---- transactions that wallets of one bot share --------------------------------------------------
 class Sibling(NamedTuple):
-    """Another wallet of the bot, and the time during which the bot had both (ms; None:
-    until now).
+    """Another wallet of the bot, and the period (ms) in which the bot had both. The period's end is
+    None if it still has both.
     """
 
     wallet: int
@@ -32,12 +32,15 @@ class Sibling(NamedTuple):
     ends_ms: int | None
 
     def is_held_at(self, seconds: int | None) -> bool:
-        """Whether the bot had both at this block time, or the time isn't known yet."""
+        """Return whether the bot had both wallets at this block time.
+
+        If the time isn't known yet, it is assumed that it did.
+        """
         end_ms = math.inf if self.ends_ms is None else self.ends_ms
         return seconds is None or self.begins_ms <= seconds * 1000 < end_ms
 
 
-# Exceptions of Entry.load.
+# The exceptions that Entry.load raises.
 UNREADABLE = (ValueError, TypeError, LookupError)
 Shared = Mapping[str, Sequence[tuple[int, Entry | None]]]
 
@@ -83,7 +86,7 @@ def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]
 
 
 def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
-    """Whether one of these trades is stored with different marks than its entry has now."""
+    """Return whether one of these trades is stored with other marks than its entry has now."""
     siblings = read_siblings(storage.read_rows, wallet_id)
     for part in storage.in_parts(signatures):
         sql = f"{BOOKED} ({storage.mark(part)})"
@@ -125,23 +128,23 @@ def _list(siblings: Collection[Sibling]) -> str:
 
 
 # ---- attachments ---------------------------------------------------------------------------------
-# IDs of the wallets attached now, each once.
+# The ids of the wallets that are attached now, each once.
 HELD = "(SELECT wallet_id FROM attachment WHERE detached_at IS NULL)"
-# Counts attached wallets. It reads only the index of open rows.
+# The number of attached wallets. This reads only the index of open rows.
 COUNT_HELD = "(SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL)"
-# Whether wallet `w` is attached. For queries over few wallets.
+# Whether wallet `w` is attached. For queries over a few wallets.
 IS_HELD = """EXISTS (
 SELECT 1 FROM attachment a WHERE a.wallet_id = w.id AND a.detached_at IS NULL)"""
-# The primary attachment of bot `b`: the first open one.
+# The primary attachment of bot `b`, which is its first open one.
 LEAD = """(
 SELECT l.id FROM attachment l WHERE l.bot_id = b.id AND l.detached_at IS NULL
 ORDER BY l.attached_at, l.id LIMIT 1)"""
-# The primary attachment as above; for a retired bot, the first one that ended when it retired.
+# Like LEAD, but for a retired bot it uses the attachments that ended when it retired.
 LAST_LEAD = """(
 SELECT l.id FROM attachment l
 WHERE l.bot_id = b.id AND (l.detached_at IS NULL OR l.detached_at = b.retired_at)
 ORDER BY l.attached_at, l.id LIMIT 1)"""
-# Plain SQL for speed: this runs before each step of a poll.
+# Plain SQL for speed: it runs before each step of a poll.
 SPANS = "SELECT id, attached_at, detached_at FROM attachment WHERE wallet_id = {wallet}"
 HOLDINGS = f"SELECT id, {', '.join(Holdings._fields)} FROM attachment WHERE wallet_id = {{wallet}}"
 REPLACE_HOLDINGS = f"""
@@ -155,7 +158,7 @@ def read_spans(rows: Rows, wallet_id: int) -> tuple[Span, ...]:
 
 
 def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
-    """Update the holdings of attachments in the caller's transaction. Return whether anything
+    """Update the attachments' holdings in the caller's transaction. Return whether anything
     changed.
     """
     if not right:
@@ -172,7 +175,7 @@ def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
 
 # ---- who owns past trades ------------------------------------------------------------------------
 class Holder(NamedTuple):
-    """A bot that had a wallet, its kind of ownership, and since when (ms)."""
+    """A bot that had a wallet, the kind of ownership, and since when (ms)."""
 
     bot: int | str
     ownership: str
@@ -190,12 +193,12 @@ class Past(NamedTuple):
 
 
 def find_past(holders: Sequence[Holder], bot: int | str) -> Past | None:
-    """Return the owner of a wallet's trades before those of this bot, its last holder; None if all
-    belong to this bot.
+    """Return the earlier owner of a wallet's trades, or None if all trades belong to this bot, its
+    last holder.
 
-    A bot that only claims a wallet after another one held it gets the trades since its first claim.
-    Earlier trades belong, until another proof, to the bot that proved the wallet, or to its first
-    holder if no bot did.
+    A bot that only claims a wallet after another bot had it gets the trades since its first claim.
+    Earlier trades belong to the bot that last proved the wallet, or to its first holder if no bot
+    did.
     """
     proofs = [place for place, one in enumerate(holders) if one.ownership == "proven"]
     begin = proofs[-1] if proofs else 0
@@ -208,9 +211,9 @@ def find_past(holders: Sequence[Holder], bot: int | str) -> Past | None:
 def is_own_trade(
     holders: Sequence[Holder], bot: int | str, at: int, block_time: int | None
 ) -> bool:
-    """Whether a wallet's trade belonged to a bot while the bot had the wallet.
+    """Return whether a wallet's trade belonged to a bot while the bot had the wallet.
 
-    `holders`: the wallet's, in order; `at` in ms, `block_time` in seconds.
+    `holders` are the wallet's, in order. `at` is in ms, `block_time` in seconds.
     """
     mine = [place for place, one in enumerate(holders) if one.bot == bot and one.attached_at <= at]
     past = find_past(holders[: mine[-1] + 1], bot) if mine else None
@@ -218,22 +221,23 @@ def is_own_trade(
 
 
 class Source(NamedTuple):
-    """How to read an attachment's sums. `view`, `which`: SQL about `attachment a`."""
+    """How to read an attachment's sums. `view` and `which` are SQL over `attachment a`."""
 
     view: str
     which: str
 
 
-# All history of currently attached wallets, or only the time during which they were attached.
+# The first covers all history of currently attached wallets, the second only what happened while
+# they were attached.
 OF_RESULTS = Source(str(ALL_HISTORY), "a.detached_at IS NULL")
 OF_RECORD = Source("a.id", "a.forward_realized IS NOT NULL")
 
 
 def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None = None) -> str:
-    """Return the SQL condition that joins attachment `a` with its last row in `running_total`,
-    named `name`.
+    """Return the SQL condition that joins attachment `a` with its last row in `running_total`, as
+    `name`.
 
-    `view`, `money`: SQL; `until`: exclusive hour.
+    `view` and `money` are SQL. `until` is the hour before which the row must be.
     """
     before = "" if until is None else f" AND l.hour < {until}"
     return f"""{name}.wallet_id = a.wallet_id AND {name}.money = {money}
@@ -242,7 +246,7 @@ def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None 
         AND l.money = {money} AND l.view = {view}{before})"""
 
 
-# {last}: from write_last.
+# {last} is the condition from write_last.
 TOTALS = f"""
 WITH moneys (money) AS (VALUES {{moneys}})
 SELECT a.bot_id, k.money, a.detached_at, t.drawdown,
@@ -252,7 +256,9 @@ WHERE {{which}} AND a.bot_id IN ({{bots}})"""
 
 
 class Total(NamedTuple):
-    """An attachment's sums in a currency. `drawdown`: None if it has no results in the currency."""
+    """An attachment's sums in a currency. `drawdown` is None if it doesn't have one in that
+    currency.
+    """
 
     bot: int
     money: str
@@ -267,10 +273,10 @@ def list_totals(
     moneys: Collection[str],
     until: int | None = None,
 ) -> Iterator[Total]:
-    """Yield the sums of each attachment of these bots in each of the currencies, in total or before
-    an hour (from 1970).
+    """Yield the sums of each of these bots' attachments in each currency.
 
-    Holdings at a disconnect count as moved out unsold.
+    With `until` (an hour counted from 1970), only earlier sums count. Holdings at a disconnect
+    count as moved out unsold.
     """
     if not bots:
         return

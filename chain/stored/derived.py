@@ -1,4 +1,6 @@
-"""Rows derived from a wallet's ledger, all read, compared and written the same way."""
+"""Rows that are derived from a wallet's ledger. All are read, compared and written in the same
+way.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -40,7 +42,8 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
     if not parts:
         return StoredRisk()
     if len(parts) == 1:
-        # Usual case: the median is stored, so thousands of positions needn't be counted.
+        # In the usual case of one wallet, the median is stored, so thousands of positions needn't
+        # be counted.
         (part,) = parts
         return StoredRisk(part["best"], part["worst"], part["median_holding"])
     holdings: dict[int, int] = {}
@@ -58,12 +61,12 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
 # ---- derived tables ------------------------------------------------------------------------------
 RowKey = tuple[Any, ...]
 Values = tuple[Any, ...]
-# Values by key. None marks a stored row for deletion.
+# The values by key. None means that a stored row must be deleted.
 Changes = dict[RowKey, Values | None]
 
 
 class Derived(NamedTuple):
-    """A table with rows per wallet. `key`: the primary key without the wallet."""
+    """A table with rows per wallet. `key` is its primary key without the wallet."""
 
     table: Any
     key: tuple[str, ...]
@@ -98,7 +101,7 @@ DERIVED = (TOTALS, RISK, TOKENS)
 
 
 class Pending:
-    """Ledger changes that aren't written yet, by table."""
+    """The ledger changes that aren't written yet, by table."""
 
     def __init__(self) -> None:
         self.rows: dict[Derived, Changes] = {one: {} for one in DERIVED}
@@ -128,7 +131,7 @@ class Pending:
         return taken
 
     def settle(self, wallet_id: int, ledger: Ledger) -> None:
-        """After a rebuild, keep only rows that differ from the stored ones."""
+        """After a rebuild, keep only the rows that differ from the stored ones."""
         for one, rows in self.take(ledger).items():
             stored = storage.database.execute_sql(one.select.format(wallet=wallet_id))
             storage.leave_changes(rows, one.read(stored))

@@ -1,7 +1,7 @@
-"""Each bot's totals, for all time and for windows, indexed for ranking.
+"""Compute each bot's totals, for all time and for windows, indexed for ranking.
 
-Changes invalidate a standing. The observer recomputes it at the end of each pass; until then every
-reader does. Warning signs don't affect the rank.
+Changes invalidate a standing. The observer recomputes it at the end of each pass, and until then
+every reader does. Warning signs don't affect the rank.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ BEST = """
 SELECT a.bot_id, (SELECT MAX(t.realized) FROM token_total t WHERE t.wallet_id = a.wallet_id
                   AND t.money = '{money}' AND t.view = {view})
 FROM attachment a WHERE {which} AND a.bot_id IN ({bots})"""
-# The best token result over several wallets.
+# The best result of a token over several wallets.
 TOGETHER = """
 SELECT bot_id, CAST(MAX(realized) AS BIGINT) FROM (
     SELECT a.bot_id, SUM(t.realized) AS realized FROM attachment a JOIN token_total t
@@ -39,7 +39,7 @@ GROUP BY bot_id"""
 def find_signs(
     rows: Rows, source: Source, bots: Collection[int], money: str = SOL
 ) -> dict[int, list[str]]:
-    """Return warning signs by bot, over all its results."""
+    """Return the warning signs about all of a bot's results, by bot."""
     found = read_totals(rows, source, bots, [money])
     totals = {bot: found.get((bot, money), NOTHING) for bot in bots}
     gained = [bot for bot, sums in totals.items() if sums.realized > 0]
@@ -64,33 +64,35 @@ def _write(sql: str, source: Source, bots: Collection[int], money: str) -> str:
 
 
 # ---- standings -----------------------------------------------------------------------------------
-# The records: since wallets were connected, or everything known of currently connected wallets.
+# The two records: since wallets were connected, or all known history of currently connected
+# wallets.
 FORWARD, ALL = "forward", "all"
-# Window lengths in seconds; 0 is all time. Windows start on the hour.
+# In seconds. 0 means all time. Windows start on the hour.
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
-# A realized result below this is luck.
+# With fewer sales, a realized result is luck.
 MIN_SELLS = 3
 # The minimum cost basis for ranking a return: 1 SOL, or 100 of a stablecoin.
 MIN_SOL, MIN_STABLECOIN = 1, 100
-# Sorts an unknown return or win rate below all others.
+# The value of an unknown return or win rate, which is below all others.
 UNKNOWN = -(2**31)
-# Ranking criteria, grouped: results and win rates; returns; volume and trades.
+# The ranking criteria: results and win rates; returns; volume and trades.
 RESULT, RETURN, COUNT = "result", "return", "count"
-# Parts of a list, in order. The last is for bots that were never observed.
+# The parts of a list, in order. UNSEEN means that nothing was observed.
 PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = range(6)
 UNATTACHED, UNATTACHED_UNSEEN = 6, 7
 ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
 ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
-# Tier of unlisted bots: retired without activity in the window.
+# The tier of bots that aren't in a list, because they are retired and had no activity in the
+# window.
 HIDDEN = 8
-# The `ends` of a standing that doesn't expire: a Unix second.
+# The `ends` (Unix seconds) of a standing that doesn't expire.
 NEVER = 2**40
-# Bots recomputed per transaction. The number is small because other writers wait.
+# The number of bots recomputed per transaction, because other writers wait for it.
 MAX_AT_ONCE = 200
 
 
 class Board(NamedTuple):
-    """A list of bots. `record`: forward | all; `money`: SOL or the mint of a stablecoin."""
+    """A list of bots. `record`: forward | all. `money`: SOL or a stablecoin's mint."""
 
     record: str
     money: str
@@ -147,7 +149,7 @@ SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
 
 
 class Ranked(NamedTuple):
-    """The inputs that determine a bot's tiers. `sums`: None if nothing was observed."""
+    """The inputs that determine a bot's tiers. `sums` is None if nothing was observed."""
 
     sums: Sums | None
     has_wallet: bool
@@ -190,9 +192,9 @@ def find_reason(
     money: str = SOL,
     is_loading: bool = False,
 ) -> str | None:
-    """Return why a bot has no rank, or None.
+    """Return why a bot has no rank, or None if it has one.
 
-    `by`: the ranking criterion. Counts can be ranked despite gaps and an incomplete history.
+    `by` is the ranking criterion. Only counts can be ranked despite gaps and an incomplete history.
     """
     if not has_wallet:
         return "no_wallet"
@@ -210,7 +212,7 @@ def find_reason(
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
-    """Return the bot's part of the list. `is_seen`: whether anything was observed."""
+    """Return the part of the list. `is_seen` is whether anything was observed."""
     if reason == "no_wallet":
         return UNATTACHED if is_seen else UNATTACHED_UNSEEN
     if reason is None:
@@ -221,12 +223,12 @@ def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
 
 
 class Holding(NamedTuple):
-    """An attachment of a bot, with times in ms.
+    """A bot's attachment. Times are in ms.
 
-    A bot that never had a wallet has one without `id`. `is_known`: whether its record has been
-    computed. `is_present`: whether it is connected now, or was until the bot retired; otherwise
-    `coverage` is None. `holder`: own, earlier (another bot only claims the wallet now), or None if
-    the wallet's past belongs to another bot.
+    A bot that never had a wallet has one Holding without `id`. `is_known` is whether its record was
+    computed. `is_present` means that it is connected now, or was until the bot retired. Otherwise
+    `coverage` is None. `holder` is own, earlier (another bot only claims the wallet now), or None
+    if the wallet's past belongs to another bot.
     """
 
     bot: int
@@ -260,7 +262,7 @@ SOURCES = {
     FORWARD: Source("a.id", "1 = 1"),
     ALL: Source(str(ALL_HISTORY), PRESENT),
 }
-# {last}: the condition from write_last; {which}: the condition of a Source.
+# {last} is the condition from write_last, and {which} is from a Source.
 SUMS = f"""
 SELECT a.id, {", ".join(f"t.{name}" for name in Sums._fields)}
 FROM attachment a JOIN bot b ON b.id = a.bot_id JOIN running_total t ON {{last}}
@@ -272,12 +274,12 @@ FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE a.bot_id IN ({bots}) AND {
 
 
 class _Reader:
-    """Reads attachments' running totals, by ID, for a board."""
+    """Reads attachments' running totals for a board, by id."""
 
     def __init__(self, rows: Rows, board: Board, now: int, bots: Iterable[int]) -> None:
         self.board, self._rows, self._source = board, rows, SOURCES[board.record]
         self._bots = ", ".join(map(str, bots))
-        # The window's first hour, 0 for all time.
+        # The first hour of the window. 0 means all time.
         self.since = (now - board.seconds) // HOUR_SECONDS if board.seconds else 0
         self.last = self.read()
         is_cut = self.since and self.last
@@ -285,7 +287,7 @@ class _Reader:
         self.firsts = self._read_firsts() if is_cut else {}
 
     def read(self, until: int | None = None, which: str = "") -> dict[int, Sums]:
-        """Read the last sums of each attachment, or those before an hour."""
+        """Read the last sums of each attachment. With `until`, read those before that hour."""
         money = f"'{self.board.money}'"
         last = write_last("t", self._source.view, money, until)
         sql = SUMS.format(last=last, bots=self._bots, which=which or self._source.which)
@@ -301,9 +303,8 @@ class _Reader:
     def find_sums(self, one: Holding) -> Sums:
         """Return an attachment's totals in the window.
 
-        If a bot is retired and another bot now claims its proven wallet, only the time before the
-        hour of its retirement counts. Holdings of a disconnected wallet count as moved out in that
-        hour.
+        If a bot retired and another bot now claims its proven wallet, only the hours before it
+        retired count. When a wallet is disconnected, its holdings count as moved out in that hour.
         """
         assert one.id is not None
         last, before = (sums.get(one.id, NOTHING) for sums in (self.last, self.before))
@@ -317,8 +318,10 @@ class _Reader:
 
 
 def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[StandingRow]:
-    """Compute standings. `now`: Unix seconds. A stablecoin board includes only bots that traded in
-    that stablecoin.
+    """Compute standings.
+
+    For a stablecoin board, only bots that traded in that stablecoin are included. `now`: Unix
+    seconds.
     """
     standings = []
     for part in storage.in_parts(sorted(bots)):
@@ -372,14 +375,14 @@ def _are_proven(present: Sequence[Holding]) -> bool:
 
 
 def _is_claimed(reader: _Reader, holdings: Sequence[Holding]) -> bool:
-    """Whether the bot ever traded with a wallet that it never proved."""
+    """Return whether the bot ever traded with a wallet that it never proved."""
     proven = {one.wallet for one in holdings if one.ownership == "proven"}
     traded = {one.wallet for one in holdings if reader.last.get(one.id or 0, NOTHING).trades}
     return bool(traded - proven)
 
 
 def forget_standings(bots: Iterable[int]) -> None:
-    """Invalidate standings, in the caller's transaction."""
+    """Invalidate standings in the caller's transaction."""
     Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()
 
 
@@ -396,13 +399,13 @@ def forget_standings_of(wallet_id: int) -> None:
 FORGOTTEN = "SELECT id FROM bot WHERE standing_at IS NULL"
 ENDED = """SELECT bot_id FROM standing_total
 WHERE record = '{record}' AND money = '{money}' AND seconds = {seconds} AND ends <= {now}"""
-# Plain SQL for speed: this runs for each board in each stablecoin.
+# Plain SQL for speed: it runs for each board in each stablecoin.
 DROP = """DELETE FROM standing_total
 WHERE record = ? AND money = ? AND seconds = ? AND bot_id IN ({marks})"""
 
 
 def list_forgotten(rows: Rows, board: Board, now: int) -> set[int]:
-    """List bots with an invalidated or expired standing. `now`: Unix seconds."""
+    """Return the bots with an invalidated or expired standing. `now`: Unix seconds."""
     return {bot for (bot,) in rows(f"{FORGOTTEN} UNION {_list_ended(board, now)}")}
 
 
@@ -422,7 +425,10 @@ def refresh_standings(now_ms: int) -> int:
 
 
 def _refresh_some(now_ms: int) -> int:
-    """Read candidates before the transaction, because most passes find none."""
+    """Recompute some standings.
+
+    Candidates are read before the transaction, because most passes don't find any.
+    """
     now = now_ms // 1000
     limit = f"LIMIT {MAX_AT_ONCE}"
     forgotten = [bot for (bot,) in storage.read_rows(f"{FORGOTTEN} {limit}")]

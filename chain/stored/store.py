@@ -1,7 +1,7 @@
-"""Derive trades, results, positions and coverage from stored entries.
+"""Derive trades, results, positions and coverage from stored entries, without network access.
 
-No network. A rebuild writes only rows that differ, in one transaction, so the order of arrival has
-no effect.
+A rebuild only writes rows that differ, in one transaction. The order of arrival doesn't affect the
+result.
 """
 
 import functools
@@ -58,7 +58,7 @@ from models import Wallet
 from storage import Rows
 from storage.arrivals import store_arrival
 
-# Slots that a rebuild reads, books and compares at a time, to fit the CPU cache.
+# The number of slots that a rebuild reads, books and compares at a time. They fit the CPU cache.
 SLOTS_AT_ONCE = 32
 
 FollowUp = Callable[[Wallet, set[str], int], None]
@@ -70,17 +70,17 @@ class PendingLedger:
 
     ledger: Ledger
     siblings: tuple[Sibling, ...] = ()
-    # trade row by signature, or None for a stored one that no longer exists
+    # The trade row by signature, or None for a stored row that no longer exists.
     rows: dict[str, Row | None] = field(default_factory=dict)
     derived: Pending = field(default_factory=Pending)
-    # Entries shared with siblings, whose marks may predate current entries.
+    # Signatures shared with siblings, whose marks may predate the current entries.
     unchecked: set[str] = field(default_factory=set)
     first_time: int | None = None
     last_time: int | None = None
     place: tuple[int | None, int] = (None, 0)
 
     def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
-        """Apply an entry. Return (place in its slot, the ledger's result)."""
+        """Book an entry. Return its place in the slot and the ledger's result."""
         slot, count = self.place
         self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
         if entry.block_time is not None:
@@ -91,7 +91,7 @@ class PendingLedger:
         return self.place[1] if entry.tx_index is None else entry.tx_index, made
 
     def book_all(self, entries: Iterable[Entry]) -> Iterator["BookedEntry"]:
-        """Apply entries sorted by slot; within a slot, in the order that the balances show."""
+        """Book entries sorted by slot. Within a slot, use the order that the balances show."""
         for _, slot in groupby(entries, key=attrgetter("slot")):
             for entry in order_entries(slot, self.ledger.chain.seen):
                 yield BookedEntry(entry, *self.book(entry))
@@ -112,7 +112,10 @@ class LedgerStore:
     """The ledgers of all wallets, with only their unwritten rows."""
 
     def __init__(self, follow_up: FollowUp | None = None) -> None:
-        """`follow_up(wallet, changed signatures, now)` runs in each publication's transaction."""
+        """Create an empty store.
+
+        `follow_up(wallet, changed signatures, now)` runs in each publication's transaction.
+        """
         self._pending: dict[int, PendingLedger] = {}
         self._follow_up = follow_up
 
@@ -120,8 +123,9 @@ class LedgerStore:
         self._pending.pop(wallet_id, None)
 
     def apply(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Ledger:
-        """Return the Ledger after these new entries. Rebuilds it if one isn't newer than all
-        earlier ones.
+        """Return the Ledger after these new entries.
+
+        The ledger is rebuilt if one of them isn't newer than all earlier ones.
         """
         pending, spans = self._pending.get(wallet.id), read_spans(storage.read_rows, wallet.id)
         siblings = read_siblings(storage.read_rows, wallet.id)
@@ -154,9 +158,7 @@ class LedgerStore:
         return None if pending is None else pending.last_time
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
-        """Write all derived data in one transaction. `progress`: None leaves the coverage
-        unchanged.
-        """
+        """Write all derived data in one transaction. If `progress` is None, the coverage stays."""
         pending = self._pending[wallet.id]
         try:
             with storage.writing():
@@ -172,7 +174,8 @@ class LedgerStore:
                 pending.rows, pending.unchecked = {}, set()
                 self._rebuild_marked(wallet, pending, booked, now)
         except BaseException:
-            # The write failed. Only a rebuild finds the missing rows, including siblings' rows.
+            # The write failed, so only a rebuild finds which rows are missing, including siblings'
+            # rows.
             for number in (wallet.id, *(one.wallet for one in pending.siblings)):
                 self.forget(number)
             raise
@@ -189,7 +192,7 @@ class LedgerStore:
                 try:
                     self.apply(other)
                 except UNREADABLE:
-                    # A wallet with a damaged entry fails in its own step, not in another's.
+                    # A wallet with a damaged entry fails in its own step, not in another wallet's.
                     continue
                 self.publish(other, None, now)
 
@@ -205,7 +208,7 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply and compare some slots at a time, so a long history isn't held in memory."""
+    """Apply and compare some slots at a time, so that a long history isn't held in memory."""
     digests = read_digests(wallet.id)
     shared = read_shared(storage.read_rows, wallet.id, pending.siblings)
     pending.unchecked = set(shared)
@@ -230,7 +233,7 @@ def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
         pending.rows.setdefault(signature, None)
 
 
-# Plain SQL for speed: this runs on every ledger rebuild and every poll. `{wallet}`: its ID, or a
+# Plain SQL for speed: this runs on every ledger rebuild and every poll. `{wallet}` is its id, or a
 # placeholder.
 UNTOUCHED = """
 SELECT address, held_mint, held_amount, held_decimals FROM address
@@ -238,7 +241,7 @@ WHERE wallet_id = {wallet} AND held_amount IS NOT NULL"""
 
 
 def read_untouched(rows: Rows, wallet_id: int) -> dict[str, Opening]:
-    """Return {address: Opening} of accounts with a balance that no known receipt involves."""
+    """Return {address: Opening} for accounts with a balance that no known receipt involves."""
     return {
         address: Opening.untouched(address, mint, int(amount), decimals)
         for address, mint, amount, decimals in rows(UNTOUCHED.format(wallet=wallet_id))
@@ -263,13 +266,13 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
 def name_rules(programs: object, currencies: Iterable[Currency]) -> str:
     """Return a name for the rules by which entries are read. If it changes, entries are reread.
 
-    `currencies`: the operator's.
+    `currencies` are the operator's.
     """
     money = sorted((one.mint, one.decimals) for one in currencies)
     return hashlib.sha256(f"{READING} {programs!r} {money!r}".encode()).hexdigest()[:16]
 
 
-# Plain SQL for speed: this runs on every publication.
+# Plain SQL for speed: it runs with each publication.
 KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
 LAST_TRADE = f"""
 SELECT block_time FROM trade WHERE wallet_id = ? AND kind IN ({KINDS}) ORDER BY slot DESC LIMIT 1"""
@@ -277,8 +280,10 @@ TOLD = "SELECT results, coverage FROM wallet WHERE id = ?"
 
 
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
-    """Write the summary. Return True if there were no results before, or if the history's state or
-    the existence of gaps changed, because standings depend on both.
+    """Write the summary, and return whether standings are affected.
+
+    They are if there were no results before, or if the state of the history or the existence of
+    gaps changed.
     """
     execute = storage.database.execute_sql
     last = execute(LAST_TRADE, (wallet.id,)).fetchone()
@@ -304,7 +309,7 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
 
 
 def show_summary(ledger: Ledger) -> Row:
-    """Return the wallet columns derived from its ledger only."""
+    """Return the wallet columns that are derived from its ledger only."""
     told = show_reconciliation(ledger)
     return {
         "results": to_json(show_results(ledger)),
@@ -320,7 +325,7 @@ def show_summary(ledger: Ledger) -> Row:
 
 @functools.cache
 def list_summary() -> tuple[str, ...]:
-    """Return show_summary's column names."""
+    """Return the column names of show_summary."""
     return tuple(show_summary(Ledger(True, Spans(()), BalanceChain({}))))
 
 
@@ -343,7 +348,7 @@ def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) ->
 
 
 def show_extent(pending: PendingLedger) -> dict[str, Any]:
-    """Return the coverage members derived from the ledger only."""
+    """Return the coverage members that are derived from the ledger only."""
     chain = pending.ledger.chain
     return {
         "receipts": chain.count,
@@ -362,7 +367,7 @@ def rebuild_ledger(
     entries: Callable[[], Iterable[Entry]],
     make: Callable[[PendingLedger, Iterable[BookedEntry]], T],
 ) -> T:
-    """Book entries sorted by slot. Starts over with `make` if they must be booked again."""
+    """Book entries sorted by slot. If they must be booked again, start over with `make`."""
     pending = PendingLedger(ledger)
     made = make(pending, pending.book_all(entries()))
     if not ledger.stale:

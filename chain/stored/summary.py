@@ -1,4 +1,4 @@
-"""A ledger's summary for readers: results, positions, reconciliation. Pure."""
+"""Summarize a ledger for readers: results, positions, reconciliation. Pure."""
 
 import datetime
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from storage.rows import read_stored
 
 
 def show_results(ledger: Ledger) -> dict[str, Any]:
-    """Return a Bot's results object: lamports as text, next to exact SOL."""
+    """Return a Bot's results object, with lamports as text and exact SOL."""
     t = ledger.accounts[WHOLE].sums
     return {
         "realizedLamports": str(t.realized),
@@ -41,8 +41,9 @@ def show_results(ledger: Ledger) -> dict[str, Any]:
 
 
 def show_rates(t: Sums) -> dict[str, Any]:
-    """Return the return on cost and the win rate as decimal text (null if there are no sales), and
-    the win rate's counts.
+    """Return the return on cost, the win rate and its counts.
+
+    The rates are decimal text, or None if there are no sales.
     """
     return {
         "returnPct": show_fixed(t.return_points, 2),
@@ -54,7 +55,7 @@ def show_rates(t: Sums) -> dict[str, Any]:
 
 
 def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
-    """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
+    """Return [{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]."""
     return [
         {
             "mint": one.mint,
@@ -68,10 +69,9 @@ def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
 
 
 def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | None:
-    """Return lamports as text and the count of receipts, or None until the whole history was
-    listed.
+    """Return the reconciliation, or None until the whole history was listed.
 
-    `gapLamports`: the part of the difference due to gaps.
+    Lamports are text. `gapLamports` is the part of the difference that gaps explain.
     """
     if not ledger.backfilled:
         return None
@@ -95,8 +95,8 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
 
 
 def show_stablecoins(ledger: Ledger) -> dict[str, Any]:
-    """Return {mint: results}, with `Raw` instead of `Lamports` and only positions with a known
-    cost.
+    """Return {mint: results as for SOL}, with `Raw` instead of `Lamports` and only positions with a
+    known cost.
     """
     return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 
@@ -124,7 +124,7 @@ def show_time(seconds: int | None) -> str | None:
     """Format Unix seconds as RFC 3339."""
     if seconds is None:
         return None
-    # Documents contain thousands of timestamps, and isoformat takes twice as long.
+    # isoformat would take twice as long, and documents contain thousands of times.
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
 
@@ -142,8 +142,9 @@ UNREADABLE: dict[str, Any] = {
 
 
 def read_coverage(text: str | None) -> dict[str, Any]:
-    """Parse a coverage. Return NOT_POLLED if it is missing. A damaged coverage must not stop
-    anything, because it can be rebuilt.
+    """Parse a coverage. Return NOT_POLLED if it is missing, or UNREADABLE if it is damaged.
+
+    A damaged coverage must not stop anything, because it is derived.
     """
     if text is None:
         return NOT_POLLED
@@ -152,7 +153,10 @@ def read_coverage(text: str | None) -> dict[str, Any]:
 
 
 def list_damaged(coverage: str | None, parts: Iterable[str | None]) -> list[str]:
-    """Name the derived columns of a wallet that can't be read. `parts`: names in WALLET_PARTS."""
+    """Return the names of a wallet's derived columns that can't be read.
+
+    `parts` have the names in WALLET_PARTS.
+    """
     pairs = zip(WALLET_PARTS.items(), parts, strict=True)
     damaged = [
         name

@@ -1,4 +1,4 @@
-"""Tables derived from trades: the tokens they moved, and running totals; and the JSON columns of
+"""Tables derived from trades (the tokens they moved, and running totals), and the JSON columns of
 wallets and trades.
 """
 
@@ -88,34 +88,37 @@ WALLET_PARTS = {
     "by_stablecoin": Part(dict[str, STABLECOIN_RESULTS]),
     "stablecoin_imbalance": Part(dict[str, int]),
 }
-# [mint, raw units, decimals] for each token that a trade moved; [trade, raw units, cost] for each
-# lot that a sale used.
+# The first is [mint, raw units, decimals] of each token that a trade moved. The second is [trade,
+# raw units, cost] of each lot that a sale used.
 CHANGES = Part(list[tuple[str, Whole, int]])
 LOTS = Part(list[tuple[str | None, int | str, int | str | None]])
 NAMES = Part(list[str])
 Changes = Annotated[list[list[Any]], CHANGES]
 Lots = Annotated[list[list[Any]], LOTS]
 Names = Annotated[list[str], NAMES]
-# How long positions were held: [seconds, count] each.
+# How long positions were held, as [seconds, count] pairs.
 HOLDINGS = make_shape(list[tuple[int, int]])
 OBJECT = make_shape(dict[str, Any])
 
 
 # ---- tables --------------------------------------------------------------------------------------
-# SQL for a mint's ID; `{}`: its address.
+# SQL for a mint's ID. `{}` is its address.
 NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
 
 
 class Mint(Base):
-    """The ID of a token moved by a trade. `address`: its mint's address. Rows are never deleted."""
+    """The id of a token that a trade moved. `address` is its mint's address. Rows are never
+    deleted.
+    """
 
     id = AutoField()
     address = TextField(unique=True)
 
 
 class TradeMint(Base):
-    """A token that a trade moved, for filters by mint and a token's activity. `side`: buy or sell,
-    null if it wasn't a trade.
+    """A token that a trade moved, for filters by mint and a token's activity.
+
+    `side` is buy or sell, or null if it wasn't a trade.
     """
 
     id = AutoField()
@@ -147,10 +150,11 @@ class TokenTrader(Base):
 
 
 class RunningTotal(Base):
-    """A wallet's ledger.sums.Sums after each hour that changed them.
+    """A wallet's ledger.sums.Sums at the end of each hour that changed them. Derived.
 
-    Derived. `money`: the mint of a stablecoin, empty for SOL. `view`: an attachment's ID, 0 for all
-    history. `hour`: hour of the latest block time so far, counted from 1970, so it never decreases.
+    `money` is a stablecoin's mint, or empty for SOL. `view` is an attachment's id, or 0 for all
+    history. `hour` is counted from 1970. It is the hour of the latest block time so far, so it
+    never decreases.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
@@ -193,8 +197,8 @@ class RunningTotal(Base):
 class RiskTotal(Base):
     """The best and worst result of a wallet's positions, and their holding times. Derived.
 
-    `money`, `view`: as in RunningTotal. `holdings`: sorted JSON [[seconds, positions]...];
-    `median_holding` is derived from it.
+    `money` and `view` are as in RunningTotal. `holdings` is sorted JSON [[seconds, positions]...],
+    from which `median_holding` is derived.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
@@ -210,7 +214,10 @@ class RiskTotal(Base):
 
 
 class TokenTotal(Base):
-    """A wallet's profit from sales of a token; `money`, `view` as in RunningTotal. Derived."""
+    """A wallet's profit from sales of a token. Derived.
+
+    `money` and `view` are as in RunningTotal.
+    """
 
     wallet = ForeignKeyField(Wallet, index=False)
     money = TextField()
@@ -226,10 +233,10 @@ class TokenTotal(Base):
 
 
 class DelayTotal(Base):
-    """A bot's posting delays: trades, trades posted within a minute, and the median in seconds.
+    """How long after its trades a bot posted: the number of trades, of those posted within a
+    minute, and the median in seconds. Derived (accounts.verification).
 
-    Derived (accounts.verification). `delays`: JSON [[seconds, trades]...], rounded to two
-    significant digits.
+    `delays` is JSON [[seconds, trades]...], rounded to two significant digits.
     """
 
     bot = ForeignKeyField(Bot, primary_key=True)
@@ -240,12 +247,12 @@ class DelayTotal(Base):
 
 
 class StandingTotal(Base):
-    """A bot's activity in a window of `seconds` (0: all time), as used for ranking.
+    """A bot's activity in a window of `seconds` (0 for all time), which ranking uses. Derived.
 
-    Derived. Valid until `ends` (Unix seconds), when the window's first hour drops out, unless
-    invalidated (Bot.standing_at). The tiers are parts of a list (stored.standings): by results, by
-    return, and by volume or trades. `return_points` and `win_points` are as in Sums; an unknown one
-    sorts below all others. Other columns are as in RunningTotal.
+    It is valid until `ends` (Unix seconds), when the window's first hour drops out, unless it is
+    invalidated earlier (Bot.standing_at). The tiers are parts of a list (stored.standings): by
+    results, by return, and by volume or trades. `return_points` and `win_points` are as in Sums; an
+    unknown one sorts below all others. Other columns are as in RunningTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)

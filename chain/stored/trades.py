@@ -1,4 +1,4 @@
-"""Trade rows: derived from booked entries, compared by digest, and written if they differ."""
+"""Derive trade rows from booked entries, compare them by digest, and write those that differ."""
 
 import hashlib
 from collections import defaultdict
@@ -19,17 +19,17 @@ from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
 from models import Trade
 from storage import arrivals, in_parts
 
-# Kinds that buy, sell or both.
+# The kinds that buy, sell or both.
 SIDED = frozenset(("buy", "sell", "swap"))
 # A row of the trade table, by column.
 Row = dict[str, Any]
 
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
-# SQL for a trade `t` and its listed signature `s`. Trades have no index on signatures, which are
-# long: find them with this, or by trade_uid.
+# SQL for a trade `t` and its listed signature `s`. Trades don't have an index on signatures, which
+# are long. Find them with this, or by trade_uid.
 LISTED_TRADE = """sighting s JOIN trade t
 ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature"""
-# Plain SQL for speed: this runs on every publication.
+# Plain SQL for speed: it runs with each publication.
 ADDRESS = "SELECT address FROM wallet WHERE id = ?"
 FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
 
@@ -60,8 +60,9 @@ def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
-    """Return a trade's columns. `address`: the wallet's; `place`: within the slot; `made`: the
-    ledger's result.
+    """Return a trade's columns.
+
+    `address` is the wallet's, `place` is the place in the slot, and `made` is the ledger's result.
     """
     booked = made[WHOLE]
     entry = booked.entry
@@ -100,7 +101,9 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
-    """Return (currency, result in it): the stablecoin it was paid in, or SOL."""
+    """Return (currency, result in this currency). The currency is the stablecoin it was paid in, or
+    SOL.
+    """
     for (money, view), booked in made.items():
         if money != SOL and view == ALL_HISTORY and booked.side.kind in AGAINST:
             return money, booked
@@ -108,8 +111,8 @@ def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
 
 
 def find_traded_mint(entry: Entry, currency: str) -> str | None:
-    """Return the mint that was traded. For a sale for a stablecoin, that is the token sold, not the
-    stablecoin.
+    """Return the mint that was traded. If the token was sold for a stablecoin, that is the token,
+    not the stablecoin.
     """
     if currency == SOL or entry.mint != currency:
         return entry.mint
@@ -130,8 +133,9 @@ def show_lot(address: str, origin: str | None, amount: int, cost: int | None) ->
 
 
 def digest_columns(columns: Row) -> str:
-    """Digest the values of DIGESTED. Text that a disk error turned into bytes changes the digest,
-    too.
+    """Return the digest of the values of DIGESTED.
+
+    If a disk fault turned text into bytes, the digest changes, too.
     """
     text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:24]
@@ -142,7 +146,7 @@ def to_json(value: object) -> str:
 
 
 def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
-    """Write rows that differ and delete those that are None. Return the changed signatures."""
+    """Write rows that differ, and delete those that are None. Return the changed signatures."""
     changed = {signature for signature, row in rows.items() if row is None}
     for part in in_parts(row for row in rows.values() if row is not None):
         stored = _read_trades([row["uid"] for row in part])
@@ -176,12 +180,12 @@ def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTr
 
 
 def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
-    """Read trades by public ID, at most as many as one statement can bind."""
+    """Return trades by public id. There must not be more than one statement can bind."""
     rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
 
-# Plain SQL for speed: this runs on every rebuild.
+# Plain SQL for speed: it runs with each rebuild.
 DIGESTS = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
 
 
@@ -194,7 +198,9 @@ RETURNING (SELECT address FROM mint WHERE id = mint_id), side"""
 
 
 def _delete_mints(trades: Sequence[int]) -> set[Traded]:
-    """Delete the tokens that trades (by ID) moved. Return the deleted purchases and sales."""
+    """Delete the tokens that trades (by id) moved. Return the tokens that these trades bought and
+    sold.
+    """
     if not trades:
         return set()
     moved = storage.database.execute_sql(DELETED.format(storage.mark(trades)), trades).fetchall()
@@ -202,7 +208,7 @@ def _delete_mints(trades: Sequence[int]) -> set[Traded]:
 
 
 def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
-    """Write the tokens of [(id, row), ...]. Return the purchases and sales."""
+    """Write the tokens of [(id, row), ...]. Return the tokens that were bought and sold."""
     moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
     numbers = number_mints({mint for _, mint, *_ in moved})
     rows: list[Row] = [
@@ -225,7 +231,7 @@ def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]
 
 
 def number_mints(addresses: set[str]) -> dict[str, int]:
-    """Return mint IDs by address, adding new ones."""
+    """Return mint IDs by address. New mints are added."""
     found = _read_numbers(addresses)
     fresh = sorted(addresses - found.keys())
     if fresh:
@@ -262,7 +268,7 @@ FROM trade_mint m JOIN mint n ON n.id = m.mint_id WHERE m.wallet_id = ? AND m.si
 
 
 def renew_traders(wallet_id: int) -> None:
-    """Recompute the tokens that a wallet bought and sold from its trades' moves."""
+    """Recompute the tokens that a wallet bought and sold from the tokens that its trades moved."""
     with storage.writing():
         for sql in (FORGET_TRADED, RENEW_TRADED):
             storage.database.execute_sql(sql, (wallet_id,))
@@ -270,9 +276,10 @@ def renew_traders(wallet_id: int) -> None:
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     """Return [(mint, side or None, slot, place), ...] of a trade row: its changes, those outside
-    its venue, and last its own mint. Only amounts through the venue of a trade with an explained
-    value count as bought or sold. Residues, amounts that a round trip sold back, and stablecoin
-    payments don't count.
+    its venue, and last its own mint.
+
+    Only tokens that passed through the venue of a trade with an explained value count as bought or
+    sold. Residues, tokens that a round trip sold back, and stablecoin payments don't.
     """
     whole, beside = orjson.loads(row["token_changes"]), orjson.loads(row["beside_tokens"])
     own, slot, place = row["mint"], row["slot"], row["place"]
@@ -281,13 +288,13 @@ def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
         sides.setdefault(own, None)
     if row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"]):
         for mint, change, _ in list_venue_changes(whole, beside):
-            # A token other than the trade's own mint that increases is a residue: it has no price.
+            # Another token that increases is a residue, so it has no price.
             side = "sell" if change < 0 else "buy" if mint == own else None
             sides[mint] = side if mint != row["currency"] else None
     return [(mint, side, slot, place) for mint, side in sides.items()]
 
 
-# Plain SQL for thousands of rows, because a model converts each column separately.
+# Plain SQL, because a model converts each column of thousands of rows separately.
 STORED = f"SELECT id, digest, {', '.join(DIGESTED)} FROM trade WHERE wallet_id = ?"
 STORED_MINTS = """
 SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
@@ -296,7 +303,7 @@ WHERE t.wallet_id = ? ORDER BY m.id"""
 
 
 def mark_differing_trades(wallet_id: int) -> int:
-    """Mark rows that don't match their digest for rewriting. Return their number."""
+    """Mark rows that don't match their digest to be rewritten. Return their number."""
     mints = defaultdict(list)
     for number, *moved in storage.database.execute_sql(STORED_MINTS, (wallet_id,)):
         mints[number].append(tuple(moved))
@@ -312,7 +319,9 @@ def mark_differing_trades(wallet_id: int) -> int:
 
 
 def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, int]:
-    """Insert or update trades: {signature: id}. Trades not in `known` get arrivals."""
+    """Insert or update trades, and return {signature: id}. Trades that aren't in `known` get
+    arrivals.
+    """
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]

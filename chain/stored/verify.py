@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 from chain.reading.value import list_venue_changes
 
-# (status, reason) for a transaction of a wallet that the bot didn't have at the time.
+# The (status, reason) of a transaction by a wallet that wasn't the bot's at the time.
 OTHER_WALLET = ("mismatch", "other_wallet")
-# (status, reason, ...) of a post, judged by one of the trades it may cite.
+# The (status, reason, ...) of a post, judged by one of the trades it may cite.
 Judgment = TypeVar("Judgment", bound=tuple[Any, ...])
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
@@ -19,10 +19,12 @@ def judge(
     post_mint: str | None,
     explained_percent: int | None,
 ) -> tuple[str, str | None]:
-    """Return (status, reason): `verified`, None; `mismatch` with failed | not_a_trade |
-    mint_not_in_trade; or `none`, which neither verifies nor contradicts, with ambiguous |
-    value_unexplained. An order's fill counts only if the wallet received something. `mints`: tokens
-    the trade moved; `explained_percent`: as in an Entry.
+    """Return (status, reason) of a post that cites a trade.
+
+    `verified` has no reason. `mismatch` has failed | not_a_trade | mint_not_in_trade. `none`, which
+    neither verifies nor contradicts the post, has ambiguous | value_unexplained. An order's fill
+    counts only if the wallet received something. `mints` are the tokens that the trade moved.
+    `explained_percent` is as in an Entry.
     """
     if kind == "failed":
         return "mismatch", "failed"
@@ -38,9 +40,10 @@ def judge(
 
 
 def choose(judged: Sequence[Judgment]) -> Judgment | None:
-    """Return the judgment that decides about a post: the first that verifies it, or else the first.
+    """Return the judgment that decides about a post: the first one that verifies it, or else the
+    first one.
 
-    Several of a bot's wallets may take part in one transaction.
+    There may be several, because several of a bot's wallets may take part in one transaction.
     """
     return next((one for one in judged if one[0] == "verified"), judged[0] if judged else None)
 
@@ -51,10 +54,10 @@ def list_moved_mints(
     token_changes: Iterable[Sequence[Any]],
     beside_tokens: Iterable[Sequence[Any]],
 ) -> set[str]:
-    """Return tokens that went through the venue.
+    """Return the tokens that passed through the venue.
 
-    Rows are (mint, raw change, decimals). An order that sells for SOL or a stablecoin already gave
-    up its token when it was opened.
+    Rows are (mint, raw change, decimals). An order that sells for SOL or a stablecoin gave up its
+    token when it was opened.
     """
     whole, beside = list(token_changes), list(beside_tokens)
     mints = {change.mint for change in list_venue_changes(whole, beside)}

@@ -1,5 +1,7 @@
-"""Add compiled modules to a file made by shiv, which omits them, so that the first start doesn't
-spend seconds compiling. `add_compiled.py SITE_PACKAGES FILE.pyz`
+"""Add compiled modules to a file made by shiv, which omits them.
+
+Without them, the first start would spend seconds compiling. Usage: `add_compiled.py SITE_PACKAGES
+FILE.pyz`
 """
 
 import compileall
@@ -11,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 site, file = Path(sys.argv[1]), sys.argv[2]
-# Independent of this machine's time and paths: the same sources give the same bytes.
+# Don't depend on this machine's time and paths, so that the same sources give the same bytes.
 compileall.compile_dir(
     site,
     quiet=1,

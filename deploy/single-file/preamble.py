@@ -1,5 +1,6 @@
 """Reject a Python version or machine other than the one dist/candor.pyz was built for, because it
-contains compiled packages. Shiv runs this first; `build` fills in the two words.
+contains compiled packages. Shiv runs this module first. `build` fills in the version and the
+machine.
 """
 
 import platform

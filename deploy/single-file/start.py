@@ -1,4 +1,4 @@
-"""The entry point of dist/candor: the command line, imported so that `app` is a module there,
+"""The entry point of dist/candor. It imports the command line, so that `app` is a module there,
 too.
 """
 

@@ -7,6 +7,7 @@ import random
 import ground
 import orjson
 import pytest
+import sampling
 from auditing import audit
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as effort
@@ -142,7 +143,7 @@ def test_incremental_and_full_builds_are_equal(empty, settings, seed, later, dat
     assert find_differences(settings, wallets) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
 def test_connecting_order_of_the_other_wallet_changes_nothing(empty, settings, seed):
     """Eve's wallet is connected after or before all entries were applied: the rows are equal."""
     found = list_rows(two_people(seed, 30).rows)
@@ -377,7 +378,7 @@ def observed(service, story):
     return bot
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
 def test_an_audit_confirms_each_wallet(service, seed):
     story = two_people(seed, 24)
     observed(service, story)

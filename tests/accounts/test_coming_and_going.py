@@ -5,6 +5,7 @@ chain, and a rebuild changes nothing.
 import random
 
 import pytest
+import sampling
 import story
 from node import FakeNode, connect
 from service import NOW, Service
@@ -96,7 +97,7 @@ class Life:
         self.done.add((act, before))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", sampling.sample(range(4), 1))
 def test_stored_data_matches_the_chain_after_any_connecting_and_disconnecting(
     tmp_path, owned, seed
 ):

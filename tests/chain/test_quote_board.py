@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import ground
 import pytest
+import sampling
 from quoted import NAMES, observe_quote
 from service import NOW, address
 from test_standings import DAY, attach
@@ -164,7 +165,7 @@ def list_all(now):
     }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", sampling.sample(range(4), 1))
 def test_stored_standings_equal_computed_ones(service, seed):
     dice, now = random.Random(seed), NOW // 1000
     make_crowd(service, dice, now)

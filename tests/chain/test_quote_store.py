@@ -7,6 +7,7 @@ import random
 import ground
 import orjson
 import pytest
+import sampling
 from lookout import BEGIN, Lookout, ledger_of, watch
 from node import FakeNode
 from story import address, market
@@ -140,7 +141,7 @@ def test_a_wallet_without_stablecoins_has_no_rows(fresh):
 
 
 # ---- in any order --------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed", range(1, 7))
+@pytest.mark.parametrize("seed", sampling.sample(range(1, 7), 2))
 def test_incremental_and_full_builds_are_equal(fresh, foxes, seed):
     entries, dice = entries_of(market(seed, length=30)), random.Random(seed)
     truth, wallet, ledger_store = rebuild(fresh(), entries), fresh(), LedgerStore()
@@ -157,7 +158,7 @@ def test_incremental_and_full_builds_are_equal(fresh, foxes, seed):
     assert ledger_of([ADA]) == truth and in_stablecoins().count()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
 def test_sol_rows_are_unaffected(fresh, monkeypatch, seed):
     entries = entries_of(market(seed, length=40))
     take_for_quotes(monkeypatch, ())

@@ -525,10 +525,25 @@ def test_restore_refuses_to_replace_a_demonstration(tmp_path, service):
         )
 
 
-def test_one_command_serves_the_demonstration(tmp_path):
-    """Two minutes are too long here, so it checks the first page, the marks, and an
-    observed chain.
-    """
+# A shorter past and a smaller recording than app.py has.
+SHORT = """
+import sys
+
+sys.path.insert(0, ".")
+sys.argv[0] = "app.py"
+from app import main
+from demo import recording, stage
+
+stage.PAST_SECONDS = 60
+recording.load_recording.__defaults__ = (60,)
+sys.exit(main())
+"""
+
+
+def test_one_command_serves_the_demonstration(tmp_path, full):
+    """The first page, the marks, and a chain that was observed."""
+    program = tmp_path / "short.py"
+    program.write_text(SHORT)
     port, folder = find_port(), tmp_path / "data"
     # Neither is asked.
     environ = {
@@ -539,7 +554,7 @@ def test_one_command_serves_the_demonstration(tmp_path):
         "LLM_BASE_URL": "http://192.0.2.1",
     }
     demo = subprocess.Popen(
-        [sys.executable, "app.py", "demo"],
+        [sys.executable, "app.py" if full else program, "demo"],
         cwd=ROOT,
         env=environ,
         stdout=subprocess.PIPE,

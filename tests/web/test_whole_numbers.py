@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import sampling
 from service import Service, address
 from test_matrix import READ, WRITE, place  # noqa: F401
 from test_mcp_http import say, use
@@ -69,14 +70,18 @@ def test_no_number_in_a_query_causes_a_500(service, browser):
         if "{" not in operation.path:
             names = documented.setdefault(operation.path, set())
             names |= {one["name"] for one in operation.parameters}
-    for path in dict.fromkeys((*(path.format(**ids) for path in READ), *documented)):
+    # Of each path, one name in each of these; the next path begins with the next name.
+    step = 1 if sampling.FULL else 8
+    paths = dict.fromkeys((*(path.format(**ids) for path in READ), *documented))
+    for turn, path in enumerate(paths):
         if path in ("/stream", "/api/v1/stream", "/api/v1/posts"):
             continue
         client = (keyed if path.startswith("/api/v1/") else owner).client
         # What a path doesn't know, it gets all at once.
         known = documented.get(path, set(parameters))
         rest = {name: next(numbers) for name in parameters if name not in known}
-        for query in ({}, rest, *({name: next(numbers)} for name in sorted(known))):
+        some = sorted(known)[turn % step :: step]
+        for query in ({}, rest, *({name: next(numbers)} for name in some)):
             check(client.get(path, query_string=query), (path, query))
 
 
@@ -100,7 +105,7 @@ def test_no_number_in_a_form_causes_a_500(browser):
     fields, token = list_fields(), owner.token()
     # They sign the owner out.
     paths = [path for path in WRITE if path not in ("/logout", "/admin/logout", "/admin/login")]
-    for path, number in itertools.product(paths, SOME):
+    for path, number in itertools.product(paths, sampling.sample(SOME, 3)):
         typed, _statuses = WRITE[path]
         for needed in ({}, typed):
             sent = {**dict.fromkeys(fields, number), **needed, "csrf_token": token}

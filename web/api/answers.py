@@ -1,4 +1,6 @@
-"""JSON responses of /api/v1 as bytes: ETags, optional compression, and the `fields` filter."""
+"""Build the JSON responses of /api/v1 as bytes, with ETags, optional compression, and the `fields`
+filter.
+"""
 
 import hashlib
 import re
@@ -23,13 +25,16 @@ Json = dict[str, Any]
 
 
 class Body:
-    """A JSON object without its closing brace. The tail may differ between responses (`asOf`), so
-    the ETag and the compressed bytes cover only the rest and are made once.
+    """A JSON object without its closing brace.
+
+    The end may differ between responses (`asOf`), so the ETag and the compressed bytes cover only
+    the rest and are computed once.
     """
 
     def __init__(self, shown: Mapping[str, Any]) -> None:
         written = orjson.dumps(shown)
-        # Until they are freed, orjson's bytes occupy a block of up to ten times their length.
+        # Copy the bytes, because until they are freed, orjson's keep a block up to ten times their
+        # length.
         self.raw = bytes(memoryview(written)[:-1])
         self.tag = f'W/"{hashlib.blake2b(self.raw, digest_size=12).hexdigest()}"'
         self._packed: bytes | None = None
@@ -37,7 +42,8 @@ class Body:
     def pack(self, end: bytes) -> bytes:
         if self._packed is None:
             deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-            # A full flush ends on a byte boundary, and later data doesn't refer back past it.
+            # A full flush ends at a byte boundary, and the data after it doesn't refer to the data
+            # before it.
             self._packed = deflate.compress(self.raw) + deflate.flush(zlib.Z_FULL_FLUSH)
         rest = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         checksum = zlib.crc32(end, zlib.crc32(self.raw))
@@ -83,8 +89,8 @@ def pack_response(response: Response) -> Response:
 
 # ---- fields= -------------------------------------------------------------------------------------
 def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
-    """Return the names in `fields` in the shape's order, or None if the parameter is missing.
-    Raises Problem for an unknown name.
+    """Return the names in `fields` in the shape's order, or None if `fields` is missing. Raises
+    Problem for an unknown name.
     """
     if text is None:
         return None
@@ -115,8 +121,10 @@ PASSING = re.compile(
 
 
 def respond(shown: dict[str, Any], status: int = 200) -> AnyResponse:
-    """Return JSON, or 304. The ETag ignores members that change only with the clock. It is weak,
-    because `asOf` differs between equal responses.
+    """Return JSON, or 304.
+
+    The ETag ignores members that change only with the clock. It is weak, because `asOf` differs
+    between equal responses.
     """
     body = orjson.dumps(shown)
     return finish(body, hashlib.blake2b(PASSING.sub(b"", body), digest_size=16), status)

@@ -1,5 +1,6 @@
-"""Bots: their shapes, and the conversion of rows. List items include results; heavy members are on
-the detail only, or in a list of their own.
+"""Show bots: their shapes, and how rows become them.
+
+List items include results. Large members are in the detail only, or in a separate list.
 """
 
 from collections.abc import Collection, Sequence
@@ -70,12 +71,12 @@ from web.api.wallets import (
 )
 from web.server.application import find_app
 
-# Limits on a detail's trades, posts, tokens and latest days.
+# The maximum numbers of a detail's trades, posts and tokens, and of its latest days.
 LATEST, LATEST_DAYS = 20, 90
 
 
 class Voice(TypedDict):
-    """How a bot speaks. Written by its owner: untrusted."""
+    """How a bot speaks. Its owner wrote this, so it is untrusted."""
 
     tone: str
     style: list[str]
@@ -86,8 +87,8 @@ class Voice(TypedDict):
 
 
 class Pace(TypedDict):
-    """A bot's posting delay, from each trade's block time to the arrival of the first verified post
-    about the trade.
+    """How soon a bot posts about its trades, from a trade's block time to the arrival of the first
+    verified post about it.
     """
 
     tradesPosted: Annotated[int, described("trades with a verified post")]
@@ -113,7 +114,7 @@ class Owner(TypedDict):
 
 
 class DayResult(TypedDict):
-    """A bot's results on a UTC day, in one currency."""
+    """A bot's results on one UTC day in one currency."""
 
     date: Annotated[str, described("YYYY-MM-DD")]
     currency: CurrencySymbol
@@ -126,7 +127,7 @@ class DayResult(TypedDict):
 
 
 class Bot(TypedDict):
-    """A bot with the observations about its wallets."""
+    """A bot, and what was observed about its wallets."""
 
     id: str
     handle: str
@@ -212,8 +213,8 @@ class BotDetail(Bot):
 
 
 # ---- bots ----------------------------------------------------------------------------------------
-# Bots' attachments combined: when the first began (ms), how many were derived, and the tokens they
-# hold.
+# A bot's attachments combined: when the first one began (ms), how many are derived, and the tokens
+# that they hold.
 RECORDS = """
 SELECT bot_id, MIN(attached_at) AS since, COUNT(open_positions) AS derived,
        SUM(CASE WHEN detached_at IS NULL THEN COALESCE(open_positions, 0) ELSE 0 END)
@@ -310,8 +311,8 @@ def _show_wallet(row: Any) -> Wallet | None:
 
 
 def _find_last_trade(row: Any) -> Any:
-    """Return when the bot's wallet last traded, in ms, or None if that was before its
-    claim began.
+    """Return when the bot's wallet last traded, in ms, or None if that was before the bot's claim
+    began.
     """
     if row.since is not None and (row.last_trade_at or 0) < row.since:
         return None
@@ -327,7 +328,7 @@ def find_row(uid: str) -> Any:
 
 
 def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -> BotDetail:
-    """Make the BotDetail. Raises Problem for an unknown ID. `now`: ms."""
+    """Return the BotDetail. Raises Problem for an unknown ID. `now`: ms."""
     row = find_row(uid)
     bot = show_bots([row])[0]
     positions = list_positions(row, now)
@@ -396,7 +397,8 @@ def list_days(uid: str, money: str) -> list[DayResult]:
 
 
 # ---- its owner -----------------------------------------------------------------------------------
-# All bots of a bot's owner, and every wallet they had. `realized`: lamports, over all spans.
+# All bots with the same owner, and every wallet they had. `realized` is in lamports, over all
+# spans.
 OWNER = """
 SELECT COUNT(DISTINCT b.id) AS influencers,
        COUNT(DISTINCT CASE WHEN b.retired_at IS NOT NULL THEN b.id END) AS retired,
@@ -408,7 +410,10 @@ WHERE b.owner_id = (SELECT owner_id FROM bot WHERE id = ?)"""
 
 
 def find_owner(bot_id: int) -> Owner:
-    """Return a bot's Owner. The sum is omitted if it would reveal a single wallet's result."""
+    """Return a bot's Owner.
+
+    The sum is omitted if it would reveal the result of a single wallet.
+    """
     row = read_one(OWNER, [bot_id])
     alone = row.influencers < 2 and row.wallets_tried < 2
     return fill(
@@ -420,14 +425,14 @@ def find_owner(bot_id: int) -> Owner:
 
 
 def round_to_two_digits(lamports: int) -> int:
-    """Round to two significant digits, halves away from zero: 1,250 is 1,300."""
+    """Round to two significant digits, halves away from zero. For example, 1,250 becomes 1,300."""
     unit = int("1" + "0" * max(0, len(str(abs(lamports))) - 2))
     rounded = (abs(lamports) + unit // 2) // unit * unit
     return rounded if lamports >= 0 else -rounded
 
 
 # ---- its pace ------------------------------------------------------------------------------------
-# From chain.stored.tables.DelayTotal, which has no row before the first verified post.
+# From chain.stored.tables.DelayTotal. It has no row before the first verified post.
 PACE = """
 SELECT COALESCE(MAX(posted), 0) AS trades_posted, COALESCE(MAX(within_minute), 0) AS within_minute,
        MAX(median) AS post_delay_seconds_median FROM delay_total WHERE bot_id = ?"""
@@ -441,11 +446,11 @@ def find_pace(bot_id: int) -> Pace:
 
 # ---- estimated values of positions ---------------------------------------------------------------
 LAMPORTS = 10**9
-# Powers of ten that a price in SOL can have.
+# The powers of ten that a price in SOL can have.
 MIN_EXPONENT, MAX_EXPONENT = -30, 12
 
 
-# The last quotes of tokens. `quoted_at`: ms; `absurd`: why the price is implausible.
+# The last quotes of tokens. `quoted_at` is in ms. `absurd` is why the price is implausible.
 PRICES = "SELECT mint, price_sol, source, quoted_at, absurd FROM token WHERE mint IN "
 
 
@@ -480,8 +485,10 @@ def find_prices(mints: Collection[str]) -> dict[str, Any]:
 
 
 def show_estimate(position: Json, row: Any, current: int, multiplier: Fraction | None) -> Json:
-    """Make the Estimate of a position, or return why it has none. A quote from before `current`
-    (ms) is stale. Prices are per displayed amount, which is `multiplier` times the raw units.
+    """Return a position's Estimate, or the reason if there is none.
+
+    A quote from before `current` (ms) is stale. Prices are per displayed amount, which is
+    `multiplier` times the raw units.
     """
     if multiplier is None:
         return {"estimate": None, "estimateReason": "multiplier_unknown"}
@@ -508,7 +515,7 @@ def find_value(raw: int, decimals: int, price: Fraction) -> int:
 
 
 def parse_price(text: str | None) -> Fraction | None:
-    """Return a positive price exactly, or None if the text isn't one."""
+    """Return a positive price as an exact number, or None if the text isn't one."""
     try:
         price = Decimal(text or "")
     except InvalidOperation:

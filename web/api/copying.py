@@ -1,4 +1,4 @@
-"""Copying results: their shapes, and the conversion of rows."""
+"""Show copying results: their shapes, and how rows become them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, cast
@@ -63,7 +63,7 @@ class CopySize(TypedDict):
 
 class Copying(TypedDict):
     """The simulated proceeds of a follower, based on the reserves in the bot's transactions,
-    without a delay or other trades in between. Simulated, and not used for ranking.
+    without a delay or other trades in between. Not used for ranking.
     """
 
     model: str
@@ -111,7 +111,7 @@ def find_copying(bot_id: int) -> Copying:
 
 
 def _show_size(size: int, row: Any) -> CopySize:
-    """`row`: None if the result hasn't been computed."""
+    """Return the CopySize. `row` is None if it isn't computed yet."""
     if row is not None:
         return fill(CopySize, row)
     nothing: Any = dict.fromkeys(CopySize.__annotations__)

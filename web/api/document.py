@@ -11,7 +11,7 @@ blueprint = Blueprint("openapi", __name__)
 
 @blueprint.get("/openapi.json")
 def show_document() -> AnyResponse:
-    # Importing all shapes takes 5% of startup, so it is postponed until a request needs them.
+    # Importing all shapes is 5% of the startup time, so this waits until a request needs them.
     from web.api import openapi
 
     config = find_app().settings

@@ -1,5 +1,7 @@
-"""GET /api/health: whether this instance is serving, and its background jobs' state. Public;
-503 if the database can't be read, or DATA_DIR is missing or read-only.
+"""GET /api/health: whether this instance is serving, and the state of its background jobs.
+
+It is public. The status is 503 if the database can't be read, or if DATA_DIR is missing or
+read-only.
 """
 
 import time
@@ -46,8 +48,9 @@ JobState = Literal["ok", "failing", "late", "off", "unknown"]
 
 
 class JobHealth(TypedDict):
-    """A background job. `failing`: its passes have failed for 40 seconds longer than its interval,
-    or a pass failed because of a bug. Until then, only `lastError` and `status` show the failure.
+    """A background job. It is `failing` if its passes have failed for 40 seconds longer than its
+    interval, or if one failed because of a bug. Before that, only `lastError` and `status` show a
+    failure.
     """
 
     state: JobState
@@ -58,7 +61,7 @@ class JobHealth(TypedDict):
 
 
 class WalletNote(TypedDict):
-    """A note about a wallet; each list describes its members."""
+    """A note about a wallet. Each list describes its members."""
 
     wallet: Address
     lagSeconds: NotRequired[
@@ -78,8 +81,8 @@ class WalletNote(TypedDict):
 
 
 class BellHealth(TypedDict):
-    """Subscriptions to nodes. silent: no subscription works, so only polls find transactions;
-    unknown: the subscription job hasn't reported lately.
+    """Subscriptions to nodes. `silent`: no subscription works, so only polls find transactions.
+    `unknown`: the subscription job hasn't reported recently.
     """
 
     state: Literal["listening", "silent", "off", "unknown"]
@@ -169,7 +172,7 @@ class DatabaseHealth(TypedDict):
 
 
 class Health(TypedDict):
-    """Status of this instance and of its jobs (omitted while it is down)."""
+    """The status of this instance and its jobs. The jobs are omitted while it is down."""
 
     status: Literal["ok", "degraded", "down"]
     mode: Annotated[
@@ -191,11 +194,13 @@ class Health(TypedDict):
     version: str
 
 
-# Background jobs. Times in ms; `details` is JSON they wrote.
+# The background jobs. Times are in ms. `details` is JSON that the jobs wrote.
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
-# Listed individually, longest unpolled first.
+# The maximum number of wallets listed individually, starting with the one that wasn't polled for
+# the longest time.
 MAX_WALLETS = 50
-# Wallets with errors or imbalances, and refused transactions, are rare, so each has its own index.
+# Troubled wallets, wallets that don't balance and refused transactions are rare, so each has its
+# own index.
 COUNT_OBSERVED = f"""
 SELECT {COUNT_HELD} - (SELECT COUNT(*) FROM wallet w
        WHERE w.trouble IS NOT NULL AND w.trouble = ? AND {IS_HELD})"""
@@ -224,7 +229,7 @@ TROUBLED = f"""
 SELECT w.address, w.trouble, w.trouble_at, w.trouble_tries
 {IN_TROUBLE} ORDER BY w.trouble_at, w.id LIMIT ?"""
 
-# Wallets that don't reconcile, with the difference in lamports and in raw units of stablecoins (by
+# The wallets whose books don't balance, and by how many lamports and raw units of stablecoins (by
 # mint).
 DIFFERING = f"""FROM wallet w
 WHERE (w.imbalance <> 0 OR w.stablecoin_imbalance <> '{{}}') AND {IS_HELD}"""
@@ -252,9 +257,9 @@ def show_health() -> Response:
 
 
 def check_instance(now: int) -> dict[str, Any]:
-    """Make the Health object, for pages and programs."""
+    """Return the Health object for pages and programs."""
     shown, allowance = check_health(find_app().settings, now), show_allowance(now)
-    # Pages still work then, but requests with a key get 503.
+    # Pages still work in this case, but requests with a key get 503.
     if not allowance["allowanceOk"] and shown["status"] == "ok":
         shown["status"] = "degraded"
     return {**shown, **allowance}
@@ -277,8 +282,9 @@ def show_database(trouble: str | None, *, ok: bool, journal: str | None) -> dict
 
 
 def check_health(config: Config, now: int) -> dict[str, Any]:
-    """Make the Health object. The status is `degraded` if an enabled job is silent or its last pass
-    had a problem.
+    """Return the Health object.
+
+    It is `degraded` if an enabled job is silent or its last pass had a problem.
     """
     jobs = {row.name: row for row in read(JOBS)}
     observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
@@ -312,8 +318,8 @@ def show_scout(now: int) -> dict[str, Any]:
 
 
 def _show_job(row: Any, interval_seconds: float, now: int) -> JobHealth:
-    """Show one job: `off`, `unknown` (not run yet), `late` (its heartbeat stopped), or the state it
-    stored.
+    """Show one job. Its state is `off`, `unknown` (not run yet), `late` (its heartbeat stopped), or
+    the stored state.
     """
     if row is None:
         state = "unknown" if interval_seconds else "off"
@@ -334,8 +340,10 @@ def _is_unwell(job: JobHealth) -> bool:
 
 
 def _show_backlog(now: int) -> dict[str, Any]:
-    """Show the observed wallets and the backlog: the least recently polled wallet (null if one was
-    never polled), and transactions that couldn't be derived.
+    """Show the observed wallets and the backlog.
+
+    The backlog is the time of the least recent poll (null if a wallet was never polled), and
+    transactions that couldn't be processed.
     """
     lagging = read(LAGGING, (IS_PROGRAM, MAX_WALLETS))
     return {
@@ -350,8 +358,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
             }
             for row in lagging
         ],
-        # The next poll rebuilds it. If the note stays, the wallet hasn't been polled for a long
-        # time.
+        # The next poll rebuilds it. If the note stays, the wallet wasn't polled for a long time.
         "damagedCoverage": [
             row.address for row in lagging if read_coverage(row.coverage) is UNREADABLE
         ],
@@ -361,7 +368,10 @@ def _show_backlog(now: int) -> dict[str, Any]:
 
 
 def _list_notes(sql: str, *names: str) -> list[dict[str, Any]]:
-    """List notes about wallets. `names`: the members after the address, one per column."""
+    """List notes about wallets.
+
+    `names` are the members after the address, one for each column.
+    """
     found = database.execute_sql(sql, (MAX_WALLETS,)).fetchall()
     return [dict(zip(("wallet", *names), row, strict=True)) for row in found]
 
@@ -378,8 +388,9 @@ def _show_trouble(error: str | None) -> dict[str, Any]:
 
 
 def _show_differences() -> dict[str, Any]:
-    """Show wallets that don't reconcile. That is a bug, so it doesn't change the
-    instance's state.
+    """Show wallets whose books don't balance.
+
+    This is a bug, so it doesn't change the instance's state.
     """
     return {
         "differences": [
@@ -410,8 +421,9 @@ def _show_requests(row: Any) -> dict[str, Any]:
 
 
 def _show_bell(row: Any, observer: str, now: int) -> dict[str, Any]:
-    """Show whether subscriptions work: the number of covered wallets, and the last notice. Polls
-    find everything without them, so their absence isn't an error.
+    """Show whether subscriptions work, how many wallets they cover, and the last notice.
+
+    Without subscriptions, polls find everything, so their absence isn't a fault.
     """
     details = read_details(row and row.details)
     heartbeat_at = row.heartbeat_at if row else None

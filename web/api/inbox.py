@@ -1,7 +1,7 @@
 """POST /api/v1/inbox/discord/<key>: a bot built for Discord webhooks posts here unchanged.
 
-The inbox key is the only key allowed in an address. It can't do anything else. Addresses are never
-logged here (web.server.gate logs routes).
+The inbox key is the only key that is allowed in a URL. It can't be used for anything else. URLs are
+never logged (web.server.gate logs routes).
 """
 
 from typing import Any
@@ -22,9 +22,9 @@ blueprint = Blueprint("inbox", __name__, url_prefix="/api/v1/inbox")
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 FORM_FIELDS = ("content", "nonce")
-# Discord's response when an address isn't a webhook.
+# Discord's response when a URL isn't a webhook.
 UNKNOWN_WEBHOOK = {"message": "Unknown Webhook", "code": 10015}
-# Rejections of the key in the address.
+# The reasons for rejecting the key in the URL.
 KEY_REFUSALS = ("missing_key", "invalid_key", "insufficient_scope")
 # The values that Discord clients send for true: Python's, JSON's, and a number.
 YES = ("true", "True", "1")
@@ -32,15 +32,17 @@ YES = ("true", "True", "1")
 
 @blueprint.before_request
 def check_inbox_key() -> None:
-    """Admit a request whose address ends in a working inbox key with allowance left."""
+    """Admit a request whose URL ends with a working inbox key that has requests left."""
     text = (request.view_args or {}).get("key", "")
     gate.admit(f"Bearer {text}", "inbox")
 
 
 @blueprint.errorhandler(Problem)
 def answer_refusal(problem: Problem) -> Response:
-    """Return the errors that Discord clients act on the way Discord does: an unknown webhook, and
-    too many requests. Everything else is a problem document.
+    """Return an error in the form that Discord clients understand.
+
+    For an unknown webhook and for too many requests, this is Discord's own form. All other errors
+    are problem documents.
     """
     if problem.code in KEY_REFUSALS:
         return JsonResponse(orjson.dumps(UNKNOWN_WEBHOOK), 404)
@@ -52,15 +54,17 @@ def answer_refusal(problem: Problem) -> Response:
         "global": False,
         "window": problem.more["window"],
     }
-    # Discord clients only wait if the response came through a proxy. Without this header, they drop
+    # Discord clients wait only if the response came through a proxy. Without this header, they drop
     # the message.
     return JsonResponse(orjson.dumps(shown), 429, {**problem.headers, "Via": "1.1 candor"})
 
 
 @blueprint.post("/discord/<key>")
 def take_message(key: str) -> Response:
-    """Store a Discord message as a post. Returns 204, or with `?wait=true` 200 and Discord's
-    message object with the Post as `post`.
+    """Store a Discord message as a post.
+
+    Returns 204. With `?wait=true`, returns 200 and Discord's message object, with the Post as
+    `post`.
     """
     app, context, caller = find_app(), gate.find_context(), gate.find_caller()
     if caller.bot_id is None:
@@ -88,7 +92,9 @@ def make_message(value: dict[str, Any], uid: str, key_uid: str) -> dict[str, Any
 
 
 def read_message() -> dict[str, Any]:
-    """Return the message: a JSON body or, from a form, its part `payload_json` or `content`."""
+    """Return the message from a JSON body or from a form, as its part `payload_json` or
+    `content`.
+    """
     if request.mimetype == "application/json":
         return parse_json(request.get_data())
     if request.mimetype not in FORMS:

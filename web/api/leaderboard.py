@@ -1,4 +1,4 @@
-"""The board: totals of bots, how they are ranked, and their shapes."""
+"""The leaderboard: bots' totals, their ranking, and their shapes."""
 
 import itertools
 from collections.abc import Sequence
@@ -51,9 +51,10 @@ from web.api.shapes import (
 from web.api.wallets import Coverage, Wallet, find_least, list_held, show_coverage
 
 # ---- totals --------------------------------------------------------------------------------------
-# Bots with their primary wallet, or the last one before they retired (`retired_at`, ms).
-# `coverages`: the Coverage of each wallet, after find_competitors. `claimed_since`: if another bot
-# had the wallet before and it is only claimed, when that claim begins (ms); otherwise null.
+# Bots with their primary wallet, or with the last one before they retired (`retired_at`, ms).
+# find_competitors adds `coverages`, the Coverage of each of its wallets. `claimed_since` (ms) is
+# when the bot's claim began if the wallet is only claimed and another bot had it before. Otherwise
+# it is null.
 COMPETITORS = f"""
 SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address,
        w.coverage AS coverages, a.ownership,
@@ -65,7 +66,7 @@ LEFT JOIN wallet w ON w.id = a.wallet_id
 
 
 class Order(NamedTuple):
-    """How a list is sorted: a column of a standing, and the condition for having a rank."""
+    """How a list is sorted: by a column of a standing, with a condition for having a rank."""
 
     column: str
     by: str
@@ -106,8 +107,9 @@ ORDER BY {{column}} DESC, bot_id LIMIT ?
 def list_standings(
     board: stored_standings.Board, order: Order, now: int, limit: int
 ) -> list[list[StandingRow]]:
-    """List the best `limit` bots of each tier (chain.stored.standings). `now`: Unix seconds. Stored
-    standings are used, except those that have to be recomputed.
+    """List the best `limit` bots of each tier (chain.stored.standings).
+
+    Stored standings are used, except those that must be recomputed. `now`: Unix seconds.
     """
     forgotten = list_forgotten(read_rows, board, now)
     tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
@@ -124,8 +126,8 @@ def list_standings(
     return [tier[:limit] for tier in tiers]
 
 
-# Counts of wallets: ever connected, currently connected, and with a forward record. Each count
-# reads only an index.
+# The number of wallets ever connected, of those currently connected, and of those with a forward
+# record. Each count reads only an index.
 CONNECTED = f"""
 SELECT (SELECT COUNT(*) FROM wallet) AS ever,
        {COUNT_HELD} AS held,
@@ -138,8 +140,10 @@ ORDER BY forward_realized LIMIT 1 OFFSET ?
 
 
 def show_connected() -> Json:
-    """Make the Connected: counts, and the median realized PnL of all observed wallets while they
-    were connected. For an even number of wallets, it is the lower of the middle two.
+    """Return the numbers of connected wallets, and the median realized PnL of all observed wallets
+    while they were connected.
+
+    For an even number of wallets, the median is the lower of the middle two.
     """
     row = read_one(CONNECTED)
     median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None
@@ -151,15 +155,15 @@ def show_connected() -> Json:
     }
 
 
-# The records: since a bot's wallets were connected, or their whole known history.
+# The two records: since a bot's wallets were connected, or their whole known history.
 RECORDS: tuple[Record, ...] = get_args(Record)
 SORTS: tuple[Sort, ...] = get_args(Sort)
 OWNERSHIPS: tuple[Proof, ...] = get_args(Proof)
 
 
 class LeaderboardEntry(TypedDict):
-    """A bot on the board; numbers are null if no wallet was observed. Only a board in a stablecoin
-    has the optional members; its amounts in SOL are null.
+    """A bot on the leaderboard. Numbers are null if no wallet was observed. Only stablecoin boards
+    have the optional members, and their amounts in SOL are null.
     """
 
     rank: Annotated[
@@ -229,8 +233,8 @@ class LeaderboardEntry(TypedDict):
 
 
 class Leaderboard(Page):
-    """A board. Bots with proven wallets and a rank come first, then those with claimed wallets;
-    then those without a rank, in the same order.
+    """First proven wallets with a rank, then claimed ones. Those without a rank follow in the same
+    order.
     """
 
     data: list[LeaderboardEntry]
@@ -242,8 +246,8 @@ class Leaderboard(Page):
 
 
 class Board(NamedTuple):
-    """The requested board. `ownership`: the wallets to include, or None for all; `currency`: its
-    symbol.
+    """The requested board. `ownership` says which wallets to include (None for all). `currency` is
+    the currency's symbol.
     """
 
     record: Record = RECORDS[0]
@@ -263,13 +267,13 @@ class Board(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A bot on the board. `totals`: None if nothing was observed."""
+    """A bot on the leaderboard. `totals` is None if nothing was observed."""
 
     row: Any
     totals: Sums | None
-    # why it isn't ranked
+    # Why it isn't ranked.
     reason: Any
-    # claimed | proven; None without a wallet
+    # claimed | proven, or None without a wallet.
     ownership: Any
 
     @property
@@ -277,15 +281,15 @@ class Entry:
         return find_tier(self.reason, self.totals is not None, self.ownership == "proven")
 
 
-# Entries by tier. Bots without a rank are one group, observed or not.
+# The group of each tier. Bots without a rank are one group, whether observed or not.
 GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 
 def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
-    """List ranked entries, then unranked ones, with proven wallets first in both; at most `limit`
-    of each.
+    """List at most `limit` ranked entries, then at most `limit` unranked ones, both with proven
+    wallets first.
 
-    `now` in UTC milliseconds.
+    `now` is UTC milliseconds.
     """
     asked = stored_standings.Board(board.record, board.money, WINDOWS[board.window])
     tiers = list_standings(asked, ORDERS[board.sort], now // 1000, limit)
@@ -333,9 +337,10 @@ def score(entry: Entry, sort: Sort) -> int | None:
 
 
 def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[LeaderboardEntry]:
-    """Make the JSON rows. Proven and claimed wallets are ranked separately; ties share a rank.
+    """Return the JSON rows.
 
-    `now` in UTC milliseconds.
+    Proven and claimed wallets are ranked separately. Equal results share a rank. `now` is UTC
+    milliseconds.
     """
     bots = [entry.row.id for entry in entries]
     falls, elsewhere = find_falls(board, bots, now), find_currencies(board, entries)
@@ -357,7 +362,7 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Leade
 
 
 def _has_drawdown(entry: Entry, board: Board) -> bool:
-    """Return whether this bot's hours can be read. A retired bot has no wallet."""
+    """Return whether this bot's hours can be read. A retired bot doesn't have a wallet."""
     is_gone = board.record == ALL and entry.row.retired_at is not None
     return bool(entry.totals) and not is_gone
 
@@ -374,8 +379,8 @@ def find_source(board: Board) -> Source:
 
 
 def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
-    """Return {bot ID: the currency of its sales} for bots with too few sales on this board because
-    they trade in another currency.
+    """Return {bot ID: the currency of its sales} for bots that have too few sales on this board
+    because they trade in another currency.
     """
     asked = [
         entry.row.id
@@ -397,7 +402,7 @@ def count_sales(totals: Sums) -> int:
 
 
 def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -> LeaderboardEntry:
-    """Make the LeaderboardEntry. `rank` is null if it has no result to rank by."""
+    """Return the LeaderboardEntry. `rank` is null if it has no result to rank by."""
     totals, row = entry.totals, entry.row
     in_sol = None if board.stablecoin else totals
     shown: LeaderboardEntry = {

@@ -1,4 +1,4 @@
-"""Paper mode's public API: GET only, no key, everything simulated. It only reads tables."""
+"""The public interface of paper mode: GET only, no key, all simulated. It only reads tables."""
 
 import hashlib
 import time
@@ -48,7 +48,7 @@ def show_one_trader(uid: str) -> Response:
     return respond({**shorten(trader), "asOf": show_time(now)})
 
 
-# Shapes of a detail's rows; only its lists include their optional members.
+# The shapes of a detail's rows. Only its lists include their optional members.
 SHAPES: dict[str, Any] = {
     "closes": paper_closes.PaperClose,
     "fills": paper_closes.PaperFill,
@@ -58,7 +58,7 @@ SHAPES: dict[str, Any] = {
 
 
 def shorten(shown: dict[str, Any]) -> dict[str, Any]:
-    """Return a trader, or a row of one of its lists, without the members that only lists
+    """Return a trader, or a row from one of its lists, without the members that only lists
     include.
     """
     return {name: _cut(value, SHAPES.get(name)) for name, value in shown.items()}
@@ -104,11 +104,11 @@ def list_feed() -> Response:
 
 @blueprint.get("/market")
 def list_market() -> Response:
-    """Return all tracked tokens at once, as in the scout's cache."""
+    """List all tracked tokens at once, as the scout's cache has them."""
     now = _now()
     entries, _ = market.list_market(now, limit=1_000)
-    # A thousand tokens are two megabytes, so they are serialized once. Nothing in them changes with
-    # the clock, so there is no search for such members.
+    # Serialize this only once, because it is two megabytes for a thousand tokens. No member changes
+    # only with the clock, so don't search for them.
     data = orjson.dumps([{**entry, "simulated": True} for entry in entries])
     scout = orjson.dumps(health.show_scout(now))
     page = show_page(orjson.Fragment(data), len(entries), None)

@@ -1,6 +1,7 @@
-"""The append-only log in C2SP tlog-tiles format: checkpoints, hash tiles, entry bundles.
+"""Serve the append-only log in C2SP's tlog-tiles format: checkpoints, hash tiles, and entry
+bundles.
 
-/log serves the current log; /log/{id} serves each log by its ID.
+/log serves the current log. /log/{id} serves each log by its ID.
 """
 
 from flask import Blueprint, Response
@@ -13,13 +14,15 @@ from storage import tree
 from web.server.application import find_app
 
 blueprint = Blueprint("log", __name__, url_prefix="/log")
-# A tile never changes, not even a partial one: a wider one has another address.
+# A tile never changes, not even a partial one, because a wider tile has another URL.
 FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 BRIEFLY = {"Cache-Control": "no-cache"}
 
 
 def find_log(uid: str | None) -> LogRow:
-    """Return the log with this ID, or the current one. Raises Problem for an unknown ID."""
+    """Return the log with this ID or, without an ID, the current one. Raises Problem for an unknown
+    ID.
+    """
     found = log.find_log(uid)
     if found is None:
         raise Problem("not_found", "there is no such log, or nothing has been logged yet")
@@ -48,14 +51,14 @@ def show_key(uid: str | None) -> Response:
 
 @blueprint.get("/witness")
 def show_witnessed() -> Response:
-    """Return our cosigner key and the checkpoints of other logs that we found consistent."""
+    """Return our cosigner key and the checkpoints of other logs that we found to be consistent."""
     return respond_text(log.write_witnessed(find_app().log_signer))
 
 
 @blueprint.get("/tile/<level>/<path:place>", defaults={"uid": None})
 @blueprint.get("/<uid>/tile/<level>/<path:place>")
 def show_tile(uid: str | None, level: str, place: str) -> Response:
-    """Return a tile of hashes, or (level `entries`) the leaves below it."""
+    """Return a tile of hashes or, for the level `entries`, the leaves below it."""
     one, number, width = find_log(uid), *read_place(place)
     leaves = level == "entries"
     height = 0 if leaves else read_part(level, 0, tree.MAX_LEVEL)
@@ -70,7 +73,7 @@ def show_tile(uid: str | None, level: str, place: str) -> Response:
 
 
 def read_place(text: str) -> tuple[int, int]:
-    """Return the number and width from a tile's address. Raises Problem if it's malformed."""
+    """Return the number and width in a tile's path. Raises Problem if it's malformed."""
     path, _, partial = text.partition(".p/")
     number = tree.read_index(path)
     if number is None:

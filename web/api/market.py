@@ -1,4 +1,4 @@
-"""The scout's stored market: entries and the scout's health. Never calls a provider."""
+"""Show the stored market: its entries, and the scout's health. This never calls a provider."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, NamedTuple
@@ -42,7 +42,7 @@ class MarketCheck(TypedDict):
 
 
 class MarketEntry(TypedDict):
-    """A token that the scout discovered. Its creator chose the symbol and name, so both are
+    """A token that the scout discovered. Its creator chose the symbol and the name, so they are
     untrusted.
     """
 
@@ -82,7 +82,7 @@ class MarketList(Page):
 
 
 class FeedHealth(TypedDict):
-    """A part of the scout's work. waiting: not requested yet."""
+    """A part of the scout's work. `waiting`: not requested yet."""
 
     state: Literal["ok", "failing", "late", "off", "unknown", "waiting"]
     lastSuccessAt: Time | None
@@ -96,7 +96,7 @@ class FeedHealth(TypedDict):
 
 
 class ProviderBudget(TypedDict):
-    """Requests to a provider this UTC day, and the number that its published limits allow."""
+    """The requests to a provider this UTC day, and how many its published limits allow."""
 
     requestsToday: int
     allowedToday: int
@@ -108,21 +108,21 @@ class ProviderBudget(TypedDict):
 
 
 class MarketPosition(NamedTuple):
-    """A token's position in the list. Neither number changes; `discovered_at` is in ms."""
+    """A token's place in the list. Neither number changes. `discovered_at` is in ms."""
 
     discovered_at: int
     id: int
 
 
 ABOVE_ALL = MarketPosition(2**62, 2**62)
-# Tokens as the scout stored them. Times in ms; prices are exact text, `checks` JSON.
+# Tokens as the scout stored them. Times are in ms, prices are exact text, and `checks` is JSON.
 ENTRY = """
 SELECT t.discovered_at, t.id, t.mint, t.symbol, t.name, t.found_by, t.price_sol, t.price_usd,
        t.liquidity_usd, t.volume24h_usd, t.volume5m_usd, t.volume1h_usd, t.change5m_pct,
        t.change1h_pct, t.market_cap_usd, t.pool_sol, t.pool_tokens, t.venue, t.pair,
        t.pair_created_at, t.pair_url, t.checks, t.checked_at, t.quoted_at, t.absurd
 FROM token t """
-# Below a position.
+# The tokens below a position.
 LISTED = f"""{ENTRY} WHERE t.tracked_at IS NOT NULL
 AND (t.discovered_at < ? OR t.discovered_at = ? AND t.id < ?)
 ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"""
@@ -134,8 +134,9 @@ SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 def list_market(
     now_ms: int, limit: int = 100, after: MarketPosition = ABOVE_ALL
 ) -> tuple[list[MarketEntry], MarketPosition | None]:
-    """List market entries of the tracked tokens below a position, newest discovery first. Return
-    them with the position of the last one, or None if the list ends.
+    """Return market entries of the tracked tokens below a position, newest discovery first.
+
+    Also returns the position of the last entry, or None if the list ends.
     """
     rows = read_many(LISTED, (after.discovered_at, *after, limit + 1))
     current, shown = find_current(now_ms), rows[:limit]
@@ -150,9 +151,10 @@ def find_entry(now_ms: int, mint: str) -> MarketEntry | None:
 
 
 def find_symbols(mints: Collection[str]) -> dict[str, str]:
-    """Return {mint: symbol} as chain.symbols shows it, for mints that have one.
+    """Return {mint: symbol}, as chain.symbols shows it, for mints that have a symbol. It is
+    untrusted text.
 
-    Symbols are untrusted text. A well-known mint has its symbol even if the market never saw it.
+    A well-known mint has its symbol even if the market never saw it.
     """
     if not mints:
         return {}
@@ -172,8 +174,8 @@ def find_decimals(mint: str) -> int | None:
 def find_current(now_ms: int) -> int:
     """Return the time (ms) before which quotes are stale.
 
-    A quote is stale after three passes without a new one, or immediately if the pass that should
-    have renewed it failed.
+    A quote is stale after three passes without a new one. If the pass that should have renewed it
+    failed, it is stale immediately.
     """
     details = read_details(select_value(SCOUT))
     oldest = now_ms - max(MINUTE_MS, int(3000 * details.get("intervalSeconds", 0)))
@@ -182,8 +184,9 @@ def find_current(now_ms: int) -> int:
 
 
 def show_entry(row: Any, current: int) -> MarketEntry:
-    """Make the MarketEntry. `asOf` is when the prices were fetched or, before the first prices,
-    when the token was discovered.
+    """Return the MarketEntry.
+
+    `asOf` is when the prices were fetched. Before that, it is when the token was discovered.
     """
     as_of = row.quoted_at or row.discovered_at
     return fill(
@@ -202,7 +205,10 @@ def show_entry(row: Any, current: int) -> MarketEntry:
 
 
 def _show_checks(stored: str | None, checked_at: str | None) -> list[Any]:
-    """All checks of an account were made at the same time, so the time is shown once."""
+    """Return an account's checks.
+
+    They were all done at the same time, which is shown once.
+    """
     checks: Any = read_stored(stored, STORED_CHECKS)
     if checks is None:
         checked_at, detail = None, "the mint account has not been read yet"
@@ -214,10 +220,12 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[Any]:
 
 
 def show_market_health(now_ms: int) -> dict[str, Any]:
-    """Make {"discovery": part, "safety": part}. Each part is {state: ok | failing | waiting,
-    lastSuccessAt, ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery also has `feeds`,
-    with these members by request and provider. `waiting` means that nothing was requested yet. Ages
-    count from the last success. `budgets`: {provider: ProviderBudget}.
+    """Return the scout's health as {"discovery": part, "safety": part}.
+
+    Each part is {state: ok | failing | waiting, lastSuccessAt, ageSeconds, lastAttemptAt,
+    lastError, droppedRows}. `waiting` means that it wasn't requested yet. Ages count from the last
+    success. Discovery also has `feeds`, with the same members by request and provider, and
+    `budgets`, {provider: ProviderBudget}.
     """
     details = read_details(select_value(SCOUT))
     discovery = details.get("discovery", {})
@@ -265,8 +273,10 @@ def _show_part(part: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 def read_details(stored: str | None) -> dict[str, Any]:
-    """Parse a job's health details. They are empty if there are none yet, or if they are damaged,
-    in which case the job's next pass rewrites them.
+    """Parse a job's health details.
+
+    They are empty if there are none yet, or if they are damaged. In that case, the job's next pass
+    rewrites them.
     """
     details: dict[str, Any] = read_stored(stored, OBJECT) or {}
     return details

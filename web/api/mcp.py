@@ -1,9 +1,9 @@
 """POST /mcp: the tools of `app.py mcp` over HTTP (MCP's Streamable HTTP transport), for agents
-without a local Candor. No sessions and no streams: one response per message.
+without a local Candor.
 
-The SDK implements the protocol in all versions. A tool calls this application internally, behind
-the admission check, with the caller's own key, so the keys, scopes and allowance are those of
-/api/v1.
+It has no sessions or streams, only one response per message. The SDK implements all versions of the
+protocol. A tool calls this application internally, behind the admission check, with the caller's
+own key, so the keys, scopes and allowance are those of /api/v1.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 blueprint = Blueprint("mcp", __name__)
-# Limit on a message and on its response.
+# The time limit for a message and for its response.
 MAX_SECONDS = 25.0
 HEADERS = ("Content-Type", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name")
 
 
 class Caller(NamedTuple):
-    """The caller a tool acts for, and the application."""
+    """The caller that a tool acts for, and the application."""
 
     app: Flask
     authorization: str
@@ -47,8 +47,8 @@ _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("caller")
 
 @blueprint.before_request
 def check_agent() -> None:
-    """Admit an agent with a working key, or without one if agents may register themselves. Reject
-    pages of other sites.
+    """Admit an agent with a working key. If agents may register themselves, no key is needed.
+    Requests from other sites' pages are rejected.
     """
     if not is_own_origin(request.headers.get("Origin")):
         raise Problem("foreign_origin", "pages on other sites can't call this")
@@ -89,13 +89,13 @@ def list_headers() -> list[tuple[bytes, bytes]]:
         for name, value in request.headers.items()
         if name.title() in map(str.title, HEADERS) or name.lower().startswith("mcp-param-")
     ]
-    # The response is JSON, never a stream, even if the client accepts others.
+    # The response is JSON, never a stream, even if the client accepts other types.
     return [*given, (b"accept", b"application/json"), (b"host", b"localhost")]
 
 
 @cache
 def find_server(base_url: str) -> "MCPServer":
-    """Return the MCP server. All callers share it."""
+    """Return the MCP server, which all callers share."""
     from agents.tools import build_server
 
     return build_server(InsideClient(base_url))
@@ -105,10 +105,10 @@ def find_server(base_url: str) -> "MCPServer":
 async def speak(
     server: "MCPServer", body: bytes, headers: list[tuple[bytes, bytes]]
 ) -> ResponseReturnValue:
-    """Pass a message to the SDK and return its response. Raises Problem `busy` on a timeout."""
+    """Pass a message to the SDK, and return its response. Raises Problem `busy` on a timeout."""
     from mcp.server.transport_security import TransportSecuritySettings
 
-    # The gate has already checked host and origin.
+    # The gate already checked host and origin.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(
         json_response=True, stateless_http=True, transport_security=unchecked
@@ -173,8 +173,9 @@ class InsideClient(Client):
         params: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
     ) -> Answer:
-        """Make an internal request for the caller. It needs no slot, because the outer request has
-        one.
+        """Make an internal request for the caller.
+
+        It doesn't need a slot, because the outer request has one.
         """
         caller = _caller.get()
         environ = EnvironBuilder(
@@ -188,7 +189,7 @@ class InsideClient(Client):
                 "REMOTE_ADDR": caller.address,
             },
         ).get_environ()
-        # In its own context, or Flask would mix up the two requests.
+        # Use a separate context, because otherwise Flask would mix up the two requests.
         parts, status, headers = contextvars.Context().run(
             run_wsgi_app, Flask.wsgi_app.__get__(caller.app), environ, True
         )

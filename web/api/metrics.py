@@ -1,7 +1,7 @@
-"""GET /metrics for Prometheus, if METRICS is on. Every scrape reads the database and the disk, so
-the result doesn't depend on which worker answers.
+"""GET /metrics for Prometheus, if METRICS is on.
 
-Requests aren't counted here: the access log and the proxy record them.
+Every scrape reads the database and the disk, so the result doesn't depend on which worker responds.
+Requests aren't counted here, because the access log and the proxy record them.
 """
 
 import os
@@ -29,7 +29,7 @@ from web.server.application import find_app
 blueprint = Blueprint("metrics", __name__)
 
 
-# Name, help and SQL of each count.
+# The name, the help text, and what is counted.
 COUNTS = (
     ("bots", "Bots that are not retired", "FROM bot WHERE retired_at IS NULL"),
     ("traders", "Paper traders that are not retired", "FROM trader WHERE retired_at IS NULL"),
@@ -60,7 +60,7 @@ AND (w.trouble IS NULL OR w.trouble <> ?) ORDER BY w.polled_at LIMIT 1"""
 JOB_STATES = ("ok", "failing", "off")
 
 
-# A sample's label values and number.
+# The label values and number of each sample.
 Samples = Iterable[tuple[tuple[str, ...], float]]
 
 
@@ -78,9 +78,10 @@ def show_metrics() -> Response:
 
 @dataclass(eq=False)
 class Instance(Collector):
-    """A collector for the whole instance. `now`: seconds; `is_counting`: whether requests can be
-    counted; `busy_answers`: {key of TROUBLES: refusals by this process}; `crowded_out`: connections
-    this process closed.
+    """A collector for the whole instance.
+
+    `now` is in seconds. `is_counting` is whether requests can be counted. `busy_answers` is {key of
+    TROUBLES: refusals by this process}. `crowded_out` are the connections that this process closed.
     """
 
     config: Config

@@ -42,7 +42,7 @@ HEADERS = {
     }.items()
 }
 KEYED = [{"key": list[str]()}]
-# Shapes with up to this many members are inlined, if only one member uses them.
+# If only one member uses a shape, and the shape has at most this many members, it is inlined.
 SMALL = 8
 TAGS = {
     "Influencers": "Bots and the observed activity of their wallets.",
@@ -58,14 +58,14 @@ TAGS = {
 
 # ---- errors, RFC 9457: accounts.problem raises them, web.server.errors sends them ---------------
 class FieldError(TypedDict):
-    """A rejected field, and why."""
+    """A rejected field, and the reason."""
 
     field: str
     message: str
 
 
 class Problem(TypedDict):
-    """An error, per RFC 9457."""
+    """An error (RFC 9457)."""
 
     type: Annotated[str, described("URL that explains this code, under the instance's address")]
     title: str
@@ -94,7 +94,10 @@ class Problem(TypedDict):
 # ---- the document --------------------------------------------------------------------------------
 @functools.lru_cache(4)
 def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, Any]:
-    """Build this instance's OpenAPI document. The dict is shared; don't change it."""
+    """Build this instance's OpenAPI document.
+
+    All callers share the dict, so don't change it.
+    """
     paths: dict[str, Json] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = show_operation(operation)
@@ -123,7 +126,7 @@ def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, A
 
 # ---- schemas -------------------------------------------------------------------------------------
 class ShapeSchemas(GenerateJsonSchema):
-    """Pydantic's schemas; `shapes` are their classes by name."""
+    """Generates Pydantic's schemas. `shapes` are their classes by name."""
 
     shapes: ClassVar[dict[str, Any]] = {}
 
@@ -140,7 +143,7 @@ def build_schemas(demonstration: bool) -> Json:
         one.body for one in OPERATIONS if isinstance(one.body, type)
     }
     named = sorted(answers | others | {Problem}, key=lambda shape: shape.__name__)
-    # Shared, so that each shape is read only once.
+    # This is shared, so that each shape is read only once.
     adapter: Any = TypeAdapter(functools.reduce(operator.or_, named))
     definitions = adapter.json_schema(
         ref_template=f"{SCHEMAS}{{model}}", schema_generator=ShapeSchemas
@@ -177,9 +180,9 @@ def list_bases(name: str, definitions: Json) -> list[str]:
 def suit_generators(schema: Any) -> Any:
     """Return the same schema in a form that client generators understand.
 
-    Null defaults are omitted, because they say nothing and make a member required in TypeScript (a
-    member with a default is always present). Titles are omitted, because they repeat the member's
-    name and become type names. A constant becomes a list of one, because many generators don't know
+    Null defaults are omitted, because they make a member required in TypeScript, where a member
+    with a default is always present. Titles are omitted, because they repeat the member's name and
+    become type names. A constant becomes an enum with one value, because many generators don't know
     `const`.
     """
     if isinstance(schema, list):
@@ -231,7 +234,7 @@ def inline_small(schemas: Json, answered: Counter[str]) -> Json:
 
 
 def insert(value: Any, small: Mapping[str, Json]) -> Any:
-    """Return the same schema with these shapes in place of references to them."""
+    """Return the same schema, with references to these shapes replaced by the shapes."""
     if isinstance(value, list):
         return [insert(one, small) for one in value]
     if not isinstance(value, dict):
@@ -263,13 +266,13 @@ def show_operation(operation: Operation) -> Json:
 
 
 def show_parameter(parameter: Json) -> Json:
-    """Make the Parameter Object, a reference if several operations share it."""
+    """Return the Parameter Object. If several operations share it, return a reference."""
     names = (name for name, one in SHARED.items() if one is parameter)
     return next(({"$ref": f"#/components/parameters/{name}"} for name in names), parameter)
 
 
 def show_responses(operation: Operation) -> Json:
-    """Make the Responses Object: success, and a default for errors."""
+    """Return the Responses Object: success, and a default for refusals."""
     answer = show_answer(operation)
     responses = {"201": answer, "200": answer} if operation.method == "post" else {"200": answer}
     if operation.answer is Health:

@@ -1,4 +1,4 @@
-"""The operations of the API: their parameters, responses and errors."""
+"""The operations of the API, with their parameters, responses and errors."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -64,9 +64,9 @@ LAST_EVENT_ID = {
 class Operation:
     """A route of the API.
 
-    `answer` is its shape (None for a stream of events), or for a Page the shape of its `rows`;
-    `refusals` are its error codes beyond those of all lists and objects; `body` is a model or a
-    schema. `name` is the method name in generated clients.
+    `answer` is its shape, or None for a stream of events. For a Page, `rows` is the shape of its
+    rows. `refusals` are its error codes in addition to those of all lists and objects. `body` is a
+    model or a schema. `name` is the method name in generated clients.
     """
 
     path: str
@@ -107,7 +107,7 @@ CURRENCY = query(
 )
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
 BOT = query("botId", {"type": "string", "minLength": 1}, "only this bot")
-# The query parameters of all routes, in the order in which the document lists them.
+# The query parameters of all routes, in the document's order.
 PARAMETERS = (
     query("trades", FLAG, "0 leaves out latestTrades"),
     query("feed", FLAG, "0 leaves out feed"),
@@ -156,7 +156,7 @@ IDEMPOTENCY_KEY = {
     "description": "alternative to eventId in the body",
 }
 IDS = {f"{noun}s": identifier(noun) for noun in ("bot", "post", "season", "trader")}
-# Parameters shared by several operations, by their names in the document.
+# The parameters that several operations share, by their names in the document.
 SHARED = {
     **{one["name"]: one for one in (LIMIT, CURSOR, SINCE, MINT, BOT, CURRENCY)},
     "ofBot": IDS["bots"],
@@ -173,8 +173,9 @@ def read_route(
     required: str = "",
     description: str = "",
 ) -> Operation:
-    """Make the Operation of a v1 GET from its route. `answer`: the shape of the list's rows;
-    `required`: a parameter that other lists don't require.
+    """Return the Operation for a GET route of v1.
+
+    `answer` is a list's shape. `required` is a parameter that other lists don't require.
     """
     route = v1.ROUTES[path]
     parameters = tuple(

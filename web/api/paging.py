@@ -1,9 +1,10 @@
-"""Query parameters as values, and pages of a list: the number of rows, and the opaque cursor to
-continue from. A bad value raises Problem 400 and names the parameter.
+"""Read query parameters, and split lists into pages: the number of rows, and the opaque cursor to
+continue from.
 
-A cursor is base64url of a short MAC, a hash of its list and filters, and the key of the last row
-(`slot.place.id`). The MAC covers the rest, so cursors can't be forged. A cursor is a position in an
-immutable order: rows that arrive later don't shift it.
+A bad value raises Problem 400, which names the parameter. A cursor is base64url of a short MAC, a
+hash of its list and filters, and the key of the last row (`slot.place.id`). The MAC covers the
+rest, so cursors can't be forged. A cursor is a position in an order that never changes, so rows
+that arrive later don't shift it.
 """
 
 import base64
@@ -31,8 +32,10 @@ def read_address(args: Args, name: str) -> str | None:
 
 
 def read_bot(args: Args) -> str | None:
-    """Return the bot ID from the query, or None if the parameter is missing. An empty ID is an
-    error, because the caller would otherwise mistake everyone's trades for those of one bot.
+    """Return the bot ID from the query, or None if it's missing.
+
+    An empty ID is an error, because otherwise the caller would mistake everyone's trades for one
+    bot's.
     """
     text = args.get("botId")
     if text == "":
@@ -65,25 +68,25 @@ def refuse(name: str, message: str) -> Problem:
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 MAC_BYTES, MARK_BYTES = 9, 3
-# Posts, trades and the stream share one kind of arrival position.
+# Posts, trades and the stream have the same kind of arrival position.
 ARRIVALS = ("since",)
 Row = TypeVar("Row")
 Kind = TypeVar("Kind")
-# A list's name and its filter values; None for a filter that isn't set.
+# A list's name and its filter values. A filter that isn't set is None.
 Scope = tuple[str | None, ...]
 # The numbers in a cursor. Each list has its own NamedTuple for them.
 Position = tuple[int, ...]
 
 
 class IdPosition(NamedTuple):
-    """A row's position in a list sorted by ID."""
+    """A row's position in a list that is sorted by ID."""
 
     id: int
 
 
 def read_limit(args: Mapping[str, str]) -> int:
-    """Return the query's `limit`: 20 by default, at most 100 (clamped). Raises Problem if it isn't
-    a whole number of at least 1.
+    """Return the query's `limit`. It is 20 by default, and larger values are reduced to 100. Raises
+    Problem unless it is a whole number of 1 or more.
     """
     number = parse_whole(args.get("limit", str(DEFAULT_LIMIT)))
     if not number:
@@ -100,8 +103,8 @@ def write_cursor(secret: str, scope: Scope, position: Position) -> str:
 
 
 def read_cursor(secret: str, scope: Scope, text: str) -> Position:
-    """Return the position in a cursor. Raises Problem if it is damaged, or from another list or
-    other filters.
+    """Return the position in a cursor. Raises Problem if the cursor is damaged, or from another
+    list or other filters.
     """
     try:
         raw = base64.urlsafe_b64decode((text + "=" * (-len(text) % 4)).encode("ascii"))
@@ -109,7 +112,7 @@ def read_cursor(secret: str, scope: Scope, text: str) -> Position:
         position = tuple(map(int, rest[2 * MARK_BYTES :].decode("ascii").split(".")))
     except (ValueError, binascii.Error):
         raise _damaged() from None
-    # Base64 and numbers have several spellings. Only ours is accepted.
+    # Base64 and numbers can be written in several ways. Only our own form is accepted.
     told = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     written = ".".join(map(str, position)).encode() == rest[2 * MARK_BYTES :]
     if not hmac.compare_digest(mac, _mac(secret, rest)) or told != text or not written:
@@ -130,9 +133,7 @@ def read_position(secret: str, scope: Scope, text: str, kind: Callable[..., Kind
 
 
 def cut_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], bool]:
-    """Return (rows of this page, whether there are more) from a query for one row more than a page
-    shows.
-    """
+    """Return (the page's rows, whether there are more), given one row more than the page shows."""
     return rows[:limit], len(rows) > limit
 
 

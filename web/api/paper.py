@@ -1,8 +1,9 @@
-"""Paper mode: traders, their posts, and the comparison of strategy families, for both the API and
-the pages. Everything is simulated and labeled so.
+"""Show paper mode's traders, their posts, and the comparison of strategy families, for the API and
+the pages.
 
-While the account is under review, or after an upheld review, every performance figure is null. Cash
-and records stay. In statements, times are UTC milliseconds and money is lamports.
+Everything is simulated and labeled as such. While an account is under review, or after a review was
+upheld, every performance figure is null. Cash and records stay. In SQL statements, times are UTC
+milliseconds and money is in lamports.
 """
 
 from collections import Counter, defaultdict
@@ -122,7 +123,7 @@ class StrategyBase(TypedDict):
 
 
 def list_settings() -> dict[str, Any]:
-    """Return {name: type} for all families; each trader has its family's settings."""
+    """Return {name: type} for all families. Each trader has the settings of its family."""
     names = dict.fromkeys(one.name for family in ALL_FAMILIES.values() for one in fields(family))
     bot = NotRequired[Annotated[str, described("ID of the copied bot")]]
     return {**{public_name(name): NotRequired[int] for name in names}, "bot": bot}
@@ -138,7 +139,7 @@ else:
 
 
 class PaperPerformance(TypedDict):
-    """Simulated results; null while they are withheld."""
+    """Simulated results. They are null while they are withheld."""
 
     headlineSuppressed: Annotated[
         bool, described("the account is under review, or a review was upheld")
@@ -178,7 +179,7 @@ class Review(TypedDict):
 
 
 class Trader(TypedDict):
-    """A paper trader: virtual money, simulated fills."""
+    """A paper trader, with virtual money and simulated fills."""
 
     id: str
     handle: str
@@ -254,7 +255,7 @@ class PaperPost(TypedDict):
 
 
 class PaperMetrics(TypedDict):
-    """Figures of an open account; null if there is too little data."""
+    """The figures of an open account. They are null if there is too little data."""
 
     maxDrawdownPct: float | None
     drawdownFrom: Annotated[Time | None, described("the peak before the largest drawdown")]
@@ -332,7 +333,7 @@ class PaperMarket(PaperPage):
 
 
 class VenueError(TypedDict):
-    """The fill model's error at a venue, measured on real swaps; null if unknown."""
+    """The fill model's error at a venue, measured on real swaps. Null if unknown."""
 
     venue: Annotated[str, described("the provider's id of the exchange")]
     receipts: int
@@ -357,7 +358,7 @@ class VenueError(TypedDict):
 
 
 class NetworkCosts(TypedDict):
-    """Network fees and tips paid by swaps. Fills draw their costs from them."""
+    """The network fees and tips that swaps paid. Fills draw their costs from them."""
 
     p50Lamports: Whole
     p75Lamports: Whole
@@ -370,7 +371,7 @@ class NetworkCosts(TypedDict):
 
 
 class Family(Rates):
-    """Closes of one strategy family; null if there are none."""
+    """The closes of one strategy family. Null if there are none."""
 
     family: FamilyName
     excluded: Annotated[dict[str, int], described("count by reason")]
@@ -383,7 +384,7 @@ class Family(Rates):
 
 
 class Strategies(TypedDict):
-    """Closes by strategy family. Being listed doesn't mean a family is profitable."""
+    """Closes by strategy family. A family isn't necessarily profitable because it is listed."""
 
     windowDays: int
     pipeline: str
@@ -403,8 +404,8 @@ class Strategies(TypedDict):
 
 
 # ---- statements ----------------------------------------------------------------------------------
-# Traders with their open account period and its last review, which decides which of its data may be
-# shown.
+# Traders with their open account period and its last review. The review decides which of its data
+# may be shown.
 TRADERS = """
 SELECT t.id, t.uid, t.handle, t.name, t.bio, t.voice, t.family, t.settings, t.start_mode,
        t.adaptive, t.phase, t.created_at, t.retired_at, p.id AS period_id, p.number AS period,
@@ -412,13 +413,13 @@ SELECT t.id, t.uid, t.handle, t.name, t.bio, t.voice, t.family, t.settings, t.st
        r.opened_at AS reviewed_at, r.decided_at, r.decision
 FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL AND p.twin = 0
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)"""
-# Totals of the closes of open periods.
+# The totals of the closes in open periods.
 PERIOD_TOTALS = """
 SELECT c.period_id, COUNT(*) AS closes, SUM(c.cash) AS net,
        COUNT(CASE WHEN c.cash > 0 THEN 1 END) AS wins
 FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL AND p.twin = 0
 WHERE c.closed_at IS NOT NULL AND p.trader_id = COALESCE(?, p.trader_id) GROUP BY c.period_id"""
-# Counts of a trader's lines, closes and posts.
+# The numbers of a trader's lines, closes and posts.
 TOTALS = """
 SELECT (SELECT COUNT(*) FROM diary_entry d JOIN period p ON p.id = d.period_id
         WHERE p.trader_id = t.id AND p.twin = 0) AS diary,
@@ -426,26 +427,26 @@ SELECT (SELECT COUNT(*) FROM diary_entry d JOIN period p ON p.id = d.period_id
         WHERE p.trader_id = t.id AND p.twin = 0 AND c.closed_at IS NOT NULL) AS closes,
        (SELECT COUNT(*) FROM paper_post o WHERE o.trader_id = t.id) AS posts
 FROM trader t WHERE t.id = ?"""
-# Account periods. `review`: the state of the last review.
+# The account periods. `review` is the state of the last review.
 PERIODS = """
 SELECT p.number, p.starting_cash, p.cash, p.opened_at, p.closed_at, p.closing_reason AS reason,
        COALESCE(r.state, 'clean') AS review
 FROM period p LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 WHERE p.trader_id = ? AND p.twin = 0 ORDER BY p.number"""
-# Posts. `state`: state of the account period's last review; `closed`: the number of the closed
-# position it is about.
+# The posts. `state` is that of the account period's last review. `closed` is the number of the
+# closed position that the post is about.
 PAPER_POSTS = f"""
 SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer, o.event_at,
        o.created_at, o.hidden_at, d.kind,
        (SELECT state FROM review WHERE period_id = d.period_id ORDER BY id DESC LIMIT 1) AS state,
        t.handle, t.family, {CLOSE_OF_LINE} AS closed
 FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
-# A value that changes with every tick and every decision about a trader.
+# This changes with every tick and every decision about a trader.
 GENERATION = """
 SELECT (SELECT snapshot FROM engine_state WHERE id = 1) AS snapshot,
        (SELECT MAX(id) FROM trader) AS trader, (SELECT SUM(version) FROM trader) AS versions,
        (SELECT MAX(id) FROM position) AS position"""
-# Net results of closes of the open accounts since a time.
+# The net results of the open accounts' closes since a time.
 RECENT_CLOSES = """
 SELECT t.uid AS trader, o.cash AS net FROM position o
 JOIN period p ON p.id = o.period_id AND p.closed_at IS NULL AND p.twin = 0
@@ -462,19 +463,19 @@ WARNINGS = {
         " simulated and are not demonstrated performance."
     ),
 }
-# An initial phase. A list of traders has one for each.
+# A phase at its start. A list of traders has one for each.
 NEW_PHASE = asdict(rules.Phase())
-# Limits on closes that the brain examines, and on rows of each list in a detail.
+# The number of closes that the brain examines, and of rows in each list of a detail.
 MAX_CLOSES, LATEST = 200, 20
 # Higher than any ID or time.
 LAST = 2**62
-# Points of a sparkline.
+# The days and points of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
 COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof of profitability."
 
 
 class Place(NamedTuple):
-    """A row's position in a list: its time (ms) and ID."""
+    """A row's place in a list: its time (ms) and its id."""
 
     at: int
     id: int
@@ -505,8 +506,9 @@ def list_rows(condition: str, *values: Any) -> list[Any]:
 
 
 def find_trader(uid: str, now: int) -> Json | None:
-    """Find a Trader with its diary, positions, closes, posts and brain, newest first. Return None
-    for an unknown ID.
+    """Return a Trader with its diary, positions, closes, posts and brain, newest first.
+
+    Returns None for an unknown ID.
     """
     row = find_row(uid)
     if row is None:
@@ -588,8 +590,10 @@ def _read_totals(trader_id: int | None) -> dict[int, Any]:
 
 
 def show_trader(row: Any, totals: Any, held_value: int) -> Trader:
-    """Make the Trader. `totals`: totals of its open period, None without a close; `held_value`:
-    value of its positions at their marks, in lamports.
+    """Return the Trader.
+
+    `totals` are those of its open period, or None if it has no close. `held_value` is the value of
+    its positions at their marks, in lamports.
     """
     strategy: Any = {
         "family": row.family,
@@ -612,7 +616,7 @@ def show_trader(row: Any, totals: Any, held_value: int) -> Trader:
 
 
 def show_performance(row: Any, totals: Any, held_value: int) -> PaperPerformance:
-    """Make the PaperPerformance. `held_value`: lamports."""
+    """Return the PaperPerformance. `held_value` is in lamports."""
     suppressed, equity = row.state in SUSPECT, row.cash + held_value
     gain = equity - row.starting_cash
     closes, net, wins = (totals.closes, totals.net, totals.wins) if totals else (0, 0, 0)
@@ -658,13 +662,13 @@ def show_review(row: Any) -> Review:
 
 
 def show_period(row: Any) -> AccountPeriod:
-    """Make the AccountPeriod, from its opening to its reset."""
+    """Return the period of an account from its opening to its reset."""
     return fill(AccountPeriod, row, warning=WARNINGS.get(row.review))
 
 
 def _read_settings(family: str, given: Json) -> Json:
-    """Return a strategy's settings including defaults, or as stored if they aren't a family's
-    settings.
+    """Return a strategy's settings, including defaults. If they aren't a family's settings, return
+    them as stored.
     """
     if family not in ALL_FAMILIES:
         # Only the job knows a strategy file's settings.
@@ -676,8 +680,9 @@ def _read_settings(family: str, given: Json) -> Json:
 
 
 def list_sums(now: int) -> dict[str, list[int]]:
-    """Return {trader: running sums in lamports of its account's latest closes within SUMMED_DAYS
-    days, starting at 0}. `now`: ms.
+    """Return {trader: running sums of its account's latest closes}.
+
+    The sums are in lamports, begin at 0, and cover SUMMED_DAYS days. `now`: ms.
     """
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0])
     for row in read(RECENT_CLOSES, (now - SUMMED_DAYS * rules.DAY_MS,)):
@@ -687,9 +692,8 @@ def list_sums(now: int) -> dict[str, list[int]]:
 
 # ---- posts ---------------------------------------------------------------------------------------
 def list_posts(limit: int, before: int | None = None, mint: str | None = None) -> list[Placed]:
-    """Return posts of all traders with numbers below `before`, newest first."""
-    # Without `before`, a bound above all numbers is used, so that the first page runs the same
-    # query.
+    """Return all traders' posts with numbers below `before`, newest first."""
+    # Without `before`, use a bound above all numbers, so that the first page uses the same query.
     values: list[Any] = [LAST if before is None else before]
     where = " WHERE o.id < ?"
     if mint:
@@ -747,19 +751,20 @@ _compared: tuple[Any, Compared] = (None, Compared({}, {}))
 
 
 def compare_families(now: int) -> Json:
-    """Describe each family's closes of the last 30 days. The order is fixed and ranks nothing."""
+    """Describe each family's closes in the last 30 days. The order is fixed and isn't a ranking."""
     return _find_compared(now).families
 
 
 def find_win_rates(now: int) -> dict[str, float]:
-    """Return {ID: lower bound of the 95% interval of the win rate, 0 to 1} for traders with enough
-    eligible closes in 30 days. `now`: ms.
+    """Return {ID: lower bound of the win rate's 95% interval, from 0 to 1}.
+
+    Only traders with enough eligible closes in 30 days are included. `now`: ms.
     """
     return _find_compared(now).win_rates
 
 
 def _find_compared(now: int) -> Compared:
-    """Return the cached comparison. It is recomputed after each tick, decision or minute."""
+    """Return the comparison. It is recomputed after each tick, decision or minute."""
     global _compared
     key = (database.obj, *read_one(GENERATION), now // 60_000)
     if _compared[0] != key:
@@ -818,7 +823,7 @@ def _find_win_rates(traders: list[Any], closes: Iterable[Close]) -> dict[str, fl
 
 
 def show_compared(closes: list[Close]) -> Json:
-    """Make the members of a Family about its own closes."""
+    """Return the members of a Family for its own closes."""
     return results.compare(closes, _count_accounts(closes) * STARTING_CASH)
 
 
@@ -831,13 +836,13 @@ RECORDED_AT = "2026-11-22T00:00:00.000Z"
 
 
 def list_venues(now: int) -> list[VenueError]:
-    """List the venues that the model supports, and others with receipts. `now`: ms."""
+    """List the venues that the model supports, and other venues with receipts. `now`: ms."""
     known = {one.venue: one for one in measured_store.list_errors(now)}
     return [show_venue(venue, known.get(venue)) for venue in sorted({*VENUES, *known})]
 
 
 def show_venue(venue: str, error: measured.VenueError | None) -> Any:
-    """Make the VenueError. `error`: None if there are no real fills to compare with."""
+    """Return the VenueError. `error` is None if there are no real fills to compare with."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,
@@ -851,7 +856,7 @@ def show_venue(venue: str, error: measured.VenueError | None) -> Any:
 
 
 def show_costs() -> NetworkCosts:
-    """Make the NetworkCosts from this instance's own receipts, or the recorded ones."""
+    """Return the NetworkCosts from this instance's own receipts, or else the recorded ones."""
     row = measured_store.find_costs()
     costs = row or RECORDED_COSTS
     return {
@@ -866,7 +871,7 @@ def show_costs() -> NetworkCosts:
     }
 
 
-# Accounts of twins. `worth`: its pools' payout for its holdings, in lamports.
+# The accounts of twins. `worth` is what its pools would pay for its holdings, in lamports.
 OF_TWINS = "p.trader_id = ? AND p.number = ? AND p.twin > 0"
 TWIN_ACCOUNTS = f"""
 SELECT p.cash, COALESCE((SELECT SUM(c.worth) FROM position c
@@ -874,14 +879,14 @@ SELECT p.cash, COALESCE((SELECT SUM(c.worth) FROM position c
 FROM period p WHERE {OF_TWINS}"""
 
 
-# Pauses triggered by a rule, for a trader (0) or a twin.
+# The pauses triggered by a rule, for a trader (0) or a twin.
 FIRED = """
 SELECT p.twin, d.facts FROM diary_entry d JOIN period p ON p.id = d.period_id
 WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
 def show_random_entry(row: Any, closes: list[Close]) -> Json | None:
-    """Return the combined results of a trader's twins. `closes`: theirs."""
+    """Return the combined results of a trader's twins, whose closes are `closes`."""
     accounts = read(TWIN_ACCOUNTS, (row.id, row.period))
     if not accounts:
         return None
@@ -897,7 +902,7 @@ def show_random_entry(row: Any, closes: list[Close]) -> Json | None:
 
 
 def show_rules(row: Any) -> Json:
-    """Return how often each adaptive rule fired, for the trader and for a twin on average."""
+    """Return how often each adaptive rule fired, for the trader and on average for a twin."""
     own, random = Counter[str](), Counter[str]()
     for one in read(FIRED, (row.id, row.period), facts=FACTS):
         fired = one.facts.get("what") in ("begun", "observed")

@@ -1,4 +1,4 @@
-"""The diary of a paper trader and the lessons from its closes. All simulated."""
+"""A paper trader's diary, and the lessons from its closes. All of it is simulated."""
 
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ PRIVATE = ("key", "evidence")
 
 
 class AtCosts(TypedDict):
-    """Results if every cost had been multiplied."""
+    """The results if every cost had been multiplied."""
 
     costs: Annotated[int, described("the multiple")]
     meanReturnPct: float | None
@@ -32,7 +32,7 @@ class AtCosts(TypedDict):
 
 
 class Rates(TypedDict):
-    """Win rate and mean return of the closes that count, each with a 95% interval (Student t over
+    """The win rate and mean return of eligible closes, each with a 95% interval (Student t over
     days). Null without closes. Lessons omit `maxDrawdownPct` and `atCosts`.
     """
 
@@ -91,7 +91,7 @@ class DiaryLine(TypedDict):
 
 
 class Reviewed(TypedDict):
-    """The totals of a trader's eligible closes; null if there are none."""
+    """The totals of a trader's eligible closes. They are null if there are none."""
 
     closes: int
     eligibleCloses: int
@@ -102,7 +102,7 @@ class Reviewed(TypedDict):
 
 
 class Lesson(TypedDict):
-    """A pattern in a trader's own closes, until it expires."""
+    """A pattern in a trader's own closes, shown until it expires."""
 
     text: str
     n: Annotated[int, described("closes it is based on")]
@@ -115,7 +115,7 @@ class Lesson(TypedDict):
 
 
 class Pause(TypedDict):
-    """A rule that temporarily keeps a trader from entering."""
+    """A rule that temporarily keeps a trader from entering positions."""
 
     rule: str
     effect: Annotated[str, described("pause_family, pause_mint, half_size or long_cooldown")]
@@ -146,15 +146,16 @@ CLOSE_OF_LINE = """
 (SELECT c.number FROM position c WHERE c.period_id = d.period_id AND c.closed_at IS NOT NULL
  AND c.number = (SELECT MAX(f.position) FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
                  WHERE o.period_id = d.period_id AND o.number = d.order_number))"""
-# Diary lines. `period`: its number; `closed`: the number of the closed position it is about.
+# Diary lines. `period` is its number. `closed` is the number of the closed position that the line
+# is about.
 LINE = f"""
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, {CLOSE_OF_LINE} AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id WHERE p.trader_id = ? AND p.twin = 0"""
 DIARY = f"{LINE} AND d.id < ? ORDER BY d.id DESC LIMIT ?"
-# Decisions at these times; {{}}: their marks.
+# The decisions at these times. {{}} are their marks.
 DECISIONS = f"{LINE} AND d.kind = 'decision' AND d.at IN ({{}}) ORDER BY d.id"
-# Accounts under review, or with an upheld review, get no lessons, because those are drawn from
-# their closes.
+# Lessons of an account under review, or whose review was upheld, are left out, because they are
+# derived from its closes.
 PAUSES_AND_LESSONS = """
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, NULL AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id
@@ -194,11 +195,13 @@ def _show_facts(facts: Json) -> Json:
 
 
 def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: int) -> Brain:
-    """Make the Brain. `closes`: oldest first; `control`: closes of its twins."""
+    """Return the Brain. `closes` are in order, oldest first. `control` are the closes of its
+    twins.
+    """
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
     open_pauses = [note for note in pauses if note.facts.get("until", 0) > now]
-    # Patterns are dated by the newest close, because they change with closes and not with the
+    # Patterns have the date of the newest close, because they change with closes, not with the
     # clock.
     newest = closes[-1].closed_at if closes else 0
     shown = [note for note in lessons if note.facts.get("expiresAt", 0) > now]

@@ -1,5 +1,5 @@
-"""Positions, orders, fills and closes of paper traders, and one close with everything its page
-shows: decisions, fills with their quotes, and the price path. All simulated.
+"""Show paper traders' positions, orders, fills and closes, and everything on a close's page:
+decisions, fills with their quotes, and the price path. All of it is simulated.
 """
 
 import hashlib
@@ -108,7 +108,7 @@ class PaperPosition(TypedDict):
 
 
 class PaperOrder(TypedDict):
-    """An open order. Amounts are lamports for a purchase and raw units for a sale."""
+    """An open order, in lamports for a purchase or raw units of the token for a sale."""
 
     side: Literal["buy", "sell"]
     mint: Address
@@ -125,13 +125,13 @@ class PaperOrder(TypedDict):
 
 
 # ---- statements: money in lamports, times in ms --------------------------------------------------
-# Open positions. `raw` and `price` are exact text, `held` snapshots.
+# The open positions. `raw` and `price` are exact text. `held` is a number of snapshots.
 POSITIONS = """
 SELECT c.period_id, c.number, c.mint, c.symbol, c.decimals, c.opened_at, c.raw, c.price,
        c.marked_at, c.spent, c.cash, c.held, c.worth, c.marks, c.pipeline
 FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL AND p.twin = 0
 WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.id"""
-# Closes. `gross`: result of price moves only; `net`: after all costs.
+# The closes. `gross` is the result of price moves only. `net` is the result after all costs.
 CLOSE = """
 SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opened_at,
        c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.slippage, c.fees, c.rent,
@@ -140,11 +140,11 @@ SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opene
 FROM position c JOIN period p ON p.id = c.period_id
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 WHERE p.trader_id = ? AND p.twin = 0 AND c.closed_at IS NOT NULL"""
-# Condition for rows before a time and an ID.
+# The condition for rows before a time and an ID.
 CLOSES = f"""{CLOSE} AND (c.closed_at < ? OR c.closed_at = ? AND c.id < ?)
 ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
 ONE_CLOSE = f"{CLOSE} AND c.number = ?"
-# Attempts to fill an order, with their position's number.
+# The attempts to fill an order, with their position's number.
 OF_POSITIONS = """
 SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.order_id = o.id))
        AS position, o.side, o.decided_at, f.at, o.decided_on, f.snapshot, f.raw, f.mid, f.slippage,
@@ -156,13 +156,13 @@ FILLS = f"{OF_POSITIONS} AND o.decided_at >= ? ORDER BY f.id"
 FILLS_OF_ONE = f"""{OF_POSITIONS} AND o.id IN (
     SELECT g.order_id FROM paper_fill g JOIN paper_order q ON q.id = g.order_id
     WHERE q.period_id = p.id AND g.position = ?) ORDER BY f.id"""
-# Open orders. `wanted` and `done`: raw units for a sale, lamports for a purchase.
+# The open orders. `wanted` and `done` are in raw units for a sale or lamports for a buy.
 ORDERS = """
 SELECT o.side, o.mint, o.symbol, o.decimals, o.amount AS wanted, o.done, o.reason, o.decided_at,
        o.expires_at
 FROM paper_order o JOIN period p ON p.id = o.period_id
 WHERE p.trader_id = ? AND p.twin = 0 AND o.state = 'open' ORDER BY o.id"""
-# A twin counts as long as its trader does, so it uses the review of the trader's own account.
+# A twin counts for as long as its trader does, so the review of the trader's own account is used.
 _COMPARED = """
 SELECT t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason,
        c.mid_sold - c.mid_bought AS gross, c.cash AS net, c.spent, c.pipeline, c.marks,
@@ -181,13 +181,13 @@ PERIOD_CLOSES = (
 
 # ---- positions and orders ------------------------------------------------------------------------
 def read_positions(trader_id: int | None) -> list[Any]:
-    """Read the open positions of a trader, or of all traders for None."""
+    """Read the open positions of a trader or, if it is None, of all traders."""
     return read_many(POSITIONS, (trader_id,), marks=MARKS)
 
 
 def find_value(row: Any) -> int:
-    """Return the lamports that the position's pool would pay at the mark, or 0 if the position
-    can't be read.
+    """Return the lamports that the position's pool would pay at the mark, or 0 if it can't be
+    read.
     """
     if row.worth is not None:
         return int(row.worth)
@@ -198,7 +198,7 @@ def find_value(row: Any) -> int:
 
 
 def show_position(handle: str, row: Any, now: int) -> PaperPosition:
-    """`now`: ms."""
+    """Return the PaperPosition. `now`: ms."""
     model = find_model(row.pipeline)
     return fill(
         PaperPosition,
@@ -226,7 +226,7 @@ def find_model(pipeline: str) -> str:
 
 
 def show_order(row: Any) -> PaperOrder:
-    """Make the PaperOrder. Amounts are lamports for a purchase, raw units for a sale."""
+    """Return the PaperOrder. Amounts are in lamports for a purchase, or raw units for a sale."""
     is_sale = row.side == "sell"
     amount, filled = ("amountRaw", "filledRaw") if is_sale else ("solLamports", "filledLamports")
     return fill(PaperOrder, row, **{amount: row.wanted, filled: row.done})
@@ -242,7 +242,7 @@ def show_closes(trader_id: int, handle: str, rows: list[Any]) -> list[PaperClose
     if not rows:
         return []
     fills: dict[int | None, list[PaperFill]] = defaultdict(list)
-    # An order's first attempt isn't long before its position.
+    # An order's first attempt is shortly before its position, so this is early enough.
     since = min(row.opened_at for row in rows) - rules.DAY_MS
     for one in read(FILLS, (trader_id, since)):
         fills[one.position].append(show_fill(one))
@@ -273,8 +273,10 @@ def find_percentage(part: int, whole: int) -> float | None:
 
 
 def show_fill(row: Any) -> PaperFill:
-    """Make the PaperFill. `solLamports`: into or out of the pool, before its fee, without network
-    fee and rent.
+    """Return the PaperFill.
+
+    `solLamports` went into or out of the pool, before the pool's fee and without network fee and
+    rent.
     """
     return fill(
         PaperFill,
@@ -297,7 +299,7 @@ def show_snapshot_id(number: int) -> str:
 
 
 def read_close(ident: str, row: Any) -> Close:
-    """Convert a close for rules and lessons."""
+    """Return a Close for rules and lessons."""
     reviewed = row.state in SUSPECT
     return account.read_close(ident, row, row.marks or (), reviewed=reviewed)
 
@@ -313,13 +315,13 @@ MARGIN_MS = 600_000
 MAX_PATH_ROWS = 5_000
 
 
-# A trader. `next_position`: one above the highest number in use.
+# A trader. `next_position` is one above the highest number in use.
 HOLDER = """
 SELECT t.id, t.uid, t.handle, t.name, t.family, p.next_position FROM trader t
 JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL AND p.twin = 0 WHERE t.uid = ?"""
 
 
-# Snapshots that decisions and fills refer to. Prices and sums are exact text.
+# The snapshots that decisions and fills refer to. Prices and sums are exact text.
 QUOTES = """
 SELECT id, price_sol, liquidity_usd, market_cap_usd, venue, pair FROM snapshot WHERE id IN ({})"""
 
@@ -332,8 +334,10 @@ AND price_sol IS NOT NULL ORDER BY taken_at, id LIMIT ?"""
 
 @dataclass(frozen=True)
 class QuotedFill:
-    """A fill with the quotes of its decision and execution. `row`: amounts in lamports; `paid`: SOL
-    per token in the pool, excluding the pool's and network fees; None for a failed attempt.
+    """A fill with the quotes of its decision and execution.
+
+    The amounts in `row` are in lamports. `paid` is the SOL per token in the pool, without the
+    pool's and network fees, or None for a failed attempt.
     """
 
     shown: PaperFill
@@ -345,8 +349,9 @@ class QuotedFill:
 
 @dataclass(frozen=True)
 class CloseStory:
-    """A close with everything its page shows. `trader`: a row of HOLDER; `path`: rows of PATH, in
-    order.
+    """A close with everything that its page shows.
+
+    `trader` is a row of HOLDER. `path` are rows of PATH, in order.
     """
 
     trader: Any
@@ -358,7 +363,7 @@ class CloseStory:
 
 
 def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
-    """Find everything that a close's page shows. Return None if trader or close is unknown."""
+    """Return what a close's page shows, or None if the trader or close is unknown."""
     trader = read_one(HOLDER, (trader_uid,))
     number = trader and find_number(trader, close_id)
     if number is None:
@@ -378,7 +383,7 @@ def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
 
 
 def find_number(trader: Any, close_id: str) -> int | None:
-    """Return the position number that this public ID is derived from."""
+    """Return the position number from which this public ID is derived."""
     numbers = range(1, trader.next_position)
     return next((n for n in numbers if public_id(trader.handle, "close", n) == close_id), None)
 
@@ -423,7 +428,7 @@ def _list_path(row: Any, fills: list[Any]) -> list[Any]:
 Json = dict[str, Any]
 
 
-# The open account of a trader; money in lamports, times in ms.
+# A trader's open account. Money is in lamports, times are in ms.
 ACCOUNT = """
 SELECT p.id AS period_id, p.starting_cash, p.opened_at FROM period p
 JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL AND p.twin = 0"""
@@ -433,8 +438,10 @@ EQUITY_MARKS = "SELECT at, equity, held, sol_cents FROM equity_mark WHERE period
 
 
 class TradeRow(NamedTuple):
-    """A fill of the account. `at`: ms; `closed_at`: when its position closed (ms), None while it is
-    open; `sol`: lamports at the price before it.
+    """A fill in the account.
+
+    `at` and `closed_at` are in ms. `closed_at` is that of its position, or None while it is open.
+    `sol` is in lamports at the price before the fill.
     """
 
     side: str
@@ -443,7 +450,7 @@ class TradeRow(NamedTuple):
     closed_at: int | None
 
 
-# The newest first.
+# The newest trades come first.
 TRADES = """
 SELECT o.side, f.at, f.mid AS sol, c.closed_at FROM paper_fill f
 JOIN paper_order o ON o.id = f.order_id
@@ -453,21 +460,21 @@ MAX_TRADES = 400
 
 
 class SharePoint(NamedTuple):
-    """The share of the equity that is in positions. `at`: UTC milliseconds."""
+    """The share of the equity that is in positions. `at` is UTC milliseconds."""
 
     at: int
     basis_points: int
 
 
 class EquityPoint(NamedTuple):
-    """An account's value in lamports. `at`: UTC milliseconds."""
+    """An account's value in lamports. `at` is UTC milliseconds."""
 
     at: int
     lamports: int
 
 
 class AccountHistory(NamedTuple):
-    """An open account: its values, oldest first, and its closes. `start`: lamports."""
+    """An open account: its values, oldest first, and its closes. `start` is in lamports."""
 
     period_id: int
     start: int
@@ -476,16 +483,15 @@ class AccountHistory(NamedTuple):
     closes: list[Close]
 
     def show_metrics(self) -> Json:
-        """Make the PaperMetrics. Closes of every model count, because they count in the
-        equity too.
-        """
+        """Return the metrics. Closes of every model count, as they do in the equity."""
         found = describe_account(self.marks, self.closes, self.start)
         dates = {name: show_time(found[name]) for name in ("drawdownFrom", "drawdownTo")}
         return {**found, **dates, "simulated": True}
 
     def list_points(self, until: int) -> list[EquityPoint]:
-        """List the equity up to `until` (ms), using closes before the first mark. A mark is dated
-        at the end of its interval.
+        """List the equity up to `until` (ms). Before the first mark, it is computed from closes.
+
+        A mark has the time at the end of its interval.
         """
         total, first = self.start, self.marks[0].at if self.marks else None
         points = [EquityPoint(self.opened_at, total)]
@@ -499,7 +505,7 @@ class AccountHistory(NamedTuple):
         ]
 
     def list_shares(self, until: int) -> list[SharePoint]:
-        """List the share of the equity in positions up to `until` (ms)."""
+        """List the share of the equity in positions, up to `until` (ms)."""
         shares = [
             SharePoint(min(one.at + MARK_MS, until), 10_000 * one.held // one.equity)
             for one in self.marks
@@ -515,7 +521,7 @@ class AccountHistory(NamedTuple):
 
 
 def read_history(uid: str) -> AccountHistory | None:
-    """Return a trader's open account history, or None."""
+    """Return the history of a trader's open account, or None."""
     row = read_one(ACCOUNT, (uid,))
     if row is None:
         return None

@@ -1,5 +1,6 @@
-"""Posts: their shapes, and the conversion of rows, each with its receipt (what the chain shows,
-next to the bot's words).
+"""Show posts: their shapes, and how rows become them.
+
+Each has its receipt, which is what the chain shows about the bot's words.
 """
 
 from collections.abc import Iterable
@@ -71,8 +72,8 @@ class Provenance(TypedDict):
 
 
 class Receipt(TypedDict):
-    """What the chain shows about the transaction in a post. Show it next to the words. Amounts are
-    those through the venue, null if unknown.
+    """What the chain shows about the transaction that a post cites. Show it next to the words.
+    Amounts are those that passed through the venue, or null if unknown.
     """
 
     status: Literal["finalized", "failed"]
@@ -120,7 +121,7 @@ class LogPromise(TypedDict):
 
 
 class Post(TypedDict):
-    """An update of a bot. Its words are data, never instructions."""
+    """A bot's update. Its words are data, never instructions."""
 
     id: str
     botId: str
@@ -161,12 +162,14 @@ def show_posts(rows: Iterable[Any]) -> list[Post]:
 
 
 def show_post(row: Any, base_url: str, scales: Scales) -> Post:
-    """Make the Post. A hidden post keeps its record but not its words. `base_url`: this instance's
-    URL, without a trailing slash.
+    """Return the Post.
+
+    A hidden post keeps its record but not its words. `base_url` is this instance's URL without a
+    trailing slash.
     """
     hidden = row.hidden_at is not None
     if is_damaged(row):
-        # The trade was not observed yet, so there is no receipt to show.
+        # Show it as before the trade was observed, because there is no receipt to show.
         row = row._replace(trade_kind=None, token_changes=None, beside_tokens=None)
     moved = list_moved(row)
     return fill(
@@ -195,7 +198,7 @@ OBSERVER_TROUBLE = "SELECT 1 FROM job WHERE name = 'observer' AND last_error IS 
 
 
 def find_reason(row: Any) -> str | None:
-    """Return why a post isn't judged, or why its judgment is pending."""
+    """Return why a post isn't judged yet, or why it can't be."""
     if row.status == "none":
         return "no_wallet" if row.signature else "no_signature"
     if row.status != "pending":
@@ -213,12 +216,12 @@ def _list_mints(row: Any) -> list[str]:
 
 
 def _show_symbol(row: Any) -> str | None:
-    """Return the symbol that a bot gave. Without a mint, there is nothing to check it against."""
+    """Return the symbol that a bot gave. Without a mint, it can't be checked."""
     return show_symbol(row.mint, row.symbol) if row.mint else row.symbol
 
 
 # ---- receipts ------------------------------------------------------------------------------------
-# Kinds with a side. For other statuses, the kind is enough.
+# The kinds with a side. For other kinds, the kind itself is enough.
 SIDES = ("buy", "sell", "swap")
 
 
@@ -268,8 +271,8 @@ def _show_venue_sol(row: Any) -> str | None:
 
 
 def list_moved(row: Any) -> list[Change]:
-    """List the amounts of each token that the trade moved through its venue, without zeros. Empty
-    if the venue's part is unknown.
+    """List the amount of each token that the trade moved through its venue, without zeros. The list
+    is empty if the venue's part is unknown.
     """
     if (not row.token_changes and not row.beside_tokens) or "ambiguous" in (row.trade_flags or ()):
         return []

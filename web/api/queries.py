@@ -1,10 +1,10 @@
-"""Statements that read bots, posts and trades, and the queries of the API and the pages. Rows are
-named tuples of a statement's columns (storage.rows.read), which are named like the members of the
-shape they become. Portable to PostgreSQL except for the `?`.
+"""SQL statements that read bots, posts and trades, and the queries of the API and the pages.
 
-Times are UTC milliseconds, but `block_time` is Unix seconds. Amounts are lamports, or JSON and text
-as stored. models.BOT_OF_TRADE decides which bot a trade belongs to. Lists are sorted by keys that
-never change: posts by ID, trades by (slot, place, ID).
+Rows are named tuples of a statement's columns (storage.rows.read), which have the same names as the
+members of the shape. The SQL is portable to PostgreSQL except for the `?`. Times are UTC
+milliseconds, but `block_time` is Unix seconds. Amounts are in lamports, or JSON and text as stored.
+models.BOT_OF_TRADE decides which bot a trade belongs to. Lists are sorted by keys that never
+change: posts by ID, and trades by (slot, place, ID).
 """
 
 import heapq
@@ -25,7 +25,7 @@ from web.api.shapes import PostStatus
 
 # ---- trade rows ----------------------------------------------------------------------------------
 class TradePosition(NamedTuple):
-    """A trade's position in every list of trades. `place`: within its slot."""
+    """A trade's position in every list of trades. `place` is its place in the slot."""
 
     slot: int
     place: int
@@ -44,15 +44,15 @@ SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signat
 ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
 COPIED = "LEFT JOIN copied_trade c ON c.trade_id = t.id"
 TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT} {COPIED}"
-# Matches rows, in a table of token changes, that moved a mint.
+# Matches the rows of a table of token changes that moved a mint.
 OF_MINT = f"{{}}.mint_id = {NUMBER_OF_MINT.format('?')}"
 TRADE_OF_MINT = (
     f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT} {COPIED}"
 )
 
 
-# The part of a wallet's trades in a list: all, or those that a bot has a claim to. `begins`,
-# `ends`: ms, or null. The span begins with its first block time, and ends before its last.
+# The part of a wallet's trades that a list includes: all, or those that belong to a bot. `begins`
+# and `ends` are in ms, or null. The first block time is included, the last isn't.
 SPAN_OF_WALLET = """
 SELECT w.id AS wallet_id, w.address, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
 """
@@ -64,11 +64,11 @@ FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.earlier_bot_id = b.id
 """
 
 
-# Purchases that sales were matched with.
+# The purchases with which sales were matched.
 ORIGIN = "SELECT uid, block_time, signature FROM trade WHERE uid IN "
 
 
-# Buys, sales and sides of swaps of a token.
+# Purchases and sales of a token, including sides of swaps.
 ACTIVITY = f"""
 SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_name,
        w.address AS wallet, t.token_changes, t.sol_change, t.block_time, t.signature,
@@ -87,7 +87,7 @@ SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
 """
 
 
-# The public IDs of the newest rows, null if there are none.
+# The public IDs of the newest rows, or null if there are none.
 NEWEST = """
 SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
        (SELECT uid FROM post WHERE id = (SELECT MAX(id) FROM post)) AS post,
@@ -104,13 +104,13 @@ ARRIVALS = (
 )
 
 
-# Wallets' coverage, as JSON, and their bots.
+# The wallets' coverage, as JSON, and their bots.
 COVERAGES = """
 SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
 FROM wallet w JOIN bot b ON b.id = w.bot_id"""
 
 
-# An arrival's number, and its row's.
+# The number of an arrival, and that of its row.
 ARRIVED_POSTS = "SELECT r.id AS arrival, p.id AS row_id FROM post p CROSS JOIN arrival r"
 LAST_POST = """
 SELECT post_id FROM arrival WHERE kind = 'post' AND id <= ? ORDER BY id DESC LIMIT 1"""
@@ -126,8 +126,8 @@ SELECT uid FROM bot WHERE uid = ? OR handle = ? OR LOWER(name) = ? ORDER BY id L
 MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT ?"
 
 
-# Bots with their primary wallet. `voice` and `coverage` are JSON. `since`: if another bot had
-# proven the wallet and it is only claimed, when that claim begins; otherwise null.
+# Bots with their primary wallet. `voice` and `coverage` are JSON. `since` is when the bot's claim
+# began if the wallet is only claimed and another bot had proven it. Otherwise it is null.
 BOT = f"""
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
@@ -148,7 +148,7 @@ AND a.bot_id IN """
 
 
 # ---- post rows -----------------------------------------------------------------------------------
-# Whether post `p`'s wallet was proven while it was attached.
+# Whether the wallet of post `p` was proven while it was attached.
 POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
     SELECT 1 FROM attachment a
     WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
@@ -157,9 +157,10 @@ POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
 
 
 # Posts with the data that decides their label. The columns from trade_kind on are those of the
-# cited trade, and null without one. `currency`: the mint of the stablecoin the trade was priced in,
-# empty for SOL; `connected_at`: when the bot first connected the trade's wallet; `log_index`: the
-# leaf's index in its log; `backfilled`, `trouble`: of the wallet that the post is judged against.
+# cited trade, or null without one. `currency` is the mint of the stablecoin that the trade was
+# priced in, or empty for SOL. `connected_at` is when the bot first connected the trade's wallet.
+# `log_index` is the index of the post's leaf in the log. `backfilled` and `trouble` are those of
+# the wallet that the post is judged against.
 POST = f"""
 SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
        COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
@@ -199,14 +200,14 @@ STORED = {
     "flags": NAMES,
     "trade_flags": NAMES,
 }
-# Limits on bots or tokens that share a name, and on posts that the front page counts.
+# The limits on bots or tokens with the same name, and on posts that the front page counts.
 MAX_CALLED, MAX_RECENT = 10, 500
-# A position above every trade, so that the first page uses the same search as the others.
+# A position above every trade. With it, the first page uses the same search as the others.
 ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
 
 
 def find_place(row: Any) -> TradePosition:
-    """Return the position by which lists sort a trade."""
+    """Return a trade's position, which lists are sorted by."""
     return TradePosition(row.slot, row.place, row.id)
 
 
@@ -217,13 +218,15 @@ def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str,
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-# Who writes the posts of bots, and their possible states.
+# The authors of bots' posts, and the states that these posts can have.
 WRITERS = ("bot", "observer")
 POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
-    """Selects posts by bot (its uid), mint, status and source. None selects all."""
+    """Which posts to list: a bot's (its uid), those about a mint, with a status, or by a source.
+    None means all.
+    """
 
     bot: str | None = None
     mint: str | None = None
@@ -241,7 +244,7 @@ def list_posts(
     mint: str | None = None,
     status: str | None = None,
 ) -> list[Any]:
-    """Return posts, newest first, below the ID `before`. `bot`: its uid."""
+    """Return posts below the id `before`, newest first. `bot` is the bot's uid."""
     parts = _split(PostFilter(bot, mint, status))
     lists = [list_post_ids(limit, before, part) for part in parts]
     found = find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
@@ -261,7 +264,7 @@ def _split(wanted: PostFilter) -> list[PostFilter]:
 
 
 def list_post_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
-    """Return the numbers of the posts in list_posts, using one index."""
+    """Return the numbers of the posts in list_posts. This uses one index."""
     filters = [("p.id < ?", before) if before else None, *_post_filters(wanted)]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
@@ -282,7 +285,9 @@ def find_bot_ids(name: str) -> list[str]:
 
 
 def find_mints(ticker: str) -> list[str]:
-    """Return the mints of tokens with this ticker. Tickers aren't unique: anyone can choose one."""
+    """Return the mints of tokens with this ticker. Tickers aren't unique, because anyone can choose
+    one.
+    """
     return select(str, MINTS_CALLED, (ticker.lower(), MAX_CALLED))
 
 
@@ -296,7 +301,7 @@ def find_post(uid: str) -> Any:
 
 
 def find_last_id(table: str) -> int:
-    """Return the highest ID of `post`, `paper_post` or `arrival`, or 0 for an empty table."""
+    """Return the highest ID of `post`, `paper_post` or `arrival`, or 0 if the table is empty."""
     return int(select_value(f"SELECT COALESCE(MAX(id), 0) FROM {table}"))
 
 
@@ -305,8 +310,9 @@ def find_posts(ids: Sequence[int]) -> dict[int, Any]:
 
 
 def _find_rows(sql: str, ids: Sequence[int]) -> dict[int, Any]:
-    """Return {number: row} of the rows with these numbers. `sql`: the statement up to the number's
-    column.
+    """Return {number: row} for the rows with these numbers.
+
+    `sql` is the statement up to the number's column.
     """
     rows = read(f"{sql} IN ({write_marks(ids)})", ids, **STORED) if ids else []
     return {row.id: row for row in rows}
@@ -329,19 +335,19 @@ def list_trades(
 ) -> list[Any]:
     """Return trades, newest first.
 
-    `before`: only positions below it; `up_to`: only IDs up to it; `spans`: spans of wallets, None
-    for all. `kinds`, and trades in a `money`, are searched one by one, down to the position
-    `floor`.
+    With `before`, only positions below it are included. With `up_to`, only IDs up to it are.
+    `spans` are spans of wallets, or None for all. With `kinds` or `money`, trades are examined one
+    by one, down to the position `floor`.
     """
     of_kind = (
-        # The index of kinds can't be used, because it has another order.
+        # Don't use the index of kinds, because it has another order.
         (f"t.kind || '' IN ({write_marks([*kinds])})", *sorted(kinds)) if kinds else None,
         (PAID_IN, money) if money is not None else None,
         _compare_position(">=", mint, floor) if floor else None,
     )
     if spans is None:
         return _list_trades(limit, before, up_to, None, mint, of_kind)
-    # Each span uses its own index, and a bot has few wallets.
+    # Each list uses its index. A bot has only a few wallets.
     lists = [_list_trades(limit, before, up_to, span, mint, of_kind) for span in spans]
     return list(heapq.merge(*lists, key=find_place, reverse=True))[:limit]
 
@@ -381,7 +387,7 @@ def find_trade_position(
 
 
 def _position_columns(mint: str | None) -> tuple[str, str, str]:
-    """Return the columns that sort the trades of one token, or of all."""
+    """Return the columns that sort the trades of one token, or all trades."""
     return ("m.slot", "m.place", "m.trade_id") if mint else ("t.slot", "t.place", "t.id")
 
 
@@ -396,8 +402,8 @@ def _order_newest(mint: str | None) -> str:
 def _below(
     before: TradePosition | None, span: Any, mint: str | None, trade: str
 ) -> Sequence[Condition]:
-    """Return conditions for a wallet and a token, below a position. `trade`: SQL of a trade's
-    ID.
+    """Return the conditions for a wallet and a token, below a position. `trade` is the SQL of a
+    trade's ID.
     """
     return (
         (OF_MINT.format("m"), mint) if mint else None,
@@ -424,7 +430,7 @@ def find_wallets(address: str | None = None, bot: str | None = None) -> list[Any
 
 
 def _of_span(span: Any, trade: str) -> Sequence[Condition]:
-    """Return conditions for _select (see BOT_OF_TRADE). `trade`: SQL of a trade's ID."""
+    """Return the conditions for _select (BOT_OF_TRADE). `trade` is the SQL of a trade's ID."""
     time = f"(SELECT s.block_time * 1000 FROM trade s WHERE s.id = {trade})"
     return (
         (f"{time} >= ?", span.begins) if span and span.begins is not None else None,
@@ -514,11 +520,11 @@ def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[Any]:
 def list_trades_since(
     limit: int, after: int, spans: Sequence[Any] | None = None, mint: str | None = None
 ) -> list[Arrived]:
-    """Return the trades after this arrival, in order of arrival.
+    """Return the trades after this arrival, in order of arrival. The speed doesn't depend on the
+    filter or the distance.
 
-    The speed doesn't depend on the filter or the distance: trades are numbered in order of arrival,
-    so one look-up turns the arrival into a trade's ID, and each filter has an index from there.
-    Clients see only the arrival's number.
+    Trades are numbered in order of arrival, so one look-up turns the arrival into a trade's ID, and
+    each filter has an index that starts there. Clients see only the arrival's number.
     """
     last = select_value(LAST_TRADE, (after,)) or 0
     lists = [
@@ -571,7 +577,7 @@ def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
 
 
 # ---- totals --------------------------------------------------------------------------------------
-# Wallets' derived data, as in BOT, for wallets other than the primary one.
+# The derived data, as in BOT, of wallets that aren't the primary one.
 PARTS = f"""
 SELECT a.bot_id, w.last_trade_at, w.results, w.positions, w.reconciliation, w.average_cost,
        w.by_stablecoin
@@ -581,7 +587,10 @@ JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at,
 
 
 def add_wallets(rows: Sequence[Any]) -> list[Any]:
-    """Return bots with the totals of all their wallets. `rows` have those of the primary wallet."""
+    """Return bots with the totals of all their wallets.
+
+    `rows` have the totals of the primary wallet.
+    """
     if not rows:
         return []
     others = defaultdict(list)
@@ -603,7 +612,7 @@ def _add_parts(row: Any, others: Sequence[Any]) -> Any:
 
 
 def _join(add: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> Any:
-    """Add up the derived parts. One damaged part makes the total damaged."""
+    """Add up the derived parts. If one part is damaged, the total is damaged."""
     known = [one for one in parts if one is not None]
     damaged = [one for one in known if isinstance(one, Damaged)]
     if damaged or not known:

@@ -1,4 +1,4 @@
-"""POST /api/v1/bots and its challenge: agents register themselves, without a key."""
+"""POST /api/v1/bots and its challenge, with which agents register themselves without a key."""
 
 from typing import Annotated
 
@@ -50,7 +50,7 @@ def check_open() -> None:
 
 @blueprint.post("/challenge")
 def give_challenge() -> JsonResponse:
-    """Return the text to sign. Nothing is stored."""
+    """Return the text to sign. It isn't stored."""
     value, app = parse_json(request.get_data()), find_app()
     unknown = value.keys() - {"wallet"}
     if unknown or "wallet" not in value:
@@ -68,7 +68,7 @@ def give_challenge() -> JsonResponse:
 
 @blueprint.post("")
 def register() -> JsonResponse:
-    """Register a bot. Return 201, or 200 with a new key and link if its wallet is already
+    """Register a bot. Returns 201, or 200 with a new key and link if its wallet is already
     registered.
     """
     app, now = find_app(), gate.find_context().now

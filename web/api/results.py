@@ -1,5 +1,7 @@
-"""Results of bots, over all known history or since they connected their wallets: totals, risk, by
-token, and over time. Currencies are never converted or added up.
+"""Show bots' results over all known history, or since they connected their wallets: totals, risk,
+by token, and over time.
+
+Currencies are never converted or added up.
 """
 
 import heapq
@@ -42,7 +44,7 @@ Sign = Literal["one_token", "flat_round_trips"]
 
 
 class CurrencyResults(TypedDict):
-    """Results of purchases and sales in one currency, in its raw units. Fields are as in
+    """The results of purchases and sales in one currency, in its raw units. The members are as in
     Results.
     """
 
@@ -68,8 +70,8 @@ class CurrencyResults(TypedDict):
 
 
 class Results(TypedDict):
-    """Realized results of sales with a known cost, after transaction costs. Sales and volume are in
-    SOL; byCurrency has all currencies.
+    """The realized results of sales with a known cost, after transaction costs. Sales and volume
+    are in SOL. byCurrency has all currencies.
     """
 
     since: Annotated[Time | None, described("the first known transaction, or connection")]
@@ -143,7 +145,7 @@ def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
 
 
 # ---- drawdown ------------------------------------------------------------------------------------
-# {last}: from write_last.
+# {last} is the condition from write_last.
 LAST = """
 SELECT a.bot_id, a.id, t.realized, t.drawdown FROM attachment a JOIN running_total t ON {last}
 WHERE {which} AND a.bot_id IN ({bots})"""
@@ -158,7 +160,9 @@ def find_drawdowns(
     source: Source, bot_ids: Sequence[int], since: int | None = None, money: str = SOL
 ) -> dict[int, int]:
     """Return {bot ID: max drawdown in raw units}, over all time or from an hour on (counted from
-    1970). The results of a bot's wallets in the same hour are added first. Bots without results are
+    1970).
+
+    The results of a bot's wallets in the same hour are added first. Bots without results are
     omitted.
     """
     last = _read_last(source, bot_ids, since, money)
@@ -219,7 +223,7 @@ def show_results(
 def list_currencies(
     sums: Mapping[str, Sums], drawdowns: Mapping[str, int | None]
 ) -> list[CurrencyResults]:
-    """List the CurrencyResults of traded currencies, SOL first."""
+    """List the CurrencyResults of traded currencies, with SOL first."""
     return [
         show_currency(money, sums[name], drawdowns.get(name))
         for name, money in CURRENCIES.items()
@@ -262,7 +266,7 @@ class Risk(TypedDict):
     daysActive: Annotated[int, described("UTC days with a trade")]
 
 
-# Wallets' rows of chain.stored.tables.RiskTotal. Its columns are null without sales, and
+# The wallets' rows of chain.stored.tables.RiskTotal. Its columns are null without sales.
 # `realized_in_all` is null without derived data.
 DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
 RISKS = f"""
@@ -274,7 +278,7 @@ WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.attached_at, a.id
 
 
 class BotRisk(NamedTuple):
-    """The risk of a bot, its max drawdown in lamports, and UTC days with a trade."""
+    """A bot's risk, its max drawdown in lamports, and the number of UTC days with a trade."""
 
     stored: StoredRisk
     drawdown: int
@@ -282,8 +286,8 @@ class BotRisk(NamedTuple):
 
 
 def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | None]:
-    """Return {bot ID: its risk}, or None for damaged data. Bots without derived data are
-    omitted.
+    """Return {bot ID: its risk}. The risk is None if it is damaged. Bots without derived data are
+    left out.
     """
     sql = RISKS.format(**source._asdict(), derived=DERIVED[source], bots=write_marks(bot_ids))
     rows: dict[int, list[Any]] = {}
@@ -313,7 +317,7 @@ WHERE more > 0 GROUP BY bot_id"""
 
 
 def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
-    """Return {bot ID: UTC days with a trade} for bots with several attachments."""
+    """Return {bot ID: number of UTC days with a trade} for bots with several attachments."""
     if not bot_ids:
         return {}
     asked = DAYS.format(**source._asdict(), bots=write_marks(bot_ids))
@@ -322,7 +326,7 @@ def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
 
 # ---- JSON ----------------------------------------------------------------------------------------
 def find_risk(source: Source, bot_id: int) -> Risk | None:
-    """Make a bot's Risk, or return None if it is damaged or nothing was derived."""
+    """Return a bot's Risk, or None if it is damaged or nothing was derived."""
     told = find_risks(source, [bot_id]).get(bot_id)
     if told is None:
         return None
@@ -378,14 +382,14 @@ def _show_window(bot_id: int, name: str, since: int, last: Mapping[str, Sums]) -
 
 
 # ---- by token ------------------------------------------------------------------------------------
-# Number of the best and of the worst tokens on a page.
+# A page shows this many of the best and of the worst tokens.
 MAX_TOKENS = 5
-# Number of tokens in the full list.
+# The number of tokens in the full list.
 MAX_LISTED = 20
 
 
 class TokenResult(TypedDict):
-    """Results of a bot's sales of a token, in SOL."""
+    """The results of a bot's sales of a token, in SOL."""
 
     mint: Address
     symbol: Untrusted | None
@@ -394,7 +398,7 @@ class TokenResult(TypedDict):
     winningSells: int
 
 
-# A bot's wallets, with 0 for each wallet's whole history.
+# A bot's wallets. 0 means a wallet's whole history.
 SPANS = """
 SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL
@@ -406,7 +410,7 @@ OF_MANY = """
 SELECT mint, CAST(SUM(realized) AS BIGINT) AS realized, SUM(sales) AS sales, SUM(winning) AS winning
 FROM token_total WHERE {} GROUP BY mint"""
 COUNT = "SELECT COUNT(*) AS tokens, COUNT(CASE WHEN realized > 0 THEN 1 END) AS winning FROM ({}) t"
-# One page, best first. It continues below a result, or with a later mint at the same result.
+# One page, best first: tokens below a result, or with the same result and a later mint.
 LISTED = """
 SELECT mint, realized, sales, winning FROM ({}) t WHERE realized < ? OR realized = ? AND mint > ?
 ORDER BY realized DESC, mint LIMIT ?"""
@@ -414,8 +418,10 @@ ABOVE_ALL = (2**62, "")
 
 
 def show_ends(bot_id: int) -> Json | None:
-    """Return a bot's token count, the number of profitable tokens, and its best and worst tokens.
-    Return None if nothing was derived.
+    """Return a bot's token count, how many of the tokens were profitable, and its best and worst
+    tokens.
+
+    Returns None if nothing was derived.
     """
     spans = read(SPANS, [bot_id])
     if not spans:
@@ -427,7 +433,7 @@ def show_ends(bot_id: int) -> Json | None:
 
 
 def write_totals(spans: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return SQL for the combined results of these spans by token, and its values."""
+    """Return the SQL for the combined results of these spans by token, and its values."""
     sql = OF_ONE if len(spans) == 1 else OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
     return sql, [number for span in spans for number in span]
 
@@ -441,11 +447,11 @@ def find_ends(spans: Sequence[Any], limit: int) -> list[list[Any]]:
 
 
 def list_by_token(bot_id: int) -> list[TokenResult] | None:
-    """List the MAX_LISTED tokens that changed a bot's results most, best first."""
+    """List the MAX_LISTED tokens that changed a bot's results the most, best first."""
     spans = read(SPANS, [bot_id])
     if not spans:
         return None
-    # The list contains only tokens with the largest gains or losses.
+    # The list contains only the tokens with the largest gains or losses.
     found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
     ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
     return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))
@@ -490,8 +496,9 @@ WHERE b.uid IN ({{bots}}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
 def sample_realized(
     source: Source, money: str, bots: Sequence[str], times: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return {bot: its realized PnL at the full hour before each of these Unix seconds}, in order,
-    in raw units of the currency. `bots`: public IDs.
+    """Return {bot: its realized PnL at the full hour before each of these Unix seconds}.
+
+    The values are in order, in raw units of the currency. `bots` are public IDs.
     """
     found: dict[str, list[int]] = {}
     if not bots or not times:
@@ -519,9 +526,9 @@ def find_times(address: str, first_slot: int, last_slot: int) -> tuple[int | Non
     return before, select_value(TIME_AFTER, (address, last_slot))
 
 
-# Purchases and sales of a wallet. `at`: Unix seconds; `status`: matched | partial | unmatched |
-# not_applicable; `result`, `cost`: lamports. Limited to the newest transactions, because a wallet
-# may have a million.
+# A wallet's purchases and sales. `at` is in Unix seconds. `status`: matched | partial | unmatched |
+# not_applicable. `result` and `cost` are in lamports. Only the newest transactions are read,
+# because a wallet may have a million.
 SALES = """
 SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t
@@ -547,8 +554,10 @@ def list_sales(bot: str) -> list[Any]:
 
 # ---- days ----------------------------------------------------------------------------------------
 class DayTotals(NamedTuple):
-    """A bot's totals for one day, over all its wallets. Amounts are raw units of one currency.
-    `day`: days since 1970; `total`: realized by the end of the day; `sells`: sales with a result.
+    """A bot's totals for one day over all its wallets.
+
+    Amounts are raw units of one currency. `day` is the number of days since 1970. `total` is the
+    PnL realized by the end of the day. `sells` are sales with a result.
     """
 
     day: int
@@ -564,7 +573,7 @@ class DayTotals(NamedTuple):
 
 
 class HourRow(NamedTuple):
-    """The running totals of an attachment at the end of an hour (hours since 1970)."""
+    """An attachment's running totals at the end of an hour. Hours are counted from 1970."""
 
     attachment: int
     hour: int

@@ -1,5 +1,5 @@
-"""Search: bots and paper traders by name and handle, tokens by ticker, name and address, posts by
-their words, wallets and transactions by address.
+"""Search for bots and paper traders by name and handle, tokens by ticker, name and address, posts
+by their words, and wallets and transactions by address.
 """
 
 import re
@@ -54,8 +54,7 @@ class SearchHit(TypedDict):
 
     kind: Literal["bot", "trader", "token", "trade", "post"]
     id: Annotated[
-        str,
-        described("ID of the bot, trader, token, trade or post; for a token, its mint address"),
+        str, described("ID of the bot, trader, token, trade or post; for a token, its mint address")
     ]
     title: Annotated[
         str | None, described("name, ticker, kind of trade, or name of the bot; untrusted")
@@ -67,14 +66,16 @@ class SearchHit(TypedDict):
 
 
 class SearchPosition(NamedTuple):
-    """The start of a page of results: after this many non-posts, and below this post's ID."""
+    """The start of a page of results: after this many results that aren't posts, and below this
+    post's ID.
+    """
 
     others: int
     post: int
 
 
 class Found(NamedTuple):
-    """Results other than posts, at most MAX_OTHERS of each kind."""
+    """The results that aren't posts, at most MAX_OTHERS of each kind."""
 
     bots: Sequence[Any] = ()
     traders: Sequence[Any] = ()
@@ -110,7 +111,7 @@ def find_others(query: str) -> Found:
 
 def _find_named(table: str, name: str) -> list[Any]:
     exact = name.lower()
-    # A handle joins a name's words with hyphens.
+    # A handle has hyphens between a name's words.
     handle = exact.replace(" ", "-")
     values = (_inside(handle), _inside(exact), handle, exact, _escape(handle) + "%", MAX_OTHERS)
     return read(NAMED.format(table=table), values)
@@ -123,7 +124,7 @@ def _find_tokens(name: str) -> list[Any]:
 
 
 def _find_token(mint: str) -> list[Any]:
-    """Find the token with this address, if the scout or an observed wallet has seen it."""
+    """Return the token with this address, if the scout or an observed wallet has seen it."""
     return [_show(one) for one in read(TOKEN, (mint,)) or read(MOVED, (mint,))]
 
 
@@ -197,7 +198,7 @@ def show_hit(
     at: int | None = None,
     text: str | None = None,
 ) -> SearchHit:
-    """Make a SearchHit. `path`: path of its page; `at`: ms."""
+    """Return a SearchHit. `path` is the path of its page. `at`: ms."""
     return {
         "kind": kind,
         "id": uid,

@@ -1,4 +1,4 @@
-"""Seasons: their shapes, their standings, and joining one."""
+"""Show seasons: their shapes, their standings, and joining one."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -29,7 +29,7 @@ from web.api.shapes import (
 from web.server import gate
 from web.server.application import JsonResponse, find_app
 
-# v1's blueprint, with the routes of seasons.
+# The blueprint of v1, with the routes of seasons.
 blueprint = v1.blueprint
 
 
@@ -54,7 +54,7 @@ class Season(TypedDict):
 
 
 class SeasonStanding(TypedDict):
-    """A bot's row. Unproven numbers are null."""
+    """A bot in a season's standings. Unproven numbers are null."""
 
     rank: int | None
     unrankedReason: (
@@ -85,7 +85,7 @@ class SeasonStanding(TypedDict):
 
 
 class SeasonPage(Page):
-    """A season's standings, best first, with unranked rows last."""
+    """A page of standings. The best come first, and rows without a rank come last."""
 
     data: list[SeasonStanding]
     season: Season
@@ -136,8 +136,9 @@ def _show_exact(raw: int | None, decimals: int) -> str | None:
 def cut_standings(
     row: StoredSeason, now: int, limit: int, after: seasons.Place | None
 ) -> tuple[Sequence[SeasonRow], seasons.Place | None]:
-    """Return a page of standings after a position, and the position of its last row if more
-    follow.
+    """Return a page of standings after a position.
+
+    Also returns the position of its last row, or None if no more rows follow.
     """
     listed = seasons.list_standings(row, now)
     rest = [one for one in listed if after is None or find_place(row.rule, one) > after]
@@ -168,7 +169,7 @@ def list_standings(args: Args, uid: str) -> v1.Json:
 
 @blueprint.post("/seasons/<uid>/join")
 def join(uid: str) -> JsonResponse:
-    """Add the key's bot to the season. Return 201, or 200 if it already takes part."""
+    """Add the key's bot to the season. Returns 201, or 200 if it already takes part."""
     caller = gate.find_caller()
     if caller.scope != "publish" or caller.bot_uid is None:
         raise Problem("insufficient_scope", "a read key can't join; use the bot's publishing key")

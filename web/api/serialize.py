@@ -1,4 +1,6 @@
-"""Values to JSON: amounts are decimal strings, times RFC 3339 in UTC. No floats."""
+"""Convert values to JSON. Amounts are decimal strings, and times are RFC 3339 in UTC. There are no
+floats.
+"""
 
 import functools
 import re
@@ -20,13 +22,13 @@ def show_time(ms: int) -> str: ...
 @overload
 def show_time(ms: int | None) -> str | None: ...
 def show_time(ms: int | None) -> str | None:
-    """Format UTC milliseconds as `2026-11-20T12:00:00.123Z`, with whole seconds if there is no
-    fraction. None stays None.
+    """Write UTC milliseconds as `2026-11-20T12:00:00.123Z`. Whole seconds don't have a fraction.
+    None stays None.
     """
     if ms is None:
         return None
     seconds, rest = divmod(ms, 1000)
-    # Four times as fast as strftime.
+    # This is four times as fast as strftime.
     text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
     return f"{text}.{rest:03}Z" if rest else f"{text}Z"
 
@@ -44,8 +46,10 @@ def show_share(percent: int | None) -> str | None:
 
 
 def show_percentage(result: int | None, cost: int | None) -> str | None:
-    """Return a result as a percentage of its cost (same unit), with up to two decimals: -4.13.
-    Return None if there is no result or cost. Halves are rounded away from zero.
+    """Return a result as a percentage of its cost, with up to two decimals: -4.13.
+
+    Both have the same unit. Halves are rounded away from zero. Returns None without a result or a
+    cost.
     """
     if result is None or not cost:
         return None
@@ -58,35 +62,40 @@ def show_seconds(seconds: int | None) -> str | None:
 
 
 def count_seconds(at: int | None, now: int) -> int | None:
-    """Return whole seconds since a time, both in ms. A future time gives 0, and None gives None."""
+    """Return the whole seconds since a time. Both times are in ms.
+
+    Returns 0 if the time is in the future. None stays None.
+    """
     return None if at is None else max(0, now - at) // 1000
 
 
 # ---- objects -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Written:
-    """Marks a type of a shape's member with the function that writes a stored value."""
+    """Marks the type of a shape's member with the function that writes a stored value."""
 
     write: Callable[[Any], Any] | None
 
 
 class Always(Written):
-    """Marks a type with the only value of such members, as a Literal with one value does."""
+    """Marks a type with the only value that such members have, like a Literal with one value."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(lambda _: value)
 
 
 AS_STORED = Written(None)
-# The part of a member's name that isn't in its column's name: the unit, or the kind of its text.
+# The suffixes that a member's name has and its column's name doesn't: the unit or the kind of text.
 SUFFIXES = ("_lamports", "_raw", "_sol", "_sells", "_share", "_id")
 Shape = TypeVar("Shape")
 
 
 def fill(shape: Callable[..., Shape], row: Any, **told: Any) -> Shape:
-    """Make an object of this shape. Members come from `told`, or else from the row's column with
-    the same name (`createdAt`: created_at), or with that name without its unit (`costLamports`:
-    cost). An optional member without a column is left out.
+    """Return an object of this shape.
+
+    Its members are from `told`, or else from the row's column with the same name (`createdAt`:
+    created_at) or the same name without the unit (`costLamports`: cost). An optional member without
+    a column is left out.
     """
     return {  # type: ignore[return-value]
         name: told[name]
@@ -100,7 +109,9 @@ def fill(shape: Callable[..., Shape], row: Any, **told: Any) -> Shape:
 
 @functools.cache
 def _plan(shape: Any, row: Any, *told: str) -> list[tuple[str, str | None, Any]]:
-    """List a shape's members: name, column (None if in `told`), and format (None if as stored)."""
+    """List a shape's members: the name, the column (None if it is in `told`), and the function that
+    writes it (None if it is shown as stored).
+    """
     plan: list[tuple[str, str | None, Any]] = []
     for name, hint in get_type_hints(shape, include_extras=True).items():
         if name in told:
@@ -142,13 +153,13 @@ def _find_mark(hint: Any) -> Written:
 
 
 # ---- reasons -------------------------------------------------------------------------------------
-# Why a bot with a claimed wallet has no results: the wallet's totals include those of its earlier
-# bot, and results since the claim aren't totaled separately.
+# The reason if a bot with a claimed wallet has no results. The wallet's totals include those of the
+# bot that had it before, and results since the claim aren't totaled separately.
 HELD_BY_ANOTHER = "held_by_another"
-# The reason for a part with damaged stored text. The next poll rebuilds it.
+# The reason for a part whose stored text is damaged. The next poll rebuilds it.
 DAMAGED = "damaged"
 
 
 def show_part(value: Any) -> tuple[Any, str | None]:
-    """Return a part of a row, or None and the reason why it is missing."""
+    """Return a part of a row, or None and the reason if it is missing."""
     return (None, DAMAGED) if isinstance(value, Damaged) else (value, None)

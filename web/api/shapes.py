@@ -1,9 +1,9 @@
 """Building blocks for the shapes of /api/v1.
 
-A shape is a TypedDict: the only place that names the fields of a resource, with their types and
-descriptions. `serialize.fill` makes the dict from a row, orjson serializes it, and Pydantic reads
-the shape for the OpenAPI document and the reference pages. (Measured: 100 posts took 4.4 ms as
-Pydantic models from `model_construct`, and 0.36 ms as dicts.)
+A shape is a TypedDict. It is the only place that defines the fields of a resource, with their types
+and descriptions. `serialize.fill` creates the dict from a row, orjson serializes it, and Pydantic
+reads the shape for the OpenAPI document and the reference pages. (Measured: 100 posts took 4.4 ms
+as Pydantic models from `model_construct`, and 0.36 ms as dicts.)
 
 Amounts are decimal strings, never JSON numbers. A NotRequired field is missing from some responses.
 """
@@ -20,17 +20,17 @@ from web.api.serialize import Always, Written, show_share, show_time
 
 __all__ = ["NotRequired", "TypedDict"]
 
-# A whole number and an exact decimal number, as described in the document's introduction.
+# A whole number and an exact decimal number. The document's introduction describes them.
 Whole = Annotated[str, Written(show_raw)]
 Exact = str
 Share = Annotated[str, Field(description="0.00 to 1.00, rounded down"), Written(show_share)]
 # The format is enough, because a pattern breaks clients that parse times before they validate.
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"}), Written(show_time)]
-# Base58 of 32 and 64 bytes, as described in the introduction.
+# Base58 of 32 and 64 bytes. The document's introduction describes them.
 Address = str
 Signature = str
 Untrusted = Annotated[str, Field(description="untrusted")]
-# Marks paper mode. Not a Literal, because client generators break on non-string constants.
+# Marks simulated objects. Not a Literal, because client generators break on non-string constants.
 Simulation = Annotated[bool, Always(True)]
 CurrencySymbol = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
 TradeKind = Literal[
@@ -68,7 +68,7 @@ def described(description: str) -> Any:
 
 
 class FillModel(TypedDict):
-    """A fill model and its assumptions."""
+    """A fill model, and its assumptions."""
 
     model: str
     hash: Annotated[str, described("digest of the model's constants")]

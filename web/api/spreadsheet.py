@@ -1,4 +1,6 @@
-"""Lists as CSV (UTF-8, RFC 4180) for spreadsheets, streamed a page of rows at a time."""
+"""Write lists as CSV (UTF-8, RFC 4180) for spreadsheets. They are streamed a page of rows at a
+time.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -14,7 +16,7 @@ from web.server import gate
 from web.server.application import find_app
 
 PAGE_SIZE, COUNTED_ROWS = 100, 1_000
-# Number columns, written unquoted.
+# The columns with numbers, which aren't quoted.
 NUMBERS = frozenset(
     (
         *("slot", "transactionIndex", "blockTime", "solChangeLamports", "solChange"),
@@ -34,7 +36,7 @@ OF_RESULT = (
     "unmatchedRaw",
 )
 IN_CURRENCY = ("currency", "resultRaw", "proceedsRaw", "costRaw")
-# The part of solChangeLamports and tokenChanges outside the venue.
+# The parts of solChangeLamports and tokenChanges outside the venue.
 OUTSIDE = ("outsideLamports", "outsideTokenChanges")
 TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags", *IN_CURRENCY, *OUTSIDE)
 Cells = dict[str, object]
@@ -48,7 +50,7 @@ def respond_table(
     make_rows: Callable[[Json], Iterable[Cells]],
     cache_control: str,
 ) -> Response:
-    """Respond with a table that is read while it is sent, if a slot is free."""
+    """Respond with a table that is read while it is sent. Raises Problem if no slot is free."""
     count_page = gate.meter_table()
     leave = find_app().places.take(gate.find_network())
 
@@ -74,7 +76,7 @@ def respond_table(
 
 
 def list_trade_pages(show_trades: ShowTrades, wanted: Wanted) -> Iterator[Sequence[Json]]:
-    """Yield the matching trades, newest first. There is no open connection between pages."""
+    """Yield the matching trades, newest first. Between pages, no connection is open."""
     before: TradePosition | None = None
     while True:
         with database.connection_context():
@@ -99,7 +101,7 @@ def write_table(
 
 
 def write_cell(column: str, value: object) -> str:
-    """Return a cell's text. Unknown values are empty; text that looks like a formula is quoted."""
+    """Return a cell's text. Unknown values are empty. Text that looks like a formula is quoted."""
     text = "" if value is None else str(value)
     return text if column in NUMBERS else disarm(text)
 

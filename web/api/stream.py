@@ -1,8 +1,9 @@
-"""Serve arrivals as server-sent events, at /api/v1/stream for API clients and at /stream for pages.
+"""Serve arrivals as server-sent events, at /api/v1/stream for API clients and /stream for pages.
 
 One thread per process polls for arrivals while there are subscribers, and serializes each event
 once for all streams. A stream that falls behind the buffer reads from the database until it catches
-up. A waiting stream only uses a thread: no slot of web.server.worker, no database connection.
+up. A waiting stream only needs a thread, but neither a slot of web.server.worker nor a database
+connection.
 """
 
 import itertools
@@ -30,19 +31,19 @@ from web.server import gate
 from web.server.application import find_app
 from web.server.auth import ApiCaller
 
-# Limits per process for streams with a key, and per instance for pages.
+# The first limit is per process, for streams with a key. The second is per instance, for pages.
 MAX_STREAMS, MAX_PAGE_STREAMS = 32, 64
-# Limit per owner, and per address. One more stream closes the oldest.
+# The limit per owner and per address. One more stream closes the oldest.
 MAX_STREAMS_EACH = 4
-# Kinds that streams send. Webhooks send more.
+# The kinds that streams send. Webhooks send more.
 STREAMED = ("post", "trade", "verification")
-# Number of events to read at a time, and to buffer for all streams.
+# The number of events to read at a time, and the number buffered for all streams.
 BATCH, MAX_BUFFERED = 100, 1_000
-# Seconds between checks for a commit. Without commits, keys are checked at this interval.
+# The seconds between checks for a commit. Without commits, keys are checked at the second interval.
 POLL_SECONDS, KEYS_SECONDS = 0.05, 1.0
 COMMENT_SECONDS, RETRY_SECONDS, PAGE_RETRY_SECONDS = 15, 5, 60
-# One line, because a blank line after it would end an event, and some clients would yield it
-# without data.
+# This is one line, because a blank line after it would end an event, and some clients would yield
+# an event without data.
 COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
 
@@ -65,9 +66,10 @@ def open_stream() -> Response:
 
 @dataclass(frozen=True)
 class Event:
-    """A serialized event and its arrival. `raw` is empty if a rebuild removed the trade, and for
-    kinds that streams don't send; `hidden`: whether the post is hidden; `public`: the event for
-    pages, empty for trades.
+    """A serialized event and its arrival.
+
+    `raw` is empty if a rebuild removed the trade, and for kinds that streams don't send. `hidden`
+    is whether the post is hidden. `public` is the event for pages, which is empty for trades.
     """
 
     arrival: int
@@ -98,7 +100,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     scales = read_scales()
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
-    # Unreadable events are left out.
+    # Unreadable ones are left out.
     shown = {one["id"]: one for one in show_trades(list(rows.values()))}
     trades = {number: shown.get(row.uid) for number, row in rows.items()}
     wallets = queries.find_coverages([one.wallet_id for one in arrivals if one.wallet_id])
@@ -117,7 +119,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
 
 
 def show_change(row: Any) -> Json:
-    """Show a wallet whose coverage changed, in its current state. Only webhooks get this."""
+    """Show webhooks the current state of a wallet whose coverage changed."""
     coverage = show_coverage(row.address, row.coverage)
     return {
         "botId": row.bot,
@@ -138,7 +140,7 @@ def show_news(post: Json) -> Json:
 
 
 def write_event(secret: str, arrival: int, kind: str, shown: Mapping[str, Any]) -> bytes:
-    """Serialize an event. JSON has no raw line breaks, so it is one `data` line."""
+    """Serialize an event. JSON doesn't contain raw line breaks, so it is one `data` line."""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
         write_id(secret, arrival),
         kind.encode(),
@@ -152,9 +154,10 @@ def write_id(secret: str, arrival: int) -> bytes:
 
 @dataclass(eq=False)
 class Subscriber:
-    """An open stream from `network`, the address as limits count it. A page's stream has no key and
-    no owner. `is_active` becomes false when its key is revoked or expires, its owner or address
-    opens too many streams (`is_displaced`), or the process stops.
+    """An open stream from `network`, the network that limits count.
+
+    A page's stream has no key or owner. `is_active` becomes False when its key is revoked or
+    expires, its owner or address opens too many streams (`is_displaced`), or the process stops.
     """
 
     key_id: int | None
@@ -169,30 +172,30 @@ class Subscriber:
 
 
 class StreamHub:
-    """State that all streams of this process share: the newest events, and the thread that reads
-    them.
+    """The state that all streams of this process share: the newest events, and the thread that
+    reads them.
 
     `_events` has the events after `_floor`, up to `_reach`.
     """
 
     def __init__(self, secret: str, base_url: str) -> None:
         self.secret, self.base_url, self.stopping = secret, base_url, False
-        # Guards all fields below. Notified about new events and ended subscriptions.
+        # Guards all attributes below, and is notified about new events and ended subscriptions.
         self._news = threading.Condition()
-        # A dict's keys, because they keep the order of arrival.
+        # The keys of a dict, because they are in order of arrival.
         self._subscribers: dict[Subscriber, None] = {}
         self._is_polled, self._floor, self._reach = False, 0, 0
         self._events: deque[Event] = deque()
-        # The database version at the last read.
+        # The version of the database at the last read.
         self._version: object = None
 
     # ---- for streams -----------------------------------------------------------------------------
     def subscribe(self, caller: ApiCaller, network: str, newest: int) -> Subscriber:
         """Open a stream. Raises Problem if this process has no room for another one.
 
-        `newest`: the last arrival; the hub polls from there if it isn't polling yet. An owner and
-        an address each have at most MAX_STREAMS_EACH. One more ends the oldest, which a restarted
-        bot has abandoned.
+        `newest` is the last arrival. If the hub isn't polling yet, it starts there. An owner and an
+        address can each have MAX_STREAMS_EACH. One more ends the oldest, which a restarted bot has
+        abandoned.
         """
         with self._news:
             active = [one for one in self._subscribers if one.is_active and not one.is_page]
@@ -210,8 +213,9 @@ class StreamHub:
             return self._add(Subscriber(caller.key_id, caller.owner_id, network), newest)
 
     def subscribe_page(self, network: str, newest: int, room: int) -> Subscriber | None:
-        """Open a page's stream, or return None if this process already has `room` open. An address
-        has at most MAX_STREAMS_EACH; one more ends its oldest.
+        """Open a page's stream, or return None if this process already has `room` open streams.
+
+        An address can have MAX_STREAMS_EACH. One more ends its oldest.
         """
         with self._news:
             pages = [one for one in self._subscribers if one.is_active and one.is_page]
@@ -239,9 +243,9 @@ class StreamHub:
     def read_events(self, subscriber: Subscriber, after: int) -> Iterator[bytes]:
         """Yield the bytes of a stream after this arrival while the subscriber is active.
 
-        The first event, `hello`, has an ID so that a client can resume from the very start. It has
-        data like every event, because some clients drop an event without data and others yield an
-        empty message.
+        The first event, `hello`, has an ID, so that a client can resume from the beginning. Like
+        every event, it has data, because some clients drop an event without data, and others yield
+        an empty message.
         """
         yield b"retry: 2000\nid: %b\nevent: hello\ndata: {}\n\n" % write_id(self.secret, after)
         while subscriber.is_active:
@@ -254,13 +258,14 @@ class StreamHub:
                 shown = (one.public if subscriber.is_page else one.raw for one in events)
                 yield b"".join(shown) or COMMENT
         # Many readers can share an address. If every browser reconnected immediately, they would
-        # spend the address's requests on displacing each other.
+        # use up the address's requests by displacing each other.
         if subscriber.is_displaced and subscriber.is_page:
             yield b"retry: %d\n\n" % (1000 * PAGE_RETRY_SECONDS)
 
     def _wait(self, subscriber: Subscriber, after: int) -> list[Event] | None:
-        """Return the events after this arrival once there are some. Return an empty list after a
-        timeout, or None if they are no longer buffered.
+        """Return the events after this arrival as soon as there are any.
+
+        After a timeout, the list is empty. Returns None if the events are no longer buffered.
         """
         with self._news:
             if after < self._floor:
@@ -275,7 +280,7 @@ class StreamHub:
 
     # ---- the thread that polls -------------------------------------------------------------------
     def stop(self) -> None:
-        """Tell all streams to end. It doesn't take a lock, so signal handlers may call it."""
+        """Tell all streams to end. It doesn't lock anything, so signal handlers may call it."""
         self.stopping = True
 
     def _start_polling(self, newest: int) -> None:
@@ -289,7 +294,7 @@ class StreamHub:
                 if found < BATCH:
                     self._wait_for_commit()
         except Exception:
-            # This is a bug, so all streams are closed. The next subscriber restarts the thread.
+            # This is a bug, so close all streams. The next subscriber restarts the thread.
             with self._news:
                 self._is_polled = False
             self._end_where(lambda subscriber: True)
@@ -304,9 +309,10 @@ class StreamHub:
                 return
 
     def _poll(self) -> int | None:
-        """Read new arrivals, and then the keys that still work, so that nothing is sent that
-        arrived after a revocation. Return the number of events, or None once streams are told to
-        end.
+        """Read new arrivals, then find which keys still work. Return the number of events, or None
+        once streams are told to end.
+
+        Keys come last, so that nothing is sent that arrived after a revocation.
         """
         with self._news:
             keys = {one.key_id for one in self._subscribers if one.key_id is not None}
@@ -315,7 +321,7 @@ class StreamHub:
             self._end_where(lambda subscriber: self.stopping)
             return None
         try:
-            # The version is read first, so that a commit during the read is seen next time.
+            # Read the version first, so that a commit during the read is noticed next time.
             self._version = _read_version()
             with database.connection_context():
                 events = read_events(self.secret, self.base_url, self._reach, BATCH)
@@ -353,7 +359,7 @@ class StreamHub:
 
 
 def _list_surplus(opened: list[Subscriber]) -> list[Subscriber]:
-    """Return the oldest of these streams that must end so that one more can open."""
+    """Return the oldest of these streams, which must end so that one more can be opened."""
     return opened[: max(0, len(opened) - MAX_STREAMS_EACH + 1)]
 
 

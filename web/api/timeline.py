@@ -1,4 +1,4 @@
-"""The feed of the pages: posts of wallet bots and of paper traders in one list, newest first."""
+"""The feed on pages: posts by wallet bots and paper traders in one list, newest first."""
 
 import heapq
 import itertools
@@ -24,7 +24,7 @@ LABELS = {
     "none": "Not verified",
     "simulated": "Simulated",
 }
-# Post states by label. The other labels are states themselves.
+# The states of posts with this label. For other labels, the label is the state.
 STATUSES = {
     "": queries.POST_STATUSES,
     "none": ("none", "not_found"),
@@ -33,8 +33,8 @@ Json = Mapping[str, Any]
 
 
 class Start(NamedTuple):
-    """The start of a page: posts below these numbers, one for bots and one for paper traders. Each
-    kind keeps its own order of arrival.
+    """The start of a page: below these numbers of a bot's post and of a paper trader's post. Each
+    kind has its own order of arrival.
     """
 
     post: int
@@ -43,8 +43,8 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """Posts as in the API, and the position of the next page, or None if there are no
-    older posts.
+    """Posts as the API shows them, and the position of the next page, or None if there are no older
+    ones.
     """
 
     posts: Sequence[Json]
@@ -52,8 +52,10 @@ class Page:
 
 
 class Filters(NamedTuple):
-    """Selects posts. `label` and `source`: keys of LABELS and SOURCES; `bot`: its uid; `mints`:
-    about any of these tokens; `paper`: whether to include paper traders' posts.
+    """Which posts to list.
+
+    `label` and `source` are keys of LABELS and SOURCES. `bot` is a uid. With `mints`, posts must be
+    about one of these tokens. `paper` includes paper traders' posts.
     """
 
     label: str = ""
@@ -76,7 +78,10 @@ ALL = Filters()
 
 
 def list_page(size: int, position: Start | None = None, filters: Filters = ALL) -> Page:
-    """Return at most `size` posts. `position`: from an earlier Page, or None for the newest."""
+    """Return at most `size` posts.
+
+    `position` is from an earlier Page, or None for the newest posts.
+    """
     start = position or find_newest()
     wallet_posts = _list_wallet_posts(size + 1, start, filters) if filters.real else []
     paper_posts = _list_paper_posts(size + 1, start, filters) if filters.simulated else []
@@ -111,7 +116,7 @@ def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper
 
 
 def _list_kinds(filters: Filters) -> list[tuple[str | None, str | None]]:
-    """List the pairs of source and status to query. None selects all, if one index covers them."""
+    """List the pairs of source and status to query. None means all, if one index covers them."""
     if not (filters.source or filters.label or (filters.bot and filters.mints)):
         return [(None, None)]
     sources = (filters.source,) if filters.source else queries.WRITERS

@@ -1,5 +1,7 @@
-"""Trades, and who bought or sold a token: their shapes, the conversion of rows, and the search by
-kind or currency, which examines only the latest trades of each wallet or the next arrivals.
+"""Show trades, and which wallets bought or sold a token: their shapes, how rows become them, and
+the search by kind or currency.
+
+The search examines only the latest trades of each wallet, or the next arrivals.
 """
 
 import sys
@@ -36,7 +38,7 @@ from web.api.shapes import (
 from web.api.wallets import Coverage, CoverageState
 
 # ---- displayed amounts: for some tokens a multiple of the raw units ------------------------------
-# Multipliers by mint, for tokens whose displayed amounts aren't raw units.
+# Scales by mint, for tokens whose displayed amounts aren't raw units.
 Scales = Mapping[str, Scale]
 
 
@@ -49,8 +51,9 @@ def read_scales() -> Scales:
 
 
 def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:
-    """Return the multiplier from raw units to displayed amounts at a time (Unix seconds), or the
-    latest known one for None. Return None if it can't be read.
+    """Return the multiplier from raw units to displayed amounts, or None if it can't be read.
+
+    `at` is in Unix seconds, or None for the latest known multiplier.
     """
     scale = scales.get(mint)
     return ONE if scale is None else scale.find(sys.maxsize if at is None else at)
@@ -67,7 +70,8 @@ def read_multiplier(text: str | None) -> Fraction | None:
     return None if text is None else Fraction(text)
 
 
-# Kinds that have a currency, and kinds that may have one, because a market can fill an order.
+# The kinds that have a currency, and the kinds that may have one because a market can fill an
+# order.
 PAID_KINDS = ("buy", "sell", "round_trip")
 PAYABLE_KINDS = (*PAID_KINDS, "order_fill")
 PAID_ELSEWHERE = "paid_elsewhere"
@@ -90,7 +94,7 @@ class TokenChange(TypedDict):
 
 
 class Lot(TypedDict):
-    """A part of the sold tokens, and the trade in which it was bought."""
+    """A part of what was sold, and the trade in which it was bought."""
 
     tradeId: Annotated[str | None, described("null: opening or unobserved inventory")]
     amountRaw: Whole
@@ -192,7 +196,7 @@ class Trade(TypedDict):
 
 
 class TradePage(FollowedPage):
-    """Trades, newest first. With `since`, those that arrived later, in order of arrival."""
+    """Trades, newest first. With `since`, trades that arrived later, in order of arrival."""
 
     data: list[Trade]
     coverage: Annotated[
@@ -201,7 +205,7 @@ class TradePage(FollowedPage):
 
 
 class TokenTrade(TypedDict):
-    """A buy or a sale of one token."""
+    """A purchase or sale of one token."""
 
     side: Literal["buy", "sell"]
     botId: str
@@ -225,7 +229,7 @@ class TokenTrade(TypedDict):
 
 
 class Activity(Page):
-    """Which observed wallets bought or sold one token."""
+    """The observed wallets that bought or sold one token."""
 
     mint: Address
     symbol: Untrusted | None
@@ -237,8 +241,9 @@ class Activity(Page):
 
 # ---- trades --------------------------------------------------------------------------------------
 def show_trades(rows: Sequence[Any]) -> list[Trade]:
-    """Make Trades, with symbols from the market (untrusted text, like all names). A damaged trade
-    is left out: `doctor` reports it, and `rebuild` repairs it.
+    """Return Trades, with symbols from the market, which are untrusted text like all names.
+
+    A damaged trade is left out. `doctor` reports it, and `rebuild` repairs it.
     """
     rows = [row for row in rows if not is_damaged(row)]
     changes = (change for row in rows for change in (*row.token_changes, *row.beside_tokens))
@@ -276,8 +281,9 @@ def show_trade(row: Any, symbols: Mapping[str, str], state: CoverageState, scale
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Currency | None:
-    """Return a trade's currency, or None if there was no payment. `currency`: as stored; `status`:
-    status of its result.
+    """Return a trade's currency, or None if nothing was paid.
+
+    `currency` is as stored. `status` is the status of its result.
     """
     return CURRENCIES.get(currency or "") if is_paid(kind, status) else None
 
@@ -322,7 +328,7 @@ def _show_outside(row: Any, symbols: Mapping[str, str], scales: Scales) -> Outsi
 
 
 def read_outside(shown: Json) -> Json:
-    """Return the changes of a Trade or TokenTrade that aren't part of it, possibly none."""
+    """Return the changes in a Trade or TokenTrade that aren't part of the trade."""
     return shown["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
 
 
@@ -332,7 +338,7 @@ def show_changes(
     symbols: Mapping[str, str],
     scales: Scales,
 ) -> list[TokenChange]:
-    """Make a trade's TokenChanges, as its tokens were displayed at the time."""
+    """Return a trade's TokenChanges, as its tokens were displayed at the time."""
     return [
         show_change(change, symbols, find_multiplier(scales, change[0], row.block_time))
         for change in changes
@@ -364,7 +370,7 @@ def show_activities(rows: Iterable[Any], mint: str) -> list[TokenTrade]:
 
 
 def list_moving(rows: Iterable[Any], mint: str) -> list[Any]:
-    """List the readable rows with the amounts of the token that they moved."""
+    """List the readable rows, with the amounts of the token that they moved."""
     return [
         row
         for row in rows
@@ -373,12 +379,12 @@ def list_moving(rows: Iterable[Any], mint: str) -> list[Any]:
 
 
 def list_moved(row: Any) -> list[Change]:
-    """List the tokens a trade bought and sold: its changes minus those outside its venue."""
+    """List the tokens that a trade bought and sold: its changes minus those outside its venue."""
     return list_venue_changes(row.token_changes, row.beside_tokens)
 
 
 def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
-    """Make the TokenTrade: the amount of this mint that the trade bought or sold."""
+    """Return the TokenTrade: the amount of this mint that the trade bought or sold."""
     change = next(one for one in list_moved(row) if one.mint == mint)
     amount, money = abs(change.raw), find_money(row.kind, row.currency)
     multiplier = find_multiplier(scales, mint, row.block_time)
@@ -397,17 +403,20 @@ def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
 
 
 # ---- searching -----------------------------------------------------------------------------------
-# Number of trades of a wallet, a token or the instance to examine for one page.
+# The number of trades of a wallet, a token or the instance to examine for one page.
 MAX_LOOK_BACK = 2_000
-# Number of arrivals to search at a time.
+# The number of arrivals to search at a time.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
 EVERY_TRADE = "trade"
 
 
 class Wanted(NamedTuple):
-    """Selects trades of the wallets' `spans` (None: all), with any of `mints` (None: all), of
-    `kinds` (empty: all) and paid in a ledger currency (None: any). Kinds are searched one by one.
+    """Which trades to find.
+
+    They are in the wallets' `spans` (None for all), with any of `mints` (None for all), of `kinds`
+    (empty for all), and paid in a ledger currency (None for any or none). With kinds, trades are
+    examined one by one.
     """
 
     spans: Sequence[Any] | None
@@ -417,8 +426,10 @@ class Wanted(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A page of trades, newest first. `position`: where older trades continue, or None;
-    `ended_early`: whether the look-back ended before the page was full.
+    """A page of trades, newest first.
+
+    `position` is where older trades continue, or None. `ended_early` is whether the look-back ended
+    before the page was full.
     """
 
     rows: Sequence[Any]
@@ -429,7 +440,7 @@ class Found(NamedTuple):
 def find_trades(
     wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
 ) -> Found:
-    """Find a page of trades below a position and, with `up_to`, without higher IDs."""
+    """Find a page of trades below a position. With `up_to`, higher ids are left out."""
     floor = _find_floor(wanted, before) if wanted.kinds else None
     rows = {
         row.id: row
@@ -445,15 +456,16 @@ def find_trades(
 
 
 class Arrived(NamedTuple):
-    """A page of trades in order of arrival. `arrival`: number of the last trade examined."""
+    """A page of trades in order of arrival. `arrival` is the number of the last trade examined."""
 
     rows: Sequence[Any]
     arrival: int
 
 
 def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
-    """Find a page of trades that arrived after this arrival. Searches examine MAX_LOOK_BACK of
-    them. `wanted` has at most one mint.
+    """Find a page of trades after this arrival.
+
+    Searches examine MAX_LOOK_BACK of them. `wanted` has at most one mint.
     """
     (mint,) = _list_mints(wanted)
     rows: list[Any] = []
@@ -487,7 +499,7 @@ def expand_kinds(words: Sequence[str]) -> frozenset[str]:
 
 
 def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:
-    """Return the oldest position to examine, or None for no limit."""
+    """Return the oldest position to examine, or None if there is no limit."""
     ends = [
         queries.find_trade_position(MAX_LOOK_BACK, before, span, mint)
         for span in (wanted.spans if wanted.spans is not None else (None,))

@@ -1,4 +1,4 @@
-"""/api/v1. Every route needs a key, and reads, validates, queries and responds."""
+"""/api/v1: every route needs a key. A route reads, validates, queries and responds."""
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ from web.server.application import JsonResponse, find_app
 
 # ---- the request's key ---------------------------------------------------------------------------
 class AllowanceWindow(TypedDict):
-    """The remaining rate limit of the owner in one window."""
+    """What is left of the owner's rate limit in one window."""
 
     window: Literal["minute", "hour", "day", "posts_minute"]
     limit: int
@@ -52,7 +52,7 @@ class AllowanceWindow(TypedDict):
 
 
 class Me(TypedDict):
-    """The request's key."""
+    """The key of the request."""
 
     kind: Literal["read", "publish"]
     keyId: str
@@ -68,14 +68,15 @@ Json = dict[str, Any]
 
 
 class Route(NamedTuple):
-    """A GET of an object, or of a list of rows of this shape, and its query parameters."""
+    """A GET route for an object or for a list of rows with this shape, and its query parameters."""
 
     shape: Any
     is_list: bool
     names: tuple[str, ...]
 
 
-# Routes by path, as in the OpenAPI document. A parameter that only another route has is an error.
+# The routes by path, as in the OpenAPI document. A parameter that only another route knows is an
+# error.
 ROUTES: dict[str, Route] = {}
 
 
@@ -91,7 +92,7 @@ def show_page(
     show: Callable[[Sequence[Any]], Any] = list,
     **more: Any,
 ) -> Json:
-    """Make a list of the first `limit` rows, with a cursor to the last one if there are more."""
+    """Return a list of the first `limit` rows, with a cursor to the last one if there are more."""
     page, is_more = paging.cut_page(rows, limit)
     cursor = write_cursor(scope, place(page[-1])) if is_more else None
     return show_list(show(page), limit, cursor, **more)
@@ -99,22 +100,22 @@ def show_page(
 
 # ---- cached answers ------------------------------------------------------------------------------
 def cached_list(path: str, shape: Any, *names: str) -> Callable[[Callable[..., Json]], Any]:
-    """Register the GET of a list of `shape`. The decorated function builds it from the query's
-    arguments (only `names`) and the path.
+    """Register a GET route for a list of `shape`.
 
-    The list is cached until the next write (web.server.cache), and for a minute at most, because
+    The decorated function builds the list from the query's arguments (only `names`) and the path.
+    The list is cached until the next write (web.server.cache), but at most for a minute, because
     time windows move. Its `asOf` is always current.
     """
     return _cached(path, Route(shape, True, ("limit", *names)), write_end)
 
 
 def cached_object(path: str, shape: Any, *names: str) -> Callable[[Callable[..., Any]], Any]:
-    """Register the GET of an object, with the same caching."""
+    """Register a GET route for an object in the same way as `cached_list`."""
     return _cached(path, Route(shape, False, names), lambda now: b"}")
 
 
 def write_end(now: int) -> bytes:
-    """Return a list's closing JSON with the request time, in ms."""
+    """Return the end of a list's JSON, with the request time `now` (ms)."""
     return b',"asOf":"%b"}' % show_time(now).encode()
 
 
@@ -141,11 +142,11 @@ def _cached(
 
 
 def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
-    """Return {name: text} of a query's known parameters in a fixed order (the first if one is
-    repeated), and `limit` as it is echoed.
+    """Return {name: text} of a query's known parameters, in a fixed order.
 
-    Raises Problem for a parameter that only other lists have. This way, equivalent queries share
-    one cache entry, regardless of unknown parameters.
+    If a parameter is repeated, the first one counts. `limit` is as the response shows it.
+    Equivalent queries therefore share one cache entry, regardless of unknown parameters. Raises
+    Problem for a parameter that only other lists know.
     """
     for name in args:
         if name not in names and any(name in route.names for route in ROUTES.values()):
@@ -163,7 +164,7 @@ def start_of_minute(now: int) -> int:
 def read_cursor(
     args: Args, scope: paging.Scope, kind: Callable[..., paging.Kind]
 ) -> paging.Kind | None:
-    """Return the query's cursor as a position (NamedTuple `kind`), or None."""
+    """Return the query's cursor as a position (the NamedTuple `kind`), or None."""
     text = args.get("cursor")
     if text is None:
         return None
@@ -171,8 +172,8 @@ def read_cursor(
 
 
 def read_since(args: Args, last_event_id: str | None = None) -> int | None:
-    """Return the arrival in `since` or else in the `Last-Event-ID` header, or None if neither is
-    present.
+    """Return the arrival in `since` or, without it, in the `Last-Event-ID` header. Return None
+    without either.
     """
     text = last_event_id or args.get("since")
     if text is None:
@@ -184,7 +185,7 @@ def read_since(args: Args, last_event_id: str | None = None) -> int | None:
 
 
 def read_flag(args: Args, name: str) -> bool:
-    """Return the flag `name=0` or `name=1` (the default)."""
+    """Return the flag `name=0` or `name=1`. The default is True."""
     return read_choice(args, name, ("0", "1"), "1") == "1"
 
 
@@ -217,8 +218,9 @@ def show_copying(args: Args, uid: str) -> Copying:
 
 
 class MintPosition(NamedTuple):
-    """A token's position in a list: a number first, or only its mint. Cursors contain whole
-    numbers, so a mint is written as the number that its bytes represent.
+    """A token's position in a list: a number and its mint, or only its mint.
+
+    Cursors contain whole numbers, so a mint is written as the number that its bytes represent.
     """
 
     mint: int
@@ -260,7 +262,7 @@ def list_tokens(args: Args, uid: str) -> Json:
 
 @cached_list("/bots/<uid>/daily", bots.DayResult, "cursor", "currency")
 def list_days(args: Args, uid: str) -> Json:
-    """Make the list of a bot's daily results in a currency, newest first."""
+    """Return the list of a bot's daily results in a currency, newest first."""
     limit, currency = paging.read_limit(args), read_currency(args) or "SOL"
     row, scope = bots.find_row(uid), ("daily", uid, currency)
     before = read_cursor(args, scope, paging.IdPosition)
@@ -320,7 +322,7 @@ def find_post(uid: str) -> Post:
 
 @blueprint.post("/posts")
 def publish() -> JsonResponse:
-    """Store the post in the body. Return 201, or 200 if the same post was sent before."""
+    """Store the post in the body. Returns 201, or 200 if the same post was sent before."""
     app, context, caller = find_app(), gate.find_context(), gate.find_caller()
     if caller.scope != "publish" or caller.bot_id is None:
         raise Problem("insufficient_scope", "a read key can't post; use the bot's publishing key")
@@ -370,13 +372,13 @@ def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     money = None if currency is None else map_currencies()[currency]
     if money is not None:
         payable = frozenset(PAYABLE_KINDS)
-        # A query for kinds without a currency doesn't match anything.
+        # If no requested kind has a currency, the empty kind makes the query return no rows.
         kinds = (kinds or payable) & payable or frozenset(("",))
     return Wanted(spans, [mint] if mint else None, kinds, money), scope
 
 
 def read_kinds(args: Args) -> frozenset[str]:
-    """Return the comma-separated kinds in the query, or an empty set for all."""
+    """Return the comma-separated kinds in the query. If it is empty, all kinds are wanted."""
     if "kind" not in args:
         return frozenset()
     allowed = (*TRADE_KINDS, EVERY_TRADE)
@@ -459,7 +461,9 @@ def read_board(args: Mapping[str, str]) -> leaderboard.Board:
 
 @blueprint.get("/market")
 def list_market() -> Response:
-    """Return the tracked tokens. Not cached, because a quote becomes stale at a precise time."""
+    """Return the tracked tokens. They aren't cached, because a quote becomes stale at a precise
+    time.
+    """
     now, scope, args = g.now, ("market",), read_known(request.args, ("limit", "cursor"))
     limit, fields = paging.read_limit(args), read_fields(request.args.get("fields"), MarketEntry)
     after = read_cursor(args, scope, market.MarketPosition) or market.ABOVE_ALL

@@ -1,4 +1,4 @@
-"""Wallets of bots: their shapes, the completeness of their histories, and their combined
+"""Show bots' wallets: their shapes, how much of each history is known, and their combined
 holdings.
 """
 
@@ -34,7 +34,7 @@ CoverageState = Annotated[
 
 
 class Gap(TypedDict):
-    """A part of a wallet's history that could not be read."""
+    """A part of a wallet's history that couldn't be read."""
 
     fromSlot: int
     toSlot: int
@@ -42,7 +42,7 @@ class Gap(TypedDict):
 
 
 class Coverage(TypedDict):
-    """The observed part of a wallet's history or, for several wallets, that of the least complete
+    """How much of a wallet's history was observed. For several wallets, this is the least complete
     one.
     """
 
@@ -73,7 +73,7 @@ class Wallet(TypedDict):
 
 class CurrencyReconciliation(TypedDict):
     """Like Reconciliation, for the accounts in a stablecoin. Network fees are in lamports, so they
-    have no line here.
+    aren't included.
     """
 
     currency: CurrencySymbol
@@ -125,15 +125,15 @@ class Reconciliation(TypedDict):
 
 
 class AverageCost(TypedDict):
-    """The result of the same sales by average cost, for comparison; not used for ranking."""
+    """The result of the same sales by average cost, for comparison. Not used for ranking."""
 
     realizedLamports: Whole
     matchedSells: int
 
 
 class Estimate(TypedDict):
-    """The value of a position at the scout's last price. It isn't part of any result, and a sale
-    may bring in less.
+    """A position's value at the scout's last price. It isn't part of any result, and a sale may
+    return less.
     """
 
     valueLamports: Whole
@@ -167,8 +167,8 @@ class Position(TypedDict):
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-# Wallets that bots hold; `attached_at` in ms, `coverage` as JSON. The primary wallet
-# first.
+# The wallets attached to bots, with the primary wallet first. `attached_at` is in ms, and
+# `coverage` is JSON.
 HELD = """
 SELECT a.bot_id, w.address, a.attached_at, a.ownership, w.coverage
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
@@ -188,7 +188,9 @@ def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
 
 
 def show_coverage(address: str | None, stored: str | None) -> Coverage:
-    """Make a wallet's Coverage, or one of state `none` with the reason."""
+    """Return a wallet's Coverage. If there is none, return one with the state `none` and the
+    reason.
+    """
     told = read_coverage(stored)
     if address is None and stored is None:
         told = {**NOT_POLLED, "note": "no wallet is connected, so nothing is observed"}
@@ -196,8 +198,9 @@ def show_coverage(address: str | None, stored: str | None) -> Coverage:
 
 
 def find_least(coverages: Iterable[Coverage]) -> Coverage:
-    """Return the Coverage of the least complete wallet. If several are equal, return one with gaps,
-    or else the first.
+    """Return the Coverage of the least complete wallet.
+
+    If several are equally complete, one with gaps is preferred, or else the first.
     """
     told = list(coverages)
     if not told:
@@ -211,8 +214,9 @@ def is_provisional(coverage: Coverage) -> bool:
 
 # ---- holdings ------------------------------------------------------------------------------------
 def find_positions(row: Any) -> list[Json] | None:
-    """List the bot's open positions, without symbols and estimates. The costs of a wallet that is
-    only claimed don't belong to the bot. Return None if they are damaged.
+    """Return the bot's open positions without symbols and estimates, or None if they are damaged.
+
+    If a wallet is only claimed, its costs aren't the bot's.
     """
     positions: list[Json] | None = show_part([] if row.positions is None else row.positions)[0]
     if positions is None:

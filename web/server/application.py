@@ -28,7 +28,7 @@ class Application(Flask):
     """The Flask application with its shared state."""
 
     allowance: Allowance
-    # Cached lists as bytes, and feeds with their last change.
+    # Lists as bytes, and feeds with the time of their last change.
     list_cache: ListCache[Any]
     caller_cache: ListCache[ApiCaller | None]
     stream_hub: StreamHub
@@ -38,7 +38,7 @@ class Application(Flask):
     places: Places
     # This process's counts of `busy` responses, by cause.
     busy_answers: Counter[str]
-    # Number of connections closed because their address, or the instance, had too many.
+    # Connections that were closed because their address, or the instance, had too many.
     crowded_out = 0
 
     @property
@@ -67,8 +67,9 @@ class JsonResponse(Response):
         super().__init__(body, status, given, content_type="application/json")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Respond without copying and checking all headers again. Werkzeug does that for Location
-        and for the Content-Length of HEAD responses.
+        """Respond without copying and checking all headers again.
+
+        Werkzeug does this for Location, and for the Content-Length of HEAD responses.
         """
         if environ["REQUEST_METHOD"] == "HEAD":
             return super().__call__(environ, start_response)
@@ -79,9 +80,9 @@ class JsonResponse(Response):
 class Prefix:
     """WSGI middleware that tells the application its path prefix.
 
-    BASE_URL decides, not a header, because a proxy may pass the prefix on or strip it, with the
-    same result. Proxies forward X-Forwarded-Prefix unless told otherwise, so a client could use it
-    to put any link on our pages.
+    BASE_URL decides the prefix, so it doesn't matter whether a proxy passes it on or strips it. A
+    header isn't used, because proxies forward X-Forwarded-Prefix by default, so a client could use
+    it to put any link on our pages.
     """
 
     def __init__(self, app: WSGIApplication, path: str) -> None:

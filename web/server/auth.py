@@ -1,4 +1,4 @@
-"""API key authentication: reads only `Authorization: Bearer` and runs one statement."""
+"""Authenticate API keys, using only `Authorization: Bearer` and one SQL statement."""
 
 import hmac
 from collections.abc import Callable
@@ -20,10 +20,10 @@ INVALID_TOKEN = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_toke
 
 
 class ApiCaller(NamedTuple):
-    """An unrevoked key's owner.
+    """The owner of a key that isn't revoked.
 
-    `key_expires_at` in ms, or None; `bot_*` is None for a read key. `key_hash`: hash of the key's
-    text, which isn't stored.
+    `key_expires_at` is in ms, or None. `bot_*` is None for a read key. `key_hash` is the hash of
+    the key's text, which isn't stored.
     """
 
     key_hash: str
@@ -35,7 +35,7 @@ class ApiCaller(NamedTuple):
     owner_uid: str
     bot_id: int | None
     bot_uid: str | None
-    # The ban's reason, or None if the owner isn't banned.
+    # None if the owner isn't banned.
     ban_reason: str | None
 
 
@@ -45,8 +45,8 @@ FindKey = Callable[[str, str], ApiCaller | None]
 def authenticate(header: str, now: int, find: FindKey) -> ApiCaller:
     """Return the caller whose key is in the Authorization header.
 
-    Raises Problem 401 without a valid key and 403 if the owner is banned. `now`: UTC milliseconds.
-    `find`: find_key, or a cache of it.
+    Raises Problem 401 without a valid key, and 403 if the owner is banned. `now` is UTC
+    milliseconds. `find` is find_key, or a cache of it.
     """
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
@@ -75,9 +75,10 @@ def find_caller(text: str, now: int, find: FindKey) -> ApiCaller | None:
 
 
 def find_key(text: str, digest: str) -> ApiCaller | None:
-    """Return an unrevoked key's owner, even if the key has expired, or None for an unknown key.
+    """Return the owner of a key that isn't revoked, even if it has expired.
 
-    `digest`: hash_secret(text). Malformed text needs no query.
+    Returns None for an unknown key. `digest` is hash_secret(text). Malformed text doesn't cause a
+    query.
     """
     if not is_well_formed(text):
         return None

@@ -1,5 +1,6 @@
-"""A cache of values read from the database. One thread reads a value for all that wait for it, and
-any commit makes it stale.
+"""A cache of values read from the database.
+
+One thread reads a value for all threads that wait for it. Any commit makes it stale.
 """
 
 import itertools
@@ -10,15 +11,15 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
-# Names share these locks, so a thread may wait for the read of another name.
+# Several names share a lock, so a thread may wait for the read of another name.
 LOCKS = 64
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class CacheEntry(Generic[Value]):
-    """A value and the database version it was read from. `turn` orders reads and requests of the
-    whole cache.
+    """A value, and the database version from which it was read. `turn` orders reads and requests of
+    the whole cache.
     """
 
     version: object
@@ -29,7 +30,7 @@ class CacheEntry(Generic[Value]):
 class ListCache(Generic[Value]):
     """An LRU cache with at most `max_entries` values.
 
-    Writers don't need to invalidate anything: a commit by any process changes the version.
+    Writers don't need to invalidate anything, because a commit by any process changes the version.
     """
 
     def __init__(self, max_entries: int) -> None:
@@ -40,10 +41,10 @@ class ListCache(Generic[Value]):
     def find(self, name: Hashable, version: object, read: Callable[[], Value]) -> Value:
         """Return the value cached under `name`. Call `read()` if there is none or it is stale.
 
-        Get `version` from the database before reading anything. A thread that had to wait accepts
-        any read that started after its own request, so a burst of requests, each after another
-        commit, causes two reads. If `read` raises, nothing is cached: callers could otherwise fill
-        the cache with invalid names. `read` must not use this cache.
+        The caller must get `version` from the database before reading anything. A thread that had
+        to wait accepts any read that started after its own request, so a burst of requests, each
+        after another commit, causes only two reads. If `read` raises, nothing is cached, because
+        otherwise callers could fill the cache with invalid names. `read` must not use this cache.
         """
         arrived = next(self._turns)
         with self._reading[hash(name) % LOCKS]:

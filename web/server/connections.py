@@ -1,5 +1,7 @@
-"""Client connections without threads. A connection collects bytes until gunicorn's parser finds a
-complete request in them, and buffers what its client hasn't read yet of a response.
+"""Client connections without threads.
+
+A connection collects bytes until gunicorn's parser finds a complete request in them. It buffers the
+part of a response that its client hasn't read yet.
 """
 
 import contextlib
@@ -20,11 +22,11 @@ from storage.trouble import REQUEST_SECONDS
 # A client must read something within STALL_SECONDS, and on average this many bytes per second.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 MAX_HEAD_BYTES, MAX_REQUEST_BYTES = 32 * 1024, 128 * 1024
-# CPU time limit for parsing one request, because each arriving piece parses it again. A chunk costs
-# as much as a kilobyte of a body with Content-Length.
+# The CPU time for parsing one request. Each piece that arrives causes it to be parsed again. A
+# chunk costs as much as a kilobyte of a body with Content-Length.
 MAX_PARSE_SECONDS, MAX_CHUNKED_LINES = 0.05, 512
-# Limit on open connections per address and worker process. Behind a proxy, all clients share the
-# proxy's address.
+# The number of open connections per address and worker process. Behind a proxy, all clients share
+# the proxy's address.
 MAX_OF_ADDRESS = 256
 TURN_BYTES = 256 * 1024
 
@@ -38,8 +40,8 @@ class BodyTooLarge(errors.ParseException):
 
 
 def read_once(data: bytes | bytearray) -> Iterator[bytes]:
-    """Yield the data that has arrived, for gunicorn's parser. Raises Incomplete when the parser
-    asks for more.
+    """Yield the data that has arrived, for gunicorn's parser. Raises Incomplete if it asks for
+    more.
     """
     yield bytes(data)
     raise Incomplete
@@ -48,8 +50,8 @@ def read_once(data: bytes | bytearray) -> Iterator[bytes]:
 class Connection:
     """A client's connection. Only the poller or one thread uses it at a time, so it needs no lock.
 
-    `waits_since`, `timeout`: time.monotonic() values while it waits for its client. `work`: for
-    Queue.
+    `waits_since` and `timeout` are in seconds of time.monotonic(), while it waits for its client.
+    Queue uses `work`.
     """
 
     waits_since, timeout, arrived, began = 0.0, 0.0, 0.0, 0.0
@@ -66,9 +68,9 @@ class Connection:
         self.received, self.unread = bytearray(), bytearray()
 
     def find_request(self, max_body_bytes: int) -> bool:
-        """Return whether a complete request has arrived, and take it.
+        """Return whether a complete request has arrived. If so, it is taken from the buffer.
 
-        Raises ParseException if it is malformed, too long, or takes too long to parse.
+        Raises ParseException if the request is malformed, too long, or takes too long to parse.
         """
         received, request, began = IterUnreader(read_once(self.received)), None, time.thread_time()
         try:

@@ -1,4 +1,4 @@
-"""Error responses: problem+json on JSON routes, a page elsewhere, and a request ID on both."""
+"""Error responses: problem+json on JSON routes, and a page elsewhere. Both contain a request id."""
 
 import logging
 import secrets
@@ -20,7 +20,7 @@ from web.server.application import Application, find_app
 from web.server.connections import BodyTooLarge
 from web.server.headers import SECURITY_HEADERS
 
-# Errors that Flask raises itself, by status.
+# The errors that Flask itself raises, by status.
 FLASK_CODES = {
     CODES[code][0]: code
     for code in (
@@ -37,7 +37,7 @@ DETAILS = {
     "method_not_allowed": "this path doesn't support the method; see the Allow header",
     "body_too_large": "a request body may have at most 64 KiB",
 }
-# Errors that gunicorn finds before the application sees the request.
+# The errors that gunicorn finds before the application receives the request.
 MALFORMED = {
     http.LimitRequestLine: (414, "bad_request", "the URL is too long"),
     http.LimitRequestHeaders: (
@@ -65,7 +65,9 @@ def init_app(app: Application) -> None:
 
 
 def wants_json() -> bool:
-    """Whether the path is a JSON route: under /api, ending in .json, or used only by programs."""
+    """Return whether the path is a JSON route: under /api, ending in .json, or used only by
+    programs.
+    """
     path = request.path
     return path in ("/api", "/mcp") or path.startswith("/api/") or path.endswith(".json")
 
@@ -115,15 +117,17 @@ def answer_http(error: HTTPException) -> AnyResponse:
 
 
 def answer_database(error: PeeweeException) -> Response:
-    """Return `busy` if the database is locked or full. The transaction was rolled back, so the
-    client may retry.
+    """Return `busy` if the database is locked or full.
+
+    The transaction was rolled back, so the client may retry.
     """
     return answer_busy(error) if storage.is_busy(error) else answer_unexpected(error)
 
 
 def answer_busy(error: Exception) -> Response:
-    """Return `busy` and log one short line, which web.server.logs doesn't repeat, because on a full
-    disk every byte counts.
+    """Return `busy`, and log one short line.
+
+    web.server.logs doesn't repeat it, because on a full disk every byte counts.
     """
     word = trouble.name_trouble(error, find_app().settings.data_dir)
     find_app().busy_answers[word] += 1
@@ -139,7 +143,7 @@ def answer_busy(error: Exception) -> Response:
 
 
 def answer_unexpected(error: Exception) -> Response:
-    """Return 500 for a bug, and log it with the request id."""
+    """Return 500 for a bug, and log the error with the request id."""
     log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.context.request_id}})
     return answer(
         Problem(
@@ -151,7 +155,7 @@ def answer_unexpected(error: Exception) -> Response:
 
 # ---- without the application ---------------------------------------------------------------------
 def write_refusal(error: Exception, base_url: str) -> bytes:
-    """Return the complete HTTP response to a request that is malformed or never reached Flask."""
+    """Return the complete HTTP response to a request that is malformed or didn't reach Flask."""
     status, code, detail = 500, "internal_error", "something went wrong on our side"
     if isinstance(error, http.ParseException | http.NoMoreData):
         not_http = (400, "bad_request", "this isn't a valid HTTP request")

@@ -1,5 +1,5 @@
-"""The checks of every request, in order: host, address, key, rate limit; and the headers of every
-response.
+"""The checks of every request, in order: host, address, key, rate limit. Also sets the headers of
+every response.
 """
 
 import functools
@@ -25,21 +25,21 @@ from storage import counters, database, trouble
 from web.server import auth
 from web.server.application import Application, find_app
 
-# Blueprints whose routes require a key.
+# The blueprints whose routes require a key.
 KEYED = ("v1", "inbox", "mcp")
 KEYED_PATHS = "/api/v1/"
-# Routes of these blueprints that don't count toward the rate limit. An agent's tool calls do count.
+# Of their routes, these don't count toward the rate limit. Tool calls by an agent do.
 FREE = ("v1.show_me", "mcp.answer_agent")
 # Static files, of which a page requests several, and health checks. They aren't counted, so they
 # never wait for the counters.
 UNCOUNTED = ("static", "health.show_health")
 # Nobody reads faster than this.
 REPORTS_PER_MINUTE = 5
-# Account exports per address. Each one reads all of an owner's data.
+# The number of account exports per address. Each reads everything that an owner has.
 EXPORTS_PER_MINUTE = 3
-# CSV files per address, in pages of 1,000 trades after the first page.
+# The size of tables per address, in pages of 1,000 trades after the first page.
 TABLE_PAGES_PER_MINUTE = 60
-# Bots that agents can register from one address per day, as a multiple of the limit per minute.
+# How many bots agents can register from one address per day, as a multiple of the limit per minute.
 REGISTRATION_MINUTES_A_DAY = 20
 # The API's name for an address's window.
 ADDRESS = "address"
@@ -57,13 +57,12 @@ PERIODS = {
 
 
 def settings() -> Config:
-    """Return the settings of the current application."""
     return find_app().settings
 
 
 # ---- limits of addresses: flask-limiter, counting where the allowance does -----------------------
 def find_network() -> str:
-    """Return the network that the current request is counted under."""
+    """Return the network for which the current request is counted."""
     return ratelimit.network_of(request.remote_addr or "")
 
 
@@ -88,20 +87,22 @@ def count_address() -> None:
 
 
 def note_failure() -> None:
-    """Count a failed authentication by this address. Over the limit, raises Problem 429 instead of
-    the caller's error.
+    """Count a failed authentication by this address.
+
+    Over the limit, it raises Problem 429, which replaces the caller's error.
     """
     count_in("failed", find_app().settings.failed_auth_per_minute, "failed attempts")
 
 
 def count_evidence() -> None:
-    """Count an evidence document or page for an address. Raises Problem 429 over the limit."""
+    """Count an evidence document or page for this address. Raises Problem 429 over the limit."""
     count_in("evidence", find_app().settings.evidence_per_minute, "evidence")
 
 
 def count_more_evidence(pages: int) -> None:
-    """Count `pages` more of evidence for this address. The current request still succeeds; the next
-    one has to wait.
+    """Count `pages` more of evidence for this address.
+
+    The current request still succeeds, but the next one has to wait.
     """
     key = RateLimitItemPerMinute(find_app().settings.evidence_per_minute).key_for(
         find_network(), "evidence"
@@ -110,7 +111,9 @@ def count_more_evidence(pages: int) -> None:
 
 
 def meter_table() -> Callable[[], None]:
-    """Return a function that counts a CSV page for this address. It also works outside the request.
+    """Return a function that counts a table page for this address. It also works outside the
+    request.
+
     Raises Problem 429 if the address used up its pages for this minute.
     """
     allowance, network = find_app().allowance, find_network()
@@ -132,11 +135,11 @@ def count_export() -> None:
 
 
 def count_in(name: str, most: int, what: str) -> None:
-    """Count a request by this address under `name`.
+    """Count a request by this address under `name`. Raises Problem 429 after `most` per minute.
 
-    Raises Problem 429 after `most` per minute; a refused request isn't counted. Called explicitly,
-    because flask-limiter's decorators look up all limits of a route each time, which takes longer
-    than everything else a cached page needs.
+    A refused request isn't counted. This is called explicitly, because flask-limiter's decorators
+    look up all limits of a route each time, which takes longer than everything else that a cached
+    page needs.
     """
     item, network = RateLimitItemPerMinute(most), find_network()
     if limiter.limiter.hit(item, network, name):
@@ -148,8 +151,10 @@ def count_in(name: str, most: int, what: str) -> None:
 
 
 def refuse_address(window: ratelimit.Window, what: str) -> Problem:
-    """Return Problem 429 for an address's window. With a valid key, the headers also describe this
-    window, because it wasn't the owner's rate limit that was exceeded.
+    """Return Problem 429 for an address's window.
+
+    Even with a valid key, the headers describe this window, because the owner's rate limit wasn't
+    exceeded.
     """
     context = find_context()
     if context.caller is not None:
@@ -166,8 +171,8 @@ def init_app(app: Application, config: Config) -> None:
         RATELIMIT_STORAGE_OPTIONS={"store": app.allowance.store, "clock": lambda: g.now / 1000},
     )
     app.before_request(functools.partial(enter, config))
-    # flask-limiter's own hooks look up limits on every request, so we call ours explicitly. It
-    # doesn't install its hooks if it appears to be installed already.
+    # flask-limiter's own hooks look up limits on every request, so we call ours explicitly. If it
+    # appears to be installed already, it doesn't install its hooks.
     app.extensions["limiter"] = {limiter}
     limiter.init_app(app)
     app.after_request(functools.partial(finish, config))
@@ -176,33 +181,35 @@ def init_app(app: Application, config: Config) -> None:
 
 @dataclass(slots=True)
 class RequestContext:
-    """The current request (`g.context`): its id, when it arrived (`now` in ms, `began` by
-    perf_counter), and the results of the checks.
+    """The current request (`g.context`): its id, its time of arrival (`now` in ms, `began` in
+    seconds of perf_counter), and the results of the checks.
     """
 
     method: str = ""
-    # The matched rule, never the path, which may contain anything a user pasted.
+    # The matched rule, never the path, which may contain anything that a user pasted.
     route: str | None = None
-    # Unique but not secret. The system's random source would cost a system call.
+    # It is unique but not secret. The system's random source would cost a system call.
     request_id: str = field(default_factory=lambda: f"req_{random.getrandbits(96):024x}")
     now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     began: float = field(default_factory=time.perf_counter)
-    # The database version.
+    # The version of the database.
     version: object = None
     caller: auth.ApiCaller | None = None
-    # The owner's rate limit.
+    # The state of the owner's rate limit.
     rate_limit: ratelimit.RateLimitState | None = None
     # Whether the request counts for its address.
     is_counted: bool = False
 
 
 def enter(config: Config) -> None:
-    """Start a request: its context, its host and, for routes without a key, its address."""
-    # The object behind Flask's proxy, looked up once, because each lookup costs as much as the
-    # attribute.
+    """Start a request: create its context, and check its host and, for routes without a key, its
+    address.
+    """
+    # The object behind Flask's proxy. It is looked up once, because each lookup costs as much as
+    # the attribute.
     this = request_ctx.request
     begin(this.method, this.url_rule.rule if this.url_rule else None)
-    # The server sets this when the request arrives, so waiting for a thread counts.
+    # The server sets this when the request arrives, so that waiting for a thread counts, too.
     trouble.begin_deadline(this.environ.get("candor.deadline"))
     hosts = list_hosts(this.environ)
     if not hosts and this.environ["SERVER_PROTOCOL"] != "HTTP/1.0":
@@ -224,13 +231,14 @@ def enter(config: Config) -> None:
 
 
 def begin(method: str = "", route: str | None = None) -> None:
-    """Create the current request's context."""
     g.context = context = RequestContext(method, route)
     g.now = context.now
 
 
 def list_hosts(environ: WSGIEnvironment) -> list[str]:
-    """Return the hosts in a request: the Host header's and, for an absolute URI, the URI's."""
+    """Return the hosts in a request: the Host header's and, if there is an absolute URI, the
+    URI's.
+    """
     hosts, uri = [], environ.get("RAW_URI", "")
     if "HTTP_HOST" in environ:
         hosts.append(environ["HTTP_HOST"])
@@ -240,7 +248,7 @@ def list_hosts(environ: WSGIEnvironment) -> list[str]:
 
 
 def is_served(config: Config, host: str) -> bool:
-    """Whether the Host header is one of this instance's. Under DNS rebinding, another site's page
+    """Return whether the Host header is for this instance. Under DNS rebinding, another site's page
     sends its own name.
     """
     host = host.lower()
@@ -249,13 +257,14 @@ def is_served(config: Config, host: str) -> bool:
 
 
 def check_key() -> None:
-    """Admit a request to /api/v1: it needs a valid key within its rate limit. /me isn't counted."""
+    """Admit a request to /api/v1. It needs a valid key within its rate limit. /me isn't counted."""
     admit(request_ctx.request.headers.get("Authorization", ""), "read", "publish")
 
 
 def admit(header: str, *scopes: str) -> None:
-    """Admit and count a request with a valid key of one of these scopes. `header`: the value of the
-    Authorization header.
+    """Admit and count a request with a valid key that has one of these scopes.
+
+    `header` is the value of the Authorization header.
     """
     app, context, this = find_app(), find_context(), request_ctx.request
     try:
@@ -272,7 +281,7 @@ def admit(header: str, *scopes: str) -> None:
         context.rate_limit = app.allowance.peek(limits, context.now / 1000)
         return
     by_address = ratelimit.find_address_limit(app.settings, find_network())
-    # Charge the address and the owner atomically: all windows or none.
+    # Charge the address and the owner atomically: in all windows or in none.
     state = app.allowance.charge([by_address, *limits], context.now / 1000)
     address, *windows = state.windows
     context.rate_limit = ratelimit.RateLimitState(state.admitted, tuple(windows))
@@ -289,12 +298,12 @@ def find_context() -> RequestContext:
 
 
 def find_caller() -> auth.ApiCaller:
-    """Return the current request's caller, after check_key admitted it."""
+    """Return the current request's caller, after check_key has admitted it."""
     return cast(auth.ApiCaller, find_context().caller)
 
 
 def identify(app: Application, context: RequestContext, header: str) -> auth.ApiCaller:
-    """Authenticate the Authorization header and record the key's use. Raises Problem 401 without a
+    """Authenticate the Authorization header, and record the key's use. Raises Problem 401 without a
     valid key.
 
     A key is looked up once per database version.
@@ -312,10 +321,10 @@ def identify(app: Application, context: RequestContext, header: str) -> auth.Api
 
 
 def check_creation(owner_id: int | None = None, by_agent: bool = False) -> None:
-    """Count a new bot for this address, and for its owner if it has one.
+    """Count a new bot for this address and for the owner, if there is one.
 
-    Raises Problem over the limit, or if registration is closed. `by_agent`: no human filled in a
-    form, so a limit per day applies, too.
+    Raises Problem over the limit, or if registration is closed. `by_agent` means that no human
+    filled in a form, so a limit per day applies, too.
     """
     settings = find_app().settings
     if settings.registration == "closed":
@@ -334,8 +343,8 @@ def check_creation(owner_id: int | None = None, by_agent: bool = False) -> None:
 
 
 def check_posting(owner_id: int) -> None:
-    """Count a post sent with a form. Raises Problem 429 over the limit, which the form shares with
-    the owner's keys.
+    """Count a post that was sent with a form. Raises Problem 429 over the limit, which the owner's
+    keys share.
     """
     limits = ratelimit.list_limits(find_app().settings, owner_id, posting=True)
     posts = [limit for limit in limits if limit.name == "posts_minute"]
@@ -347,7 +356,7 @@ def check_posting(owner_id: int) -> None:
 def finish(config: Config, response: Response) -> Response:
     """Add our headers to a response, and log the request."""
     context = find_context()
-    # As pairs, because Werkzeug inspects each value of a dict.
+    # Pass pairs, because Werkzeug inspects each value of a dict.
     response.headers.extend(list(list_headers(config, context).items()))
     if response.status_code == 503 and context.rate_limit is not None:
         wait_for_reset(response, context.rate_limit)
@@ -356,16 +365,18 @@ def finish(config: Config, response: Response) -> Response:
 
 
 def wait_for_reset(response: Response, state: ratelimit.RateLimitState) -> None:
-    """Make Retry-After no earlier than RateLimit-Reset: a client that reads both couldn't know
-    which one to trust.
+    """Make Retry-After no earlier than RateLimit-Reset, because a client that reads both couldn't
+    know which one to trust.
     """
     wait = max(int(response.headers.get("Retry-After", 0)), state.tightest.reset)
     response.headers["Retry-After"] = str(wait)
 
 
 def list_headers(config: Config, context: RequestContext) -> dict[str, str]:
-    """Return the request ID and the rate limit headers: the owner's limits and remaining requests
-    if there is a key, or else the address's policy.
+    """Return the headers for the request id and the rate limit.
+
+    With a key, these are the owner's limits and remaining requests. Without a key, they are the
+    address's policy.
     """
     shown = {"X-Request-Id": context.request_id}
     if context.rate_limit is not None:
@@ -377,7 +388,7 @@ def list_headers(config: Config, context: RequestContext) -> dict[str, str]:
 
 
 def is_posting(context: RequestContext) -> bool:
-    """Whether a request counts as a post. One to an unknown path doesn't."""
+    """Return whether a request counts as a post. A request to an unknown path doesn't."""
     return context.method == "POST" and context.route is not None
 
 

@@ -1,4 +1,4 @@
-"""Headers of every response, including the server's own errors."""
+"""The headers of every response, including the server's own errors."""
 
 from collections.abc import Iterable, Mapping
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -18,8 +18,8 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-# Public and the same for everyone, so other sites' pages may read these. Never add anything that
-# depends on a key or cookie.
+# Their responses are public and the same for everyone, so other sites' pages may read them. Never
+# add anything that depends on a key or cookie.
 SHARED_BLUEPRINTS = frozenset(
     ("legacy", "health", "openapi", "feeds", "evidence", "log", "share_cards")
 )
@@ -32,7 +32,7 @@ HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
 
 
 class Headers:
-    """WSGI middleware that adds these headers to every response that doesn't set its own."""
+    """WSGI middleware that adds these headers to every response that doesn't set them itself."""
 
     def __init__(self, app: WSGIApplication, https: bool) -> None:
         self.app, self.headers = app, {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}
@@ -49,8 +49,9 @@ class Headers:
 def add_missing(
     headers: list[tuple[str, str]], defaults: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return WSGI `headers` plus the missing `defaults`. A response with its own
-    Content-Security-Policy also controls framing.
+    """Return WSGI `headers` plus the missing `defaults`.
+
+    A response with its own Content-Security-Policy also controls framing.
     """
     named = {name for name, _ in headers}
     if "Content-Security-Policy" in named:
@@ -59,7 +60,7 @@ def add_missing(
 
 
 def share_answer(response: Response) -> Response:
-    """Let other sites' pages read shared responses. Used as Flask's after_request."""
+    """Let other sites' pages read shared responses. Flask calls this as after_request."""
     if request.blueprint in SHARED_BLUEPRINTS or request.endpoint in SHARED_ENDPOINTS:
         response.headers.update(SHARED_HEADERS)
     return response

@@ -1,5 +1,6 @@
-"""Logs on stderr, as JSON lines or, on a terminal, plain text, with the request ID if there is one.
-Secrets are never passed to a logger.
+"""Log to stderr: JSON lines or, on a terminal, plain text.
+
+Lines have the request id if there is one. Secrets are never passed to a logger.
 """
 
 import json
@@ -24,7 +25,7 @@ escape_all = json.JSONEncoder(default=str).encode
 
 class JsonLines(JsonFormatter):
     """Writes {"at", "level", "logger", "message"}, then the record's `shown`, "repeated" if
-    `Repeats` counted any, and "trace" for an exception.
+    `Repeats` counted repetitions, and "trace" for an exception.
 
     Lines are ASCII, so text from a request can't fake another line. Other attributes of a record
     are dropped, because a library may put a secret there.
@@ -37,7 +38,7 @@ class JsonLines(JsonFormatter):
     def add_fields(
         self, log_data: LogData, record: logging.LogRecord, message_dict: dict[str, Any]
     ) -> None:
-        """Fill `log_data`. `message_dict` has an exception's trace as `exc_info`."""
+        """Fill `log_data`. The `exc_info` in `message_dict` is an exception's trace."""
         at = datetime.fromtimestamp(record.created, UTC)
         log_data["at"] = at.isoformat(timespec="milliseconds")
         log_data["level"] = record.levelname.lower()
@@ -51,12 +52,12 @@ class JsonLines(JsonFormatter):
 
 
 class PlainLines(JsonLines):
-    """Writes `14:03:09 warning: message name=value ...` for a terminal, with an exception's trace
-    below.
+    """Writes `14:03:09 warning: message name=value ...` for a terminal. An exception's trace
+    follows.
     """
 
     def jsonify_log_record(self, log_data: LogData) -> str:
-        """Write the fields as text. The library calls this to write JSON."""
+        """Write the fields as text. The library calls this method to write JSON."""
         at, level, _, message, trace = (
             log_data.pop(name, "") for name in ("at", "level", "logger", "message", "trace")
         )
@@ -67,7 +68,7 @@ class PlainLines(JsonLines):
 
 
 class Repetition(NamedTuple):
-    """A repeated message: when it may be logged next, the pause until then, and the number dropped
+    """A repeated message: when it is written again, the pause until then, and how many were dropped
     since the last one.
     """
 
@@ -79,9 +80,9 @@ class Repetition(NamedTuple):
 class Repeats(logging.Filter):
     """A filter that throttles recurring errors, such as those of a full disk.
 
-    The first is written immediately, the next after a minute with the number dropped (`repeated`),
-    then after two, four and so on up to sixty minutes. Records with a request id are always
-    written, because someone may look for them.
+    The first one is written immediately, and the next one after a minute, with the number of
+    dropped ones (`repeated`). The pause doubles each time, up to sixty minutes. Records with a
+    request id are always written, because someone may look for them.
     """
 
     FIRST_SECONDS, LAST_SECONDS, MAX_KINDS = 60, 3_600, 200
@@ -100,7 +101,7 @@ class Repeats(logging.Filter):
         error_type = record.exc_info and record.exc_info[0]
         kind = record.name, record.getMessage(), shown.get("problem"), error_type
         with self._lock:
-            # Removed and reinserted, so that the least recent kinds come first and are dropped
+            # Remove and insert it again, so that the least recent kinds come first and are dropped
             # first.
             before = self._kinds.pop(kind, Repetition())
             after = self._count(before, self.clock())
@@ -113,9 +114,7 @@ class Repeats(logging.Filter):
         return True
 
     def _count(self, before: Repetition, now: float) -> Repetition:
-        """Return the state after one more message. `missed` is 0 if the message should be
-        written.
-        """
+        """Return the state after one more. If it should be written, `missed` is 0."""
         if before.pause_seconds and now < before.due:
             return before._replace(missed=before.missed + 1)
         silent = not before.pause_seconds or now > before.due + self.LAST_SECONDS
@@ -143,8 +142,9 @@ CONFIG: dict[str, Any] = {
 
 
 def make_config(log_format: str, is_terminal: bool) -> dict[str, Any]:
-    """Return the configuration for logging.config. `log_format`: json, plain, or "" for plain on a
-    terminal and JSON elsewhere.
+    """Return the configuration for logging.config.
+
+    `log_format` is json, plain, or "" for plain on a terminal and JSON elsewhere.
     """
     chosen = log_format or ("plain" if is_terminal else "json")
     handlers = {"stderr": {**CONFIG["handlers"]["stderr"], "formatter": chosen}}
@@ -152,8 +152,9 @@ def make_config(log_format: str, is_terminal: bool) -> dict[str, Any]:
 
 
 class ServerLog(Logger):
-    """gunicorn's messages through the root logger. Its access log stays off: the gate logs
-    requests, without paths.
+    """Sends gunicorn's messages to the root logger.
+
+    gunicorn's access log stays off, because the gate logs requests, without paths.
     """
 
     def setup(self, cfg: Any) -> None:

@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 from accounts.problem import Problem
 
-# Per process.
+# Both limits are per process.
 MAX_PLACES, MAX_OF_ADDRESS = 6, 2
 RETRY_SECONDS = 5
 
 
 class Places:
-    """The slots in use, by address."""
-
     def __init__(self) -> None:
         self._lock, self._held = threading.Lock(), dict[object, str]()
 
     def take(self, network: str) -> Callable[[], None]:
-        """Take a slot for an address. Return a function that releases it and can be called
-        repeatedly. Raises Problem `busy` if none is free.
+        """Take a slot for an address. Return a function that releases it, which can be called
+        repeatedly.
+
+        Raises Problem `busy` if no slot is free.
         """
         place = object()
         with self._lock:

@@ -1,8 +1,8 @@
-"""Browser sessions of owners, without a password: a random ID in a signed cookie, its hash in a
-table.
+"""Owners' browser sessions, without a password. A signed cookie contains a random id, and a table
+its hash.
 
-The row decides: deleting it ends the session, and its `seen_at` determines expiry. The cookie
-contains no time, so servers with different clocks don't end sessions.
+The row decides. Deleting it ends the session, and its `seen_at` determines when the session
+expires. The cookie contains no time, so servers with different clocks don't end sessions.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ from web.server.application import Application, find_app
 
 # An idle session expires after this long.
 LIFETIME_MS = 180 * 86_400_000
-# Precision of `seen_at`.
+# The precision of `seen_at`.
 SEEN_EVERY_MS = 3_600_000
-# Browsers limit cookie lifetimes anyway (Chrome: 400 days), regardless of our clock.
+# Browsers limit the lifetime of cookies anyway (Chrome: 400 days), regardless of our clock.
 NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 # Browsers accept a cookie with the second name only over https, from this host, and for all paths.
 PLAIN_NAME, HOST_NAME = "session", "__Host-session"
-# Used with a path in BASE_URL, because a __Host- cookie would apply to all paths, and other
-# applications may share the host.
+# Used if BASE_URL has a path. A __Host- cookie would apply to all paths, and other applications may
+# share the host.
 SECURE_NAME = "__Secure-session"
 # A form token has about 90 characters.
 MAX_TOKEN_TEXT = 200
@@ -39,12 +39,13 @@ csrf = CSRFProtect()
 
 
 class Cookies(SecureCookieSessionInterface):
-    """Flask's sessions with our own lifetime and name. Skips creating a signer for clients without
-    cookies, such as bots.
+    """Flask's sessions with our own lifetime and cookie name.
+
+    For clients without cookies, such as bots, no signer is created.
     """
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession:
-        """Read the request's cookie. Return an empty session if it isn't valid."""
+        """Read the request's cookie. Return an empty session if there is no valid cookie."""
         if "Cookie" not in request.headers:
             return self.session_class()
         value = request.cookies.get(self.get_cookie_name(app), "")
@@ -68,7 +69,7 @@ class Cookies(SecureCookieSessionInterface):
         It is never set on a response that a cache may share, because anyone with the cookie is
         signed in.
         """
-        # Skip computing cookie attributes for an unused, empty session.
+        # Don't compute the cookie's attributes for an unused, empty session.
         if not (session.accessed or session.modified or session):
             return
         if session and _is_shareable(response):
@@ -84,8 +85,8 @@ def _is_shareable(response: Response) -> bool:
 
 
 def init_app(app: Application) -> None:
-    """Set up cookies and CSRF tokens. Only form handlers check tokens (`check_sender`), not the
-    API.
+    """Set up cookies and CSRF tokens. Only form handlers check tokens (`check_sender`). The API
+    doesn't.
     """
     config = app.settings
     https = config.base_url.startswith("https:")
@@ -103,7 +104,7 @@ def init_app(app: Application) -> None:
 
 
 def check_sender() -> None:
-    """Require that a form was sent from a page of this site, with its token."""
+    """Require that a form was sent from a page on this site, with its token."""
     if request.method != "POST":
         return
     site = request.headers.get("Sec-Fetch-Site", "same-origin")
@@ -119,7 +120,7 @@ def check_sender() -> None:
 
 
 def is_own_origin(origin: str | None) -> bool:
-    """Whether an Origin header is this site's. Programs don't send one."""
+    """Return whether an Origin header is for this site. Programs don't send one."""
     own = _origin(request.host_url), _origin(find_app().settings.base_url)
     return origin is None or origin in own
 
@@ -131,7 +132,7 @@ def _origin(url: str) -> str:
 
 # ---- the browser's session -----------------------------------------------------------------------
 def find_session() -> Session | None:
-    """Return this browser's Session with its owner, or None. Read once per request."""
+    """Return this browser's Session with its owner, or None. It is read once per request."""
     if "creator_session" not in g:
         g.creator_session = _load(session["creator"], g.now) if "creator" in session else None
     found: Session | None = g.creator_session
@@ -139,7 +140,7 @@ def find_session() -> Session | None:
 
 
 def require_session() -> Session:
-    """Return this browser's Session. Raises Problem if it isn't signed in."""
+    """Return this browser's Session. Raises Problem if the browser isn't signed in."""
     found = find_session()
     if found is None:
         raise Problem("not_creator", "this browser is not signed in")
@@ -147,13 +148,15 @@ def require_session() -> Session:
 
 
 def find_owner() -> Owner | None:
-    """Return the owner signed in on this browser, or None."""
+    """Return the owner who is signed in on this browser, or None."""
     found = find_session()
     return found.owner if found else None
 
 
 def begin_session(owner: Owner, now: int) -> None:
-    """Sign this browser in as `owner`. Clears the old cookie content, including the form token."""
+    """Sign this browser in as `owner`. The old content of the cookie is cleared, including the form
+    token.
+    """
     name = secrets.token_urlsafe(32)
     g.creator_session = Session.create(
         owner=owner, hash=hash_secret(name), created_at=now, seen_at=now
@@ -189,6 +192,6 @@ def _load(name: str, now: int) -> Session | None:
 
 
 def _note_seen(found: Session, now: int) -> None:
-    # Pages must work even when nothing can be written.
+    # Pages must work even if nothing can be written.
     with contextlib.suppress(OperationalError), trouble.impatient():
         Session.update(seen_at=now).where(Session.id == found.id).execute()

@@ -1,5 +1,7 @@
-"""The gunicorn worker. One thread, the poller, receives requests and sends buffered output; the
-others only compute responses. Only event streams block on their clients.
+"""The gunicorn worker.
+
+One thread, the poller, receives requests and sends buffered output. The other threads only compute
+responses. Only event streams block on their clients.
 """
 
 import contextlib
@@ -22,12 +24,12 @@ from web.server.errors import write_refusal
 
 
 class Queue:
-    """Connections waiting for a thread, in one queue per address and kind of work."""
+    """Connections that wait for a thread, in one queue per address and kind of work."""
 
     def __init__(self, threads: int, is_proxied: bool) -> None:
         self.most = {"read": threads, "write": threads // 2, "rest": max(1, threads // 8)}
         self.most_of_address = threads if is_proxied else threads * 3 // 4
-        # In order of waiting time, longest first.
+        # The connections that have waited longest come first.
         self._lines: dict[tuple[str, str], deque[Connection]] = {}
         self._of_address, self._of_work = Counter[str](), Counter[str]()
 
@@ -37,7 +39,7 @@ class Queue:
         self._lines.setdefault((conn.address, conn.work), deque()).append(conn)
 
     def take(self) -> Connection | None:
-        """Take the next connection. Return None until another one is given back."""
+        """Take the next connection, or return None until another one is given back."""
         if self._of_work.total() >= self.most["read"]:
             return None
         for (address, work), line in self._lines.items():
@@ -58,8 +60,8 @@ class Queue:
         self._of_address += Counter()
 
 
-# Seconds from a request's first byte to its last, and from the last response until the client hangs
-# up.
+# The time from a request's first byte to its last, and from the last response until the client
+# hangs up.
 ARRIVAL_SECONDS, LINGER_SECONDS = 15.0, 2.0
 # In a faster burst, older connections haven't had time to send anything yet.
 MIN_WAIT_SECONDS = 0.5
@@ -75,7 +77,7 @@ class Worker(ThreadWorker):
         self.queue = Queue(self.cfg.threads, is_proxied)
         self.most_of_address = inf if is_proxied else MAX_OF_ADDRESS
         self.of_address = Counter[str]()
-        # Connections in the poller, in the order in which they started to wait.
+        # The connections in the poller, in the order in which they started to wait.
         self.waiting: dict[Connection, None] = {}
         self.next_sweep = 0.0
         super().init_process()
@@ -96,13 +98,15 @@ class Worker(ThreadWorker):
             self.crowd_out([one for one in self.waiting if one.address == conn.address])
 
     def crowd_out(self, waiting: list[Connection]) -> None:
-        """Close the connection that waited longest for its client or, in a burst, the newest."""
+        """Close the connection that has waited longest for its client. In a burst, close the
+        newest.
+        """
         self.wsgi.crowded_out += 1
         has_waited = time.monotonic() - waiting[0].waits_since >= MIN_WAIT_SECONDS
         self.close(waiting[0 if has_waited else -1])
 
     def wait(self, conn: Connection, events: int, step: Step, seconds: float) -> None:
-        """Run `step` each time the client sends (or reads), for up to `seconds`."""
+        """Run `step` each time the client sends (or reads) data, for up to `seconds`."""
 
         def take_step(_: object) -> None:
             try:
@@ -137,7 +141,7 @@ class Worker(ThreadWorker):
             self.next_sweep = now + 1
             for conn in [one for one in self.waiting if force or one.timeout < now]:
                 self.close(conn)
-        # gunicorn stops accepting at its limit, so make room for the next connection.
+        # gunicorn stops accepting connections at its limit, so make room for the next one.
         if self.nr_conns >= self.worker_connections and self.waiting:
             self.crowd_out(list(self.waiting))
 
@@ -172,8 +176,8 @@ class Worker(ThreadWorker):
                 self.stop_waiting(conn)
                 self.queue_turn(conn)
         except Exception as error:
-            # Catches more than ParseException, because no request may stop the poller, which serves
-            # all connections.
+            # Catch all errors, not only ParseException, because no request may stop the poller,
+            # which serves all connections.
             self.refuse(conn, error)
 
     def refuse(self, conn: Connection, error: Exception) -> None:
@@ -202,7 +206,7 @@ class Worker(ThreadWorker):
         except OSError:
             log.debug("client disconnected")
         except Exception as error:
-            # Catches everything, because without a next step the turn would never be given back.
+            # Catch everything, because without a next step the turn would never be given back.
             if conn.response is None or not conn.response.headers_sent:
                 next_step = functools.partial(self.refuse, error=error)
             else:
@@ -215,11 +219,11 @@ class Worker(ThreadWorker):
         self.start_turns()
 
     def start_stream(self, conn: Connection) -> None:
-        """Give a stream its own thread, because it waits for events and its client."""
+        """Give a stream its own thread, because it waits for events and for its client."""
         threading.Thread(target=self.answer, args=(conn, self.go_on), daemon=True).start()
 
     def go_on(self, conn: Connection, next_step: Step) -> None:
-        """Take the next step once the client has read everything."""
+        """Do the next step once the client has read everything."""
         self.stop_waiting(conn)
         if conn.unread and next_step != self.close:
             step = functools.partial(self.send, next_step=next_step)
@@ -239,9 +243,10 @@ class Worker(ThreadWorker):
             self.linger(conn)
 
     def linger(self, conn: Connection) -> None:
-        """Close our side and wait for the client to hang up. Without this, data that the client is
-        still sending would reset the connection, and the client would lose the end of the response
-        (RFC 9112 9.6).
+        """Close our side, and wait for the client to hang up.
+
+        Otherwise data that the client is still sending would reset the connection, and the client
+        would lose the end of the response (RFC 9112 9.6).
         """
         with contextlib.suppress(OSError):
             conn.sock.shutdown(socket.SHUT_WR)

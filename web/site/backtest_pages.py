@@ -33,9 +33,7 @@ REPORT = make_shape(make_object(kind=str, equity=list[Any], closes=list[Any], ca
 
 @blueprint.get("/backtests")
 def show_backtests() -> ResponseReturnValue:
-    """Show the backtest form and the owner's latest ones. Visitors get an explanation of
-    backtests.
-    """
+    """Show the backtest form and the owner's latest backtests. Visitors see an explanation."""
     if sessions.find_owner() is None:
         return render_template("backtests.html", owner=None)
     return render_form({})
@@ -93,14 +91,16 @@ def show_backtest(uid: str) -> ResponseReturnValue:
 
 
 def name_chosen(report: dict[str, Any]) -> str:
-    """Describe the settings behind a report's figures. Empty if the backtest didn't try others."""
+    """Return the name of the settings on which a report's figures are based. It is empty if no
+    others were tried.
+    """
     if len(report["candidates"]) == 1:
         return ""
     return f"with {name_candidate(report['settings'], report)}"
 
 
 def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return (name, figures) of each candidate, its random entries, and holding SOL."""
+    """Return (name, figures) of each candidate, of its random entries, and of holding SOL."""
     rows = []
     for one in report["candidates"]:
         name = name_candidate(one["settings"], report)
@@ -118,7 +118,9 @@ def draw(report: dict[str, Any]) -> Curve | None:
 
 
 def name_candidate(shown: dict[str, int], report: Any) -> str:
-    """Name a set of settings by those in which the candidates differ."""
+    """Return a name for a set of settings that mentions only those in which the candidates
+    differ.
+    """
     others = [one["settings"] for one in report["candidates"]]
     differing = [name for name in shown if len({one[name] for one in others}) > 1]
     return ", ".join(f"{name} {shown[name]}" for name in differing) or "As asked"
@@ -135,7 +137,9 @@ def show_csv(uid: str) -> ResponseReturnValue:
 
 
 def find_report(uid: str) -> Any:
-    """Return the owner's finished backtest result. Raises Problem `not_found` if there is none."""
+    """Return the result of the owner's finished backtest. Raises Problem `not_found` if there is
+    none.
+    """
     run = backtests.find_backtest(settings(), require_owner(), uid, g.now)
     if run.result is None:
         raise Problem("not_found", "this backtest has no result")

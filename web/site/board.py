@@ -19,9 +19,9 @@ from web.site.profile_words import WINDOW_NAMES
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
-# Rows per group: proven or claimed, with or without a rank.
+# The number of rows per group: proven or claimed, with or without a rank.
 MAX_RANKS = 25
-# Labels of the time windows.
+# The labels of time windows.
 TIMES = {**WINDOW_NAMES, "all": "all time"}
 # The filters, each with its choices and their labels.
 FILTERS = {
@@ -79,7 +79,7 @@ def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:
-    """Return the address of this board with some choices changed."""
+    """Return the URL of this board with some choices changed."""
     values = board._replace(**chosen)._asdict()
     if values["currency"] == leaderboard.Board().currency:
         del values["currency"]

@@ -1,5 +1,5 @@
-"""Files that browsers and search engines request from every host: /robots.txt, /favicon.ico and the
-web app manifest.
+"""Serve files that browsers and search engines request from every host: /robots.txt, /favicon.ico
+and the web app manifest.
 """
 
 import orjson
@@ -38,7 +38,9 @@ def show_icon() -> ResponseReturnValue:
 
 @blueprint.get("/manifest.webmanifest")
 def show_manifest() -> ResponseReturnValue:
-    """Return the W3C web app manifest: the site's name and icon on a home screen."""
+    """Return the W3C web app manifest, which contains the site's name and icon for a home
+    screen.
+    """
     start = settings().base_path + "/"
     icon = {"src": asset("icon.svg"), "sizes": "any", "type": "image/svg+xml"}
     manifest = {

@@ -1,5 +1,7 @@
-"""A bot's candor strip shows its latest claims as shapes, oldest first, with a sentence that counts
-them. A claim is a transaction that the bot posted about, counted once.
+"""Draw a bot's candor strip: its latest claims as shapes, oldest first, with a sentence that counts
+them.
+
+A claim is a transaction that the bot posted about. It is counted once.
 """
 
 from collections import Counter
@@ -11,7 +13,7 @@ from storage.rows import select, write_marks
 MAX_CLAIMS = 60
 # In units of the drawing. Each claim is STEP wide.
 STEP, HEIGHT = 9, 18
-# Each status's shape, drawn from the left edge of its slot.
+# The shape of each status, drawn from the left edge of its slot.
 SHAPES = {
     "verified": "M{x} 2h7v14h-7z",
     "mismatch": "M{x} 3l7 12m0-12l-7 12",
@@ -19,12 +21,12 @@ SHAPES = {
     "none": "M{x} 6h6v6h-6z",
     "not_found": "M{x} 6h6v6h-6z",
 }
-# These are the same in every slot of a strip.
+# The shapes in every slot of a strip.
 SHAPES_AT = {
     status: [shape.format(x=place * STEP + 1) for place in range(MAX_CLAIMS)]
     for status, shape in SHAPES.items()
 }
-# The sentence about each status. The first is always included.
+# The sentence about each status. The first one is always included.
 CLAUSES = {
     "mismatch": ("contradicts one", "contradict one"),
     "pending": ("is waiting for the chain", "are waiting for the chain"),
@@ -34,15 +36,16 @@ CLAUSES = {
 
 
 class ClaimsRow(NamedTuple):
-    """A bot and the statuses of its latest claims, oldest first, or None if it has none."""
+    """A bot and the statuses of its latest claims, oldest first, or None if it has no claims."""
 
     bot: str
     statuses: str | None
 
 
 # The index of claims by bot makes this equally fast for any number of posts. A hidden post still
-# counts, so hiding a post's text doesn't improve a record. Reposting a claim doesn't improve it,
-# either. If any post about a transaction is contradicted, the claim is, too.
+# counts, because hiding its text must not improve a record. Reposting a claim doesn't improve it,
+# either: the claim keeps its place, and if any post about a transaction is contradicted, the claim
+# is, too.
 CLAIMS = f"""
 SELECT b.uid AS bot, (
     SELECT string_agg(
@@ -66,8 +69,10 @@ class Path(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """A bot's strip. `width`: in units of the drawing, 0 if there are no claims. The last three
-    fields count claims.
+    """A bot's strip.
+
+    `width` is in units of the drawing, and 0 without claims. The last three fields are counts of
+    claims.
     """
 
     sentence: str
@@ -83,7 +88,7 @@ def find_strip(bot: str) -> Strip:
 
 
 def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
-    """Return {bot uid: strip} for these bots, from one query."""
+    """Return {bot uid: strip} for these bots, using one query."""
     rows = select(ClaimsRow, f"{CLAIMS}({write_marks(bots)})", bots)
     found = {row.bot: row.statuses or "" for row in rows}
     return {bot: draw_strip(found.get(bot, "").split()) for bot in bots}

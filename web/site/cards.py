@@ -1,4 +1,4 @@
-"""Link previews of posts and bots on other sites: the texts of Open Graph cards."""
+"""The texts of Open Graph cards, which are link previews of posts and bots on other sites."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ TAKEN_DOWN = "The operator or its owner removed this text."
 
 
 class Card(NamedTuple):
-    """The Open Graph title, description and type (`article` or `profile`) of a page, as text, and
+    """A page's Open Graph title, description and type (`article` or `profile`), as text, and
     whether it has a picture (web.site.share_cards).
     """
 
@@ -36,7 +36,7 @@ def init_app(app: Flask) -> None:
 
 
 def card_of_post(post: Json) -> Card:
-    # Sites cut off a card's end, so the label comes first and the bot's words last.
+    # Sites cut off a card's end, so the label comes first and the bot's words come last.
     description = f"{describe_trust(post)} {_cut(post['body'] or TAKEN_DOWN, MAX_DESCRIPTION)}"
     return Card(write_title(post), description, "article", not post.get("hiddenAt"))
 
@@ -67,13 +67,14 @@ def _describe_earned(one: Json) -> str:
 
 
 def list_earned(results: Json) -> list[str]:
-    """List the realized PnL in each currency, SOL first: `+18.00 SOL`, `−1.000 USDT`."""
+    """List the realized PnL in each currency, with SOL first: `+18.00 SOL`, `−1.000 USDT`."""
     return [write(one, "realizedRaw", True) for one in list_traded(results)]
 
 
 def write_title(post: Json) -> str:
-    """Return a post's title. The label and the sale's result come first, so that a long name can't
-    push them out of view.
+    """Return a post's title.
+
+    The label and the sale's result come first, so that a long name can't push them out of view.
     """
     name, text = words.plain(post["botName"]), _cut(post["body"] or TAKEN_DOWN, MAX_TITLE)
     warning = words.UNDER_REVIEW if words.find_warning(post) else ""
@@ -82,7 +83,7 @@ def write_title(post: Json) -> str:
 
 
 def describe_trust(post: Json) -> str:
-    """Return a post's label, its warning, and what its transaction did, or else the label's
+    """Return a post's label, its warning, and its transaction's effect or, without one, the label's
     reason.
     """
     trust, fact = words.trust_of(post), facts.write_fact(post)
@@ -91,7 +92,7 @@ def describe_trust(post: Json) -> str:
 
 
 def write_suffix(post: Json) -> str:
-    """Return the end of a copied post: its label, what was done, and its address."""
+    """Return the end of a copied post: its label, what its transaction did, and its URL."""
     made_up = "demonstration, all made up · " if settings().demonstration else ""
     warning = f" · {words.UNDER_REVIEW}" if words.find_warning(post) else ""
     label = f"[{made_up}{words.trust_of(post).label}{warning}]"

@@ -1,6 +1,6 @@
-"""Chart geometry, pure: converts amounts and times to coordinates, which the templates draw as SVG.
+"""Convert amounts and times to coordinates of charts, which the templates draw as SVG. Pure.
 
-Coordinates are percentages of the drawing, so it can stretch without distorting its text.
+Coordinates are percentages of the drawing, so that it can stretch without distorting its text.
 """
 
 import itertools
@@ -21,7 +21,7 @@ Point = TypeVar("Point")
 TOP, BOTTOM = 5.0, 88.0
 MAX_LEVELS, MAX_DATES = 4, 5
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
-# Seconds between dates on an axis.
+# The possible seconds between dates on an axis.
 DATE_STEPS = (
     *(MINUTE_SECONDS * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(HOUR_SECONDS * hours for hours in (1, 2, 3, 6, 12)),
@@ -29,14 +29,16 @@ DATE_STEPS = (
 )
 # Prices are scaled to whole numbers for drawing.
 PRICE_SCALE = 10**24
-# As percentages of a drawing's width on a 320-pixel screen: the width of a character, the space
-# between two dates, and how far a date may overhang.
+# The width of a character, the space between two dates, and how far a date may overhang, as
+# percentages of a drawing's width on a 320-pixel screen.
 CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
 
 
 class Tick(NamedTuple):
-    """A date below a curve, or an amount next to it. `at`: its position; `anchor`: start | middle |
-    end; `hour`: Unix seconds of a time of day, which a script formats in the reader's time zone.
+    """A date below a curve, or an amount next to it.
+
+    `at` is its position. `anchor`: start | middle | end. `hour` is the Unix second of a time of
+    day, which a script formats in the reader's time zone.
     """
 
     at: float
@@ -46,7 +48,7 @@ class Tick(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """Time from left to right, in Unix seconds."""
+    """The time from left to right, in Unix seconds."""
 
     begins: int
     ends: int
@@ -106,7 +108,8 @@ def _find_size(height: int, most: int) -> int:
 
 def list_dates(axis: Axis) -> list[Tick]:
     """List full minutes, hours or days on an axis: at most MAX_DATES plus one, spaced for a phone.
-    The first time includes its date if there is room before the next day's.
+
+    The first time includes its date if there is room before the next day's date.
     """
     duration = axis.ends - axis.begins
     size = next((one for one in DATE_STEPS if one * MAX_DATES >= duration), DATE_STEPS[-1])
@@ -132,8 +135,8 @@ def _draw_date(axis: Axis, at: int, pattern: str) -> Tick:
 
 
 def _keep_apart(ticks: Sequence[Tick]) -> list[Tick]:
-    """Drop ticks that are too close to the previous one, and the time from a tick with date and
-    time.
+    """Drop ticks that are too close to the previous one, and drop the time from a tick with both
+    date and time.
     """
     kept: list[Tick] = []
     for one in ticks:
@@ -165,7 +168,7 @@ def _write_time(at: int, pattern: str) -> str:
 
 
 class Step(NamedTuple):
-    """An amount that applies from one Unix second to another. `value`: lamports."""
+    """An amount from one Unix second to another. `value` is in lamports."""
 
     begins: int
     ends: int
@@ -173,9 +176,10 @@ class Step(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A part of a curve on one side of zero, as the `d` attribute of paths. Its area and its line
-    start and end at zero, except at the curve's end. `side`: up | down | flat, or held, which is
-    neither good nor bad.
+    """A part of a curve on one side of zero, as the `d` attributes of paths.
+
+    Its area and its line start and end at zero, except at the curve's end. `side`: up | down |
+    flat, or held, which is neither good nor bad.
     """
 
     side: str
@@ -189,8 +193,9 @@ class Band(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale with unknown cost) | part (a
-    partial sale).
+    """A trade on a curve.
+
+    `kind`: buy | gain | loss | unknown (a sale with unknown cost) | part (a partial sale).
     """
 
     x: float
@@ -199,8 +204,10 @@ class Mark(NamedTuple):
 
 
 class TimedTrade(NamedTuple):
-    """A trade. `at`: Unix seconds; `side`: a kind of Mark, or on a timeline buy | sell | got | gave
-    (in a swap for another token).
+    """A trade.
+
+    `at` is in Unix seconds. `side` is a kind of Mark or, on a timeline, buy | sell | got | gave (in
+    a swap for another token).
     """
 
     at: int
@@ -209,8 +216,10 @@ class TimedTrade(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A curve over time. `begins`, `ends`: Unix seconds; `zero`: the height of its start, or of
-    zero PnL; `total`: lamports at its end; `connected`: when the wallet was connected to its bot.
+    """A curve over time.
+
+    `begins` and `ends` are in Unix seconds. `zero` is the height of its start, or of zero PnL.
+    `total` are the lamports at its end. `connected` is when the wallet was connected to its bot.
     """
 
     runs: list[Run]
@@ -226,15 +235,16 @@ class Curve(NamedTuple):
 
 
 def thin_out(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Return every nth point, and the last, so that about `most` are left."""
+    """Return every nth point, and the last one, so that about `most` are left."""
     chosen = points[:: -(-len(points) // most)]
     return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
 
 
 # ---- curves --------------------------------------------------------------------------------------
 def make_steps(times: Sequence[int], values: Sequence[int]) -> list[Step]:
-    """Make steps from samples at these Unix seconds, in order. Each value applies from the previous
-    time to its own.
+    """Return steps for samples at these Unix seconds, in order.
+
+    Each value applies from the previous time to its own.
     """
     return [
         Step(begins, ends, value)
@@ -250,11 +260,11 @@ def draw_curve(
     connected_at: int | None = None,
     write_level: Callable[[int], str] = write_gain,
 ) -> Curve | None:
-    """Draw steps, given in order.
+    """Draw steps, which must be in order. Return None if there are none.
 
-    Return None if there are none. `base`: lamports that separate gain from loss; `gaps`: from and
-    to in Unix seconds; `trades`: trades to mark on the curve; `connected_at`: Unix seconds;
-    `write_level`: formats the axis amounts.
+    `base` are the lamports that separate gain from loss. `gaps` are the Unix seconds from and to.
+    `trades` are marked on the curve. `connected_at` is in Unix seconds. `write_level` formats the
+    amounts on the axis.
     """
     if not steps:
         return None
@@ -292,7 +302,7 @@ def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> lis
 
 
 def find_side(amount: int) -> str:
-    """Return an amount's side of zero: up | down | flat."""
+    """Return the side of zero that an amount is on: up | down | flat."""
     return "up" if amount > 0 else "down" if amount < 0 else "flat"
 
 
@@ -309,8 +319,9 @@ def _draw_mark(trade: TimedTrade, steps: Sequence[Step], axis: Axis, scale: Scal
 
 # ---- sparklines ----------------------------------------------------------------------------------
 class Spark(NamedTuple):
-    """A small curve with its own size. `zero`: the height of its start; `change`: the total change,
-    and `side` its direction.
+    """A small curve with its own size.
+
+    `zero` is the height of its start. `change` is the total change, and `side` its direction.
     """
 
     runs: tuple[Run, ...]
@@ -320,7 +331,9 @@ class Spark(NamedTuple):
 
 
 def draw_spark(values: Sequence[int]) -> Spark | None:
-    """Draw equally spaced samples as changes since the first. Return None for fewer than two."""
+    """Draw equally spaced samples as changes since the first one. Return None for fewer than
+    two.
+    """
     if len(values) < 2:
         return None
     base = values[0]
@@ -333,7 +346,7 @@ def draw_spark(values: Sequence[int]) -> Spark | None:
 
 # ---- the race ------------------------------------------------------------------------------------
 class Runner(NamedTuple):
-    """A bot in the race. `values`: its realized PnL in raw units at each sampled time."""
+    """A bot in the race. `values` is its realized PnL in raw units at each sampled time."""
 
     bot: str
     name: str
@@ -342,8 +355,10 @@ class Runner(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A bot's line in the race. `place`: from 1, at the height `label_y`; `change`: raw units since
-    the start of the race.
+    """A bot's line in the race.
+
+    `place` starts at 1. The label is at the height `label_y`. `change` is in raw units since the
+    start of the race.
     """
 
     place: int
@@ -356,8 +371,8 @@ class Lane(NamedTuple):
 
 
 class RaceRow(NamedTuple):
-    """A row of the table below a race: raw units since its start, up to a Unix second, in the order
-    of its lanes.
+    """A row of the table below a race: raw units since the race's start, up to a Unix second, in
+    the order of its lanes.
     """
 
     at: int
@@ -365,7 +380,9 @@ class RaceRow(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Realized PnL of several bots in a window, best first; `rows`: oldest first."""
+    """The realized PnL of several bots in a window, best first. `rows` are in order, oldest
+    first.
+    """
 
     lanes: list[Lane]
     rows: list[RaceRow]
@@ -413,11 +430,11 @@ def _draw_lane(
 
 
 def spread(heights: Sequence[float]) -> list[float]:
-    """Spread labels, given top to bottom, until they don't overlap."""
+    """Move labels, which are given from top to bottom, until they don't overlap."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + LABEL_HEIGHT) if placed else height)
-    # Labels below the bottom edge push those above them up.
+    # Labels below the bottom edge push the labels above them up.
     limit = BOTTOM
     for n in range(len(placed) - 1, -1, -1):
         placed[n] = round(min(placed[n], limit), 2)
@@ -427,7 +444,7 @@ def spread(heights: Sequence[float]) -> list[float]:
 
 # ---- trades of one token -------------------------------------------------------------------------
 class Timeline(NamedTuple):
-    """A token's trades, from oldest on the left. `begins`, `ends`: Unix seconds."""
+    """A token's trades, with the oldest on the left. `begins` and `ends` are in Unix seconds."""
 
     bars: list["Bar"]
     dates: list[Tick]
@@ -436,8 +453,10 @@ class Timeline(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A trade on a token's timeline. It is above the middle if the wallet received the token, and
-    below it if the token left. The height grows with the SOL.
+    """A trade on a token's timeline.
+
+    It is above the middle if the wallet received the token, and below it if the token left. Its
+    height depends on the SOL.
     """
 
     x: float

@@ -1,6 +1,6 @@
 """The page /claim, where a person claims a bot that an agent registered.
 
-The link's code is after the #, so servers don't log it. A script puts it into the form.
+The link's code comes after the #, so servers don't log it. A script puts it into the form.
 """
 
 from flask import flash, g, redirect, render_template, request, url_for
@@ -44,7 +44,7 @@ def claim_bot() -> ResponseReturnValue:
             url_for("studio.show_connect"),
             hidden={"code": code, "sure": "yes"},
         )
-    # A single commit, so that a link is only used up together with an owner who can sign in.
+    # Use one commit, so that a link is used up only together with an owner who can sign in.
     with writing():
         claimed = registration.claim(settings(), code, owner, g.now)
         if claimed and claimed.recovery_code:

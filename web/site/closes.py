@@ -39,7 +39,9 @@ COSTS = (("slippageLamports", "Slippage"), ("feesLamports", "Fees"), ("rentLampo
 
 
 class CostLine(NamedTuple):
-    """A line of a close's costs. `lamports`: at 1, 2 and 3 times its costs; `is_result`: a gain or
+    """A line of a close's costs.
+
+    `lamports` are the amounts at 1, 2 and 3 times its costs. `is_result` means that it is a gain or
     a loss, not a cost.
     """
 
@@ -49,7 +51,7 @@ class CostLine(NamedTuple):
 
 
 class VenueFact(NamedTuple):
-    """Facts about a close's pool. `fee_percent`: the fee its fills paid."""
+    """Facts about a close's pool. `fee_percent` is the fee that its fills paid."""
 
     venue: str | None
     kind: str
@@ -60,19 +62,19 @@ class VenueFact(NamedTuple):
 
 
 MAX_LEVELS = 6
-# With more quotes than this, draw every nth.
+# If there are more quotes than this, draw every nth.
 MAX_DRAWN = 120
 
 
 class PricePoint(NamedTuple):
-    """A price in SOL. `at`: Unix seconds."""
+    """A price in SOL. `at` is in Unix seconds."""
 
     at: int
     price: Decimal
 
 
 class PaidMark(NamedTuple):
-    """A fill at its price. `kind`: bought | part (partial sale) | sold."""
+    """A fill at its price. `kind`: bought | part (a partial sale) | sold."""
 
     x: float
     y: float
@@ -80,9 +82,11 @@ class PaidMark(NamedTuple):
 
 
 class PricePath(NamedTuple):
-    """Quotes, each valid until the next one. `line`: the `d` attribute of a path; `drawn`: the
-    drawn quotes, in order; `begins`, `ends`: Unix seconds; `bought`, `sold`: prices of the first
-    purchase and the last sale, or None.
+    """Quotes, each valid until the next one.
+
+    `line` is the `d` attribute of a path. `drawn` are the drawn quotes, in order. `begins` and
+    `ends` are in Unix seconds. `bought` and `sold` are the prices of the first purchase and the
+    last sale, or None.
     """
 
     line: str
@@ -102,8 +106,9 @@ def draw_path(
     sold: Sequence[PricePoint],
     closed_at: int,
 ) -> PricePath | None:
-    """Draw quotes, given in order, with fills. Return None for fewer than two quotes. `closed_at`:
-    Unix seconds; earlier sales are partial.
+    """Draw quotes, which must be in order, with fills. Return None for fewer than two quotes.
+
+    `closed_at` is in Unix seconds. Earlier sales are partial.
     """
     if len(quotes) < 2:
         return None
@@ -191,7 +196,7 @@ def list_cost_lines(close: Json) -> list[CostLine]:
 
 
 def find_venue_fact(fills: Sequence[QuotedFill]) -> VenueFact | None:
-    """Describe the first fill's pool. Return None if its snapshot is unknown."""
+    """Return facts about the first fill's pool, or None if its snapshot is unknown."""
     first = next((one for one in fills if not one.row.failed), None)
     if first is None or first.filled is None:
         return None

@@ -1,4 +1,4 @@
-"""The Connect page: new bots, and an owner's read keys, recovery and sign-out.
+"""The Connect page: new bots, and an owner's read keys, recovery code and sign-out.
 
 Secrets that are shown once (keys, recovery codes) appear only in the response to a form.
 """
@@ -40,7 +40,7 @@ from web.site.forms import (
 )
 from web.site.keys import list_keys, render_key
 
-# The text that the owner must type.
+# The text that must be typed.
 CONFIRMATION = "delete my account"
 # Archives up to this many bytes are kept in memory.
 MAX_IN_MEMORY = 4_000_000
@@ -68,8 +68,10 @@ def render_connect(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the page. `typed`: text from the form of a new bot; `errors`: errors by field, for any
-    form on the page.
+    """Render the page.
+
+    `typed` is the text from the form for a new bot. `errors` are errors by field, for any form on
+    the page.
     """
     owner = sessions.find_owner()
     page = render_template(
@@ -88,7 +90,7 @@ def render_connect(
 
 
 class BotState(NamedTuple):
-    """A bot's status: an icon's shape, and words."""
+    """A bot's status: an icon's shape, and its text."""
 
     shape: str
     text: str
@@ -128,12 +130,12 @@ def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
 
 
 def is_to_prove(wallet: Json | None) -> bool:
-    """Return whether the wallet is only claimed but has a key that can prove it."""
+    """Return whether the wallet is only claimed and a key could prove it."""
     return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
 
 
 def find_state(bot: Json, is_down: bool) -> BotState:
-    """Return a bot's status. `is_down`: the observer can't reach a node."""
+    """Return a bot's status. `is_down` means that the observer can't reach a node."""
     coverage = bot["coverage"]
     if not bot["wallet"]:
         return NO_WALLET
@@ -151,8 +153,8 @@ def find_state(bot: Json, is_down: bool) -> BotState:
 # ---- a new bot -----------------------------------------------------------------------------------
 @blueprint.post("/connect")
 def create_bot() -> ResponseReturnValue:
-    """Create a bot with the form's draft number as its ID, so that sending the form again (a
-    reload) doesn't create a second one.
+    """Create a bot with the form's draft number as its ID, so that sending the form again (by
+    reloading) doesn't create a second bot.
     """
     texts = read_texts("name", "bio", "wallet", "tone", "emoji", *LISTS)
     wallet, owner, uid = texts["wallet"].strip(), sessions.find_owner(), read_draft()
@@ -185,7 +187,10 @@ def create_bot() -> ResponseReturnValue:
 def _create(
     texts: Texts, wallet: str | None, owner: Owner | None, uid: str | None
 ) -> influencers.NewBot:
-    """Create the bot. The same commit signs a new owner in, or nothing is stored."""
+    """Create the bot.
+
+    A new owner is signed in by the same commit. Otherwise nothing is stored.
+    """
     gate.check_creation(owner.id if owner else None)
     with writing():
         made = influencers.create_bot(
@@ -204,7 +209,7 @@ def read_draft() -> str | None:
 
 @blueprint.get("/connect/preview")
 def show_voice() -> ResponseReturnValue:
-    """Return two sample sentences for the voice in the form. Called by a script."""
+    """Return two sample sentences for the voice in the form. A script calls this."""
     samples = write_samples(read_voice(request.args))
     return render_template("samples.html", samples=samples) if samples else ("", 204)
 
@@ -221,10 +226,10 @@ def create_read_key() -> ResponseReturnValue:
 
 @blueprint.post("/recover")
 def recover() -> ResponseReturnValue:
-    """Sign this browser in with a recovery code, which is used up and replaced. All other browsers
-    of the owner are signed out.
+    """Sign this browser in with a recovery code, which is used up and replaced. The owner's other
+    browsers are signed out.
     """
-    # A single commit, so that a code is never used up without signing anyone in.
+    # Use one commit, so that a code is never used up without signing anyone in.
     with writing():
         found = owners.recover_owner(request.form.get("code", "")[:MAX_CODE])
         if found:
@@ -243,7 +248,7 @@ def recover() -> ResponseReturnValue:
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code() -> ResponseReturnValue:
-    """Replace the recovery code for an owner who knows the current one, and show the new one
+    """Replace the recovery code of an owner who knows the current one. The new code is shown
     once.
     """
     present = request.form.get("present", "")[:MAX_CODE]
@@ -273,7 +278,8 @@ def log_out() -> ResponseReturnValue:
 def export_account() -> ResponseReturnValue:
     owner = require_owner()
     gate.count_export()
-    # Sent only when complete, so that a truncated file can't be mistaken for an archive.
+    # Send the file only when it is complete, so that a truncated file can't be mistaken for an
+    # archive.
     file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115
     departures.write_archive(owner, settings().base_url, VERSION, g.now, file)
     file.seek(0)

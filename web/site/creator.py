@@ -1,5 +1,6 @@
-"""Shared by all of an owner's pages: access control and cache headers. web.server.sessions checks
-their forms.
+"""Code that all of an owner's pages share: who may open them, and that they aren't cached.
+
+web.server.sessions checks their forms.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,13 +29,17 @@ def forbid_caching(response: Response) -> Response:
 
 @blueprint.app_errorhandler(CSRFError)
 def show_stale_form(error: CSRFError) -> ResponseReturnValue:
-    """Show the form again with what was typed, and a token that matches this browser's cookie."""
+    """Show the form again with the text that was typed, and with a token that matches this
+    browser's cookie.
+    """
     fields = without_secrets(read_known_fields(request.form))
     return render_template("stale.html", fields=fields, action=request.path), 400
 
 
 def require_owner() -> Owner:
-    """Return the owner signed in on this browser. Raises Problem `not_creator` if there is none."""
+    """Return the owner who is signed in on this browser. Raises Problem `not_creator` if there is
+    none.
+    """
     owner: Owner | None = sessions.find_owner()
     if owner is None:
         raise Problem(
@@ -45,7 +50,7 @@ def require_owner() -> Owner:
 
 
 def managing(view: Callable[[Bot], ResponseReturnValue]) -> Callable[[str], ResponseReturnValue]:
-    """Decorate a view of a bot so that only its owner's browser may open it. The view receives the
+    """Decorate a bot's view so that only its owner's browser may open it. The view receives the
     Bot.
     """
 
@@ -73,8 +78,8 @@ def render_confirm(
 ) -> ResponseReturnValue:
     """Render a page that asks before a destructive action.
 
-    `back`: the address to cancel to; `overlap`: whether to ask how long an old key keeps working;
-    `hidden`: fields to send along.
+    `back` is the URL that Cancel leads to. `overlap` is whether to ask how long an old key keeps
+    working. `hidden` are additional fields to send.
     """
     return render_template(
         "confirm.html",

@@ -1,7 +1,8 @@
-"""Marks a demo instance (`app.py demo`): every response says once that it is made up, and links to
-explorers are removed, because explorers don't know its transactions.
+"""Mark a demo instance (`app.py demo`). Every response says once that its data is made up. Links to
+explorers are removed, because explorers don't know the transactions.
 
-Responses are marked here only, on their way out. Instances with real data don't install this.
+Responses are marked only here, after they are complete. Instances with real data don't install
+this.
 """
 
 import re
@@ -10,9 +11,9 @@ from typing import Any
 import orjson
 from flask import Flask, Response, request
 
-# Blueprints whose responses are objects, except for the API's description.
+# The blueprints whose responses are objects, except for the API's description.
 MARKED_BLUEPRINTS = ("v1", "legacy", "health", "feeds", "inbox", "evidence")
-# Query parameters of evidence pages, whose bytes a digest covers.
+# Queries for a page of evidence, which is named by the digest of its bytes.
 DIGESTED = {"page", "posts"}
 LINK_FIELDS = ("explorerUrl", "pairUrl")
 RECEIPT_LINK = re.compile(rb'<link rel="related" [^>]*/>')
@@ -28,7 +29,7 @@ def init_app(app: Flask) -> None:
 
 
 def mark_answer(response: Response) -> Response:
-    """Mark a response by its media type."""
+    """Mark a response according to its media type."""
     if request.blueprint not in MARKED_BLUEPRINTS or response.status_code == 304:
         return response
     if response.mimetype == "text/event-stream":
@@ -44,7 +45,7 @@ def mark_answer(response: Response) -> Response:
 
 
 def mark_evidence(response: Response) -> None:
-    """Mark a whole evidence document: its lines and pages stay unchanged, because digests cover
+    """Mark a whole evidence document. Its lines and pages stay unchanged, because digests cover
     them.
     """
     if response.mimetype == "application/json" and not DIGESTED & request.args.keys():
@@ -53,7 +54,7 @@ def mark_evidence(response: Response) -> None:
 
 
 def mark_events(raw: bytes) -> bytes:
-    """Mark server-sent events with one line of data each."""
+    """Mark server-sent events, which each have one line of data."""
     return b"\n".join(map(_mark_line, raw.split(b"\n")))
 
 

@@ -1,4 +1,4 @@
-"""/docs and the pages below it, each rendered once for signed-in readers and once for others."""
+"""/docs and the pages below it. Each is rendered once for signed-in readers and once for others."""
 
 import html
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ def show_docs() -> ResponseReturnValue:
 
 @blueprint.get("/docs/requests/<name>")
 def show_request(name: str) -> ResponseReturnValue:
-    """Show one request with its examples. `name`: the operationId."""
+    """Show one request with its examples. `name` is the operationId."""
     if find_route(name) is None:
         raise Problem("not_found", "there is no such request")
     return reference.fill_ids(render_page("request.html", name=name))
@@ -61,7 +61,7 @@ def show_errors() -> ResponseReturnValue:
 
 
 def render_page(template: str, **values: str) -> str:
-    """Render a page of the documentation. `values`: further values it depends on."""
+    """Render a page of the documentation. `values` are further values on which it depends."""
     return render_template(template, **_find_contents(template, values))
 
 
@@ -91,7 +91,7 @@ def name_codes(codes: Iterable[str]) -> str:
 
 
 def write_example(text: str) -> Markup:
-    """Format an example as element text, where quotes don't need escaping."""
+    """Write an example as the text of an element, where quotes don't need escaping."""
     return Markup(html.escape(text, quote=False))
 
 

@@ -1,6 +1,6 @@
 """Embeds for other sites: a post or a bot in a frame, and a badge.
 
-These are the only pages that allow framing. They have no session, cookie or script.
+Only these pages allow framing. They have no session, cookie or script.
 """
 
 from typing import Any
@@ -22,7 +22,8 @@ blueprint = Blueprint("embeds", __name__)
 FRAMED_POLICY = (
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
 )
-# The approximate width of a badge's characters, in pixels at font size 11.
+# The approximate width of a badge's characters, in pixels at font size 11, and the badge's height
+# and padding.
 LETTER, HEIGHT, PADDING = 6.6, 20, 7
 GOOD, BAD, PLAIN = "#06724a", "#b3261e", "#5c6670"
 BADGE = (
@@ -64,7 +65,7 @@ def _frame(name: str, **values: Any) -> ResponseReturnValue:
 # ---- the badge -----------------------------------------------------------------------------------
 @blueprint.get("/bots/<uid>/badge.svg")
 def show_badge(uid: str) -> ResponseReturnValue:
-    """Serve a badge for a README: the bot's PnL, and how many of its claims match."""
+    """Serve a badge for a README, with the bot's PnL and how many of its claims match."""
     svg = draw_badge(find_profile(uid), candor.find_strip(uid))
     response = Response(svg, content_type="image/svg+xml")
     response.headers["Cache-Control"] = BADGE_CACHING
@@ -74,7 +75,9 @@ def show_badge(uid: str) -> ResponseReturnValue:
 
 
 def draw_badge(bot: Json, strip: candor.Strip) -> str:
-    """Draw a bot's badge as SVG, without styles that a strict content policy would block."""
+    """Draw a bot's badge as SVG, without styles that a strict content security policy would
+    block.
+    """
     results, made_up = bot["results"], "made up: " if settings().demonstration else ""
     earned = "no results"
     if results:

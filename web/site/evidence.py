@@ -1,4 +1,4 @@
-"""A bot's evidence as JSON, so that anyone can recompute every number (docs/check.md)."""
+"""Serve a bot's evidence as JSON, so that anyone can recompute every number (docs/check.md)."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, find_network, settings
 
 blueprint = Blueprint("evidence", __name__)
-# A page's address contains its digest, so its content never changes.
+# A page is named by its digest, so its content never changes.
 IMMUTABLE = "public, max-age=31536000, immutable"
 MAX_PAGE = 10**7
 HOUR_MS = 3_600_000
@@ -26,7 +26,7 @@ blueprint.before_request(count_evidence)
 
 @blueprint.get("/evidence.json")
 def show_index() -> ResponseReturnValue:
-    """Serve the list of all bots, one page at a time. A full audit starts here."""
+    """Serve the list of all bots, one page at a time. A full audit starts with it."""
     made = document.list_bots(request.args.get("after", ""))
     return respond(orjson.dumps(made))
 
@@ -41,7 +41,8 @@ def show_evidence(uid: str) -> ResponseReturnValue:
     if wallet_id is None and "wallet" in request.args:
         raise Problem("not_found", "this bot never had that wallet")
     if "posts" in request.args:
-        # Not cached forever, because a hidden post's text must not stay in caches.
+        # Caches must not keep this forever, because the text of a hidden post must not stay in
+        # them.
         return show_page("posts", lambda number: read_page(POSTS, bot, number), keeps=False)
     if "page" in request.args:
         return show_page("page", lambda number: find_receipts(wallet_id, number))
@@ -75,8 +76,8 @@ def find_programs() -> Programs:
 
 
 def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> ResponseReturnValue:
-    """Serve the page in the query, by its digest if one is given. `keeps`: whether caches may keep
-    that response forever.
+    """Serve the page in the query, by its digest if one is given. `keeps` means that caches may
+    keep such a page forever.
     """
     page = read(read_whole(request.args, name, 1, MAX_PAGE))
     wanted = request.args.get("digest")
@@ -86,8 +87,8 @@ def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> Res
 
 
 def respond(body: bytes, is_named: bool = False) -> ResponseReturnValue:
-    """Respond with JSON that has an ETag, or with 304. `is_named`: whether the address identifies
-    the content.
+    """Respond with JSON that has an ETag, or with 304. `is_named` means that the URL identifies the
+    content.
     """
     response = Response(body, content_type="application/json")
     response.headers["Cache-Control"] = IMMUTABLE if is_named else "no-cache"

@@ -1,5 +1,7 @@
-"""A bot's trades and lots as public CSV files, with `kind` and `token` as on the Trades tab, and
-`format` for tax tools: Koinly's universal file and rotki's generic trades.
+"""Serve a bot's trades and lots as public CSV files.
+
+`kind` and `token` are as on the Trades tab. `format` selects a tax tool: Koinly's universal file or
+rotki's generic trades.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -42,14 +44,14 @@ ROTKI_COLUMNS = (
 
 # ---- tax tools: each line has at most one asset in and one out, so some trades use several -------
 class Leg(NamedTuple):
-    """An asset that a trade moved. `amount`: exact, nonnegative, in raw units by decimals."""
+    """An asset that a trade moved. `amount` is exact and nonnegative, in raw units by decimals."""
 
     mint: str
     amount: str
 
 
 class Line(NamedTuple):
-    """A line of the file. `fee`: in SOL, empty if there is none."""
+    """A line of the file. `fee` is in SOL, or empty if there is none."""
 
     sent: Leg | None
     received: Leg | None
@@ -60,19 +62,19 @@ NOTHING = Leg(WRAPPED_SOL, "0")
 
 
 class Format(NamedTuple):
-    """A tax tool's file."""
+    """The file format of a tax tool."""
 
     columns: tuple[str, ...]
     make_rows: Callable[[Json], list[Cells]]
 
 
 def list_lines(trade: Json) -> list[Line]:
-    """List the amounts that a trade moved through its venue. Empty for other transactions."""
+    """List what a trade moved through its venue. The list is empty for other transactions."""
     if trade["kind"] not in TRADES and not is_paid(trade["kind"], trade["realized"]["status"]):
         return []
     fee = int(trade["feeLamports"]) + int(trade["tipLamports"])
     outside = read_outside(trade)
-    # The tools add the fee to the amount sent and subtract it from the amount received.
+    # The tools add the fee to the amount sent, and subtract it from the amount received.
     paid = int(trade["solChangeLamports"]) - int(outside["solLamports"]) + fee
     changes = (_list_raw(one["tokenChanges"]) for one in (trade, outside))
     moved = [Change(WRAPPED_SOL, paid, 9), *list_venue_changes(*changes)]
@@ -88,7 +90,7 @@ def list_lines(trade: Json) -> list[Line]:
 
 
 def _list_raw(changes: Iterable[Json]) -> list[tuple[str, str, int]]:
-    """List raw on-chain changes, because a display multiplier changes over time."""
+    """List raw on-chain changes. They are used because a display multiplier changes over time."""
     return [(one["mint"], one["changeRaw"], one["decimals"]) for one in changes]
 
 
@@ -142,7 +144,7 @@ def _fill(amount: str, currency: str, leg: Leg | None, name: Callable[[str], str
 
 
 def _name_koinly(mint: str) -> str:
-    """Return a well-known symbol, or else the mint, because other tokens may share a symbol."""
+    """Return a well-known token's symbol, or the mint, because other tokens may share a symbol."""
     return find_own(mint) or mint
 
 
@@ -175,7 +177,9 @@ def show_trades(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/bots/<uid>/lots.csv")
 def show_lots(uid: str) -> ResponseReturnValue:
-    """Serve the lots that a bot's sales used, newest sale first, oldest lot first."""
+    """Serve the lots that a bot's sales used, with the newest sale first, and in it the oldest lot
+    first.
+    """
     return respond(uid, "lots", LOT_COLUMNS, make_lot_cells)
 
 

@@ -1,7 +1,8 @@
 """Describe a transaction next to a post's words: one sentence and one result, as markup for pages
 and as text for feeds, previews and copies.
 
-The post's wording isn't checked. The result next to it is always signed, so readers can compare.
+The post's wording isn't checked. The result next to it always has a sign, so that readers can
+compare them.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +16,8 @@ from web.api.serialize import Json
 from web.site import figures, words
 from web.site.money import venue_changes, venue_sol
 
-# Sentences by kind of transaction. `{tokens}`: an amount with its token; `{sol}`, `{paid}`:
-# unsigned.
+# Sentences by kind of transaction. `{tokens}` is an amount with its token. `{sol}` and `{paid}`
+# have no sign.
 DEEDS = {
     "buy": "bought {tokens} for {paid}",
     "sell": "sold {tokens} for {paid}",
@@ -59,10 +60,12 @@ NO_RESULT = {
 
 
 class Fact(NamedTuple):
-    """A transaction's effect. `told`: the sentence; `result` and `change`: a sale's result in SOL
-    or a stablecoin, and as a percentage; `note`: limits of the result; each is empty if there is
-    none. `share`: the share of the value that came from the venue, unless all of it did; `at`: when
-    it happened; `when`: words about that time.
+    """What a transaction did.
+
+    `told` is the sentence. `result` and `change` are a sale's result in SOL or a stablecoin, and as
+    a percentage. `note` are the limits of the result. Each of these is empty if there is none.
+    `share` is how much of the value came from the venue, unless all of it did. `at` is when it
+    happened, and `when` is text about that time.
     """
 
     told: str
@@ -75,7 +78,7 @@ class Fact(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How to write the parts of a sentence: as text or as markup."""
+    """How to write the parts of a sentence, as text or as markup."""
 
     text: Callable[[str], Any]
     name: Callable[[str], Any]
@@ -106,7 +109,7 @@ MARKUP = Style(
 def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None:
     """Return what a post's transaction did, as markup, or None until it is observed.
 
-    `symbols`: {mint: symbol}, in addition to the post's own.
+    `symbols` is {mint: symbol}, in addition to the post's own symbol.
     """
     return _find_fact(post, symbols or {}, MARKUP)
 
@@ -117,8 +120,10 @@ def find_text(post: Json) -> Fact | None:
 
 
 def write_fact(post: Json) -> str:
-    """Format the whole strip on one line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) ·
-    20 Nov 2026 16:44`. Empty until the transaction is observed.
+    """Write the whole strip on one line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20
+    Nov 2026 16:44`.
+
+    It is empty until the transaction is observed.
     """
     fact = find_text(post)
     if fact is None:
@@ -151,7 +156,9 @@ def _show_receipt(trade: Json) -> Json:
 
 
 def write_result(post: Json) -> str:
-    """Format only the sale's result in a post, `−0.0146 SOL`, or an empty text if it is unknown."""
+    """Write only the result of the sale in a post, such as `−0.0146 SOL`. It is empty if
+    unknown.
+    """
     receipt = post["receipt"]
     return str(_find_result(receipt, TEXT).amount) if receipt else ""
 
@@ -173,8 +180,10 @@ def _find_fact(post: Json, symbols: Mapping[str, str], style: Style) -> Fact | N
 
 
 class _Result(NamedTuple):
-    """A sale's result: `amount` in its currency, `change` as a percentage (each empty if unknown),
-    and its limits.
+    """A sale's result.
+
+    `amount` is in its currency, and `change` is a percentage. Each is empty if unknown. The last
+    field is the limits of the result.
     """
 
     amount: Any
@@ -200,7 +209,7 @@ def _write_money(amount: str, currency: str, style: Style, sign: bool = False) -
 
 
 def _find_paid(receipt: Json) -> str | None:
-    """Return the payment of a buy or sale, in whole units without a sign."""
+    """Return the payment of a purchase or sale, in whole units without a sign."""
     stablecoin = find_stablecoin(receipt["currency"] or "")
     if stablecoin is None:
         paid: str | None = receipt["solChange"]
@@ -221,8 +230,10 @@ def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -
 
 
 def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
-    """Return the token in a post, never in the post's own words. It is its address if this instance
-    doesn't know its name, or the name of the token that moved.
+    """Return the name of the token in a post, or of the token that moved.
+
+    The post's own words aren't used. If this instance doesn't know the token's name, its address is
+    used.
     """
     claimed = _find_name(post["mint"], None, symbols)
     moved = _find_name(receipt["mint"], receipt["symbol"], symbols)
@@ -252,7 +263,10 @@ def _tell_tokens(amount: str | None, name: str, style: Style) -> Any:
 
 
 def _tell_sides(receipt: Json, symbols: Mapping[str, str], style: Style) -> dict[str, Any]:
-    """Return the tokens a swap gave and received. The largest of each is enough for one line."""
+    """Return the tokens that a swap gave and received.
+
+    Only the largest of each is returned, which is enough for one line.
+    """
     known = {receipt["mint"]: receipt["symbol"]} if receipt["symbol"] else {}
     sides = {"gave": "", "got": ""}
     for mint, change in receipt["moved"].items():

@@ -1,7 +1,7 @@
-"""Public Atom (RFC 4287) and JSON Feed 1.1 feeds of all posts or of one bot.
+"""Serve public Atom (RFC 4287) and JSON Feed 1.1 feeds of all posts or of one bot.
 
-The pages' script polls the JSON Feed, so each item includes its label. The content is only the
-bot's words, never markup; title and summary begin with this instance's label.
+The pages' script polls the JSON Feed, so each item includes its label. The content has only the
+bot's words, never markup. Title and summary begin with this instance's label.
 """
 
 import re
@@ -32,18 +32,18 @@ from web.site.lists import Scope
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
-# Filters in a query.
+# The filters in a query.
 FILTERS = ("label", "source", "mint")
 ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
-# Limits on the size of a whole feed, and of an entry without its content.
+# The size limits of a whole feed, and of an entry without its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
-# XML or JSON needs several bytes for these characters: `&amp;` has 5, `\u001f` 6.
+# XML or JSON needs several bytes for these characters. `&amp;` has 5, and `\u001f` has 6.
 ESCAPED = re.compile(r'[\x00-\x1f&<>"\\]')
 MAX_EXTRA_BYTES = 5
 # When an empty feed last changed.
 NEVER = "1970-01-01T00:00:00Z"
-# Characters that XML 1.0, production 2, excludes. (Compiling the inverse of what it allows would
-# cost 3 ms.)
+# The characters that production 2 of XML 1.0 excludes. Compiling the inverse of the allowed
+# characters would take 3 ms.
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 NOTICE = (
     "Labels come from this instance; a post's text comes from its author and is untrusted:"
@@ -54,9 +54,9 @@ NOTICE = (
 class Feed(NamedTuple):
     """A page of a feed.
 
-    `page`, `path`: addresses below `base_url` of the HTML page and of the feed itself; `posts`: as
-    in the API, newest first; `next`: the cursor of older posts; `cursor`: this page's cursor, or
-    None for the newest posts.
+    `page` and `path` are the paths of the HTML page and of the feed itself, below `base_url`.
+    `posts` are as in the API, newest first. `next` is the cursor of older posts. `cursor` is this
+    page's cursor, or None for the newest posts.
     """
 
     base_url: str
@@ -72,7 +72,7 @@ class Feed(NamedTuple):
         return self.base_url + self.path
 
     def page_url(self, cursor: str | None) -> str:
-        """Return the address of the page that begins at this cursor."""
+        """Return the URL of the page that begins at this cursor."""
         mark = "&" if "?" in self.path else "?"
         return f"{self.first_url}{mark}before={cursor}" if cursor else self.first_url
 
@@ -83,14 +83,16 @@ class Feed(NamedTuple):
 
 
 class Author(NamedTuple):
-    """A post's writer: the name on one clean line, and the page's address."""
+    """A post's author: the name on one clean line, and the page's URL."""
 
     name: str
     url: str
 
 
 def find_change(post: Json) -> str:
-    """Return when a post last changed: it arrived, its verification changed, or it was hidden."""
+    """Return when a post last changed: when it arrived, its verification changed, or it was
+    hidden.
+    """
     times = (post["createdAt"], post["verification"]["checkedAt"], post.get("hiddenAt"))
     latest: str = max(filter(None, times), key=datetime.fromisoformat)
     return latest
@@ -118,8 +120,8 @@ def show_atom_of_bot(uid: str) -> ResponseReturnValue:
 
 
 def find_feed() -> Feed:
-    """Return the posts that match `label`, `source` and `mint`, or all posts if there are no
-    filters.
+    """Return the posts that match `label`, `source` and `mint`. Without filters, return all
+    posts.
     """
     given = {name: request.args[name] for name in FILTERS if request.args.get(name)}
     for name, allowed in (("label", timeline.LABELS), ("source", timeline.SOURCES)):
@@ -142,7 +144,7 @@ def find_feed() -> Feed:
 
 
 def find_feed_of_bot(uid: str) -> Feed:
-    """Return a bot's feed, at the page in the query."""
+    """Return a bot's feed, starting at the page in the query."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
@@ -153,7 +155,7 @@ def find_feed_of_bot(uid: str) -> Feed:
 
 
 def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline.Page:
-    """List posts of a bot, newest first, before a position."""
+    """List a bot's posts before a position, newest first."""
     found = queries.list_posts(size + 1, before.id if before else None, bot=uid)
     rows, more = paging.cut_page(found, size)
     return timeline.Page(show_posts(rows), (rows[-1].id,) if more else None)
@@ -166,7 +168,7 @@ def find_page(
 ) -> timeline.Page:
     """Return the page at the query's cursor, with as many posts as fit into MAX_BYTES.
 
-    `kind`: the NamedTuple of this feed's cursors.
+    `kind` is the NamedTuple of this feed's cursors.
     """
     text = request.args.get("before")
     before = None
@@ -178,7 +180,9 @@ def find_page(
 
 
 def make_feed(title: str, page: str, path: str, found: timeline.Page, scope: Scope) -> Feed:
-    """Make a feed from a page of posts. `page` and `path`: paths of the HTML page and the feed."""
+    """Return a feed for a page of posts. `page` and `path` are the paths of the HTML page and of
+    the feed.
+    """
     config = settings()
     if config.demonstration:
         title = f"{title} (demonstration)"
@@ -207,10 +211,10 @@ def measure(post: Json) -> int:
 def respond(
     find: Callable[[], Feed], write: Callable[[Feed], bytes], content_type: str
 ) -> ResponseReturnValue:
-    """Respond with the feed, or with 304.
+    """Respond with the feed, or with 304. Feeds are public lists, and are cached like these.
 
-    Feeds are public lists and cached like them. The ETag is exact. A reader that sends only
-    If-Modified-Since may miss the second of two changes within a second until the next change.
+    The ETag is exact. If a reader sends only If-Modified-Since, and there are two changes within a
+    second, it may not see the second change until the next one.
     """
 
     def render() -> tuple[bytes, datetime]:
@@ -279,7 +283,7 @@ def show_item(post: Json, base_url: str) -> Json:
 
 
 def show_extension(post: Json) -> Json:
-    """Make our extension member: this instance's knowledge of a post."""
+    """Return our extension member, which is what this instance knows about a post."""
     trust = words.trust_of(post)
     return {
         "post": post["id"],
@@ -306,7 +310,7 @@ def write_atom(feed: Feed) -> bytes:
     add(root, "subtitle", NOTICE)
     add(root, "updated", feed.updated)
     add(root, "link", rel="self", type=ATOM_TYPE, href=feed.page_url(feed.cursor))
-    # RFC 5005: a paged feed.
+    # A paged feed, as specified by RFC 5005.
     add(root, "link", rel="first", type=ATOM_TYPE, href=feed.first_url)
     if feed.next:
         add(root, "link", rel="next", type=ATOM_TYPE, href=feed.page_url(feed.next))
@@ -341,8 +345,9 @@ def add_entry(root: ET.Element, post: Json, base_url: str) -> None:
 
 
 def add(parent: ET.Element, tag: str, text: str | None = None, **attributes: str) -> ET.Element:
-    """Add a child element with this text. Characters that XML doesn't allow, such as control
-    characters, become U+FFFD.
+    """Add a child element with this text.
+
+    Characters that XML doesn't allow, such as control characters, become U+FFFD.
     """
     child = ET.SubElement(parent, tag, attributes)
     child.text = text and NOT_XML.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""Number formatting for readers: SOL, tokens, dollars and percent, one function for each.
+"""Format numbers for readers: SOL, tokens, dollars and percentages. Each has one function.
 
 Use these wherever a page, a feed or a card shows a number; templates don't do arithmetic. The
 `write_` functions return text; the filters `sol`, `lamports`, `tokens`, `usd`, `price`, `percent`
@@ -27,15 +27,15 @@ from chain import amounts
 
 Number = str | int | float | Decimal
 SIGNIFICANT_DIGITS = 4
-# Decimal places for an amount below one, if they show at least three significant digits.
+# Used for an amount below one, if these show at least three significant digits.
 PLACES_BELOW_ONE = 4
 MIN_WITH_FIXED_PLACES = Decimal("0.01")
-# Decimal places for smaller amounts. Prices and tiny amounts, such as a fee, keep their own digits.
+# Used for smaller amounts. Prices and tiny amounts, such as a fee, keep their own digits.
 MAX_SMALL_PLACES, MIN_SMALL = 5, Decimal("0.0001")
-# The minimum for a column of money, because its amounts would otherwise look the same.
+# The minimum for a column of money. With fewer, its amounts would look the same.
 MIN_COLUMN_PLACES = 2
 MINUS, UNKNOWN = "\u2212", "–"
-# Enough for any amount on a chain, so a sum of tokens is never rounded by accident.
+# This is enough for any amount on a chain, so a sum of tokens is never rounded by accident.
 EXACT = Context(prec=60)
 SOL_DECIMALS = 9
 
@@ -44,7 +44,7 @@ SOL_DECIMALS = 9
 def write_number(number: Number, sign: bool = False, places: int | None = None) -> str:
     """Write a number with four significant digits, such as `1,234`, `18.00`, `0.0982`, `0.000005`.
 
-    `sign`: add a plus to positive numbers; `places`: decimal places, for a column.
+    `sign` adds a plus to positive numbers. `places` are the decimal places of a column.
     """
     value = _read(number)
     # In a column, a nonzero number must not look like zero.
@@ -74,7 +74,9 @@ def write_lamports(lamports: str | int, sign: bool = False) -> str:
 
 
 def write_units(raw: str | int, symbol: str, decimals: int, sign: bool = False) -> str:
-    """Write raw units of a currency, like write_sol: `+2.5 USDC` as `+2.500 USDC`."""
+    """Write raw units of a currency, like write_sol. For example, 2.5 USDC becomes `+2.500
+    USDC`.
+    """
     return f"{write_number(amounts.exact(int(raw), decimals), sign)} {symbol}"
 
 
@@ -102,7 +104,7 @@ def write_percent(share: Number) -> str:
 
 
 def write_change(percentage: Number) -> str:
-    """Write a change in percent with its sign: -4.13 becomes `−4.1%`, 250 becomes `+250%`."""
+    """Write a percentage change with its sign. -4.13 becomes `−4.1%`, and 250 becomes `+250%`."""
     value = Decimal(str(percentage))
     return f"{write_number(percentage, True, 0 if abs(value) >= 100 else 1)}%"
 
@@ -112,8 +114,10 @@ TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b| ?%)?")
 
 
 def told(text: str) -> str:
-    """Reformat the numbers in a sentence: true minus signs, SOL and long amounts with four
-    significant digits, percent with one decimal.
+    """Reformat the numbers in a sentence.
+
+    They get true minus signs. SOL and long amounts get four significant digits, and percentages one
+    decimal.
     """
     return TOLD.sub(_write_told, text)
 
@@ -131,8 +135,9 @@ def _write_told(match: re.Match[str]) -> str:
 
 
 def find_places(numbers: Iterable[Number | None]) -> int:
-    """Return the decimal places for a column: four significant digits for its largest number, and
-    at least two places.
+    """Return the decimal places for a column.
+
+    Its largest number has four significant digits, and there are at least two places.
     """
     largest = max(
         (abs(Decimal(str(one))) for one in numbers if one is not None), default=Decimal(0)
@@ -146,12 +151,12 @@ def find_unit_places(raws: Iterable[str | int | None], decimals: int) -> int:
 
 
 def find_lamport_places(lamports: Iterable[str | int | None]) -> int:
-    """Return the decimal places for a column of lamports shown as SOL."""
+    """Return the decimal places for a column of lamports that is shown as SOL."""
     return find_unit_places(lamports, SOL_DECIMALS)
 
 
 def _choose_places(value: Decimal) -> int:
-    """Return the decimal places of a nonnegative number on its own."""
+    """Return the decimal places for a nonnegative number that isn't in a column."""
     if value >= 1:
         return max(0, SIGNIFICANT_DIGITS - 1 - value.adjusted())
     if value >= MIN_WITH_FIXED_PLACES:
@@ -216,7 +221,9 @@ def units(
 
 
 def flow(number: Number | None, places: int | None = None) -> Markup | str:
-    """Mark up SOL that was paid or received. It is neither gain nor loss, so it has no color."""
+    """Mark up SOL that was paid or received. It is neither a gain nor a loss, so it isn't
+    colored.
+    """
     if number is None:
         return UNKNOWN
     text, exact = write_number(number, True, places), write_exact(number, True)
@@ -224,8 +231,8 @@ def flow(number: Number | None, places: int | None = None) -> Markup | str:
 
 
 def tokens(number: Number | None, sign: bool = False, places: int | None = None) -> Markup | str:
-    """Mark up an amount of tokens (not raw units). It is neither gain nor loss, so it has no
-    color.
+    """Mark up an amount of tokens (not raw units). It is neither a gain nor a loss, so it isn't
+    colored.
     """
     if number is None:
         return UNKNOWN
@@ -248,8 +255,10 @@ def percent(share: Number | None) -> Markup | str:
 
 
 def change(percentage: Number | None, neutral: bool = False) -> Markup | str:
-    """Mark up a change in percent. `neutral`: neither gain nor loss, such as a price change, so it
-    has no color.
+    """Mark up a percentage change.
+
+    `neutral` means that it is neither a gain nor a loss, such as a price change, so it isn't
+    colored.
     """
     if percentage is None:
         return UNKNOWN
@@ -290,7 +299,8 @@ def _find_color(number: Number) -> str:
     return "up" if value > 0 else "down" if value < 0 else ""
 
 
-# Filters for the templates, named after the functions, except for the places of a column.
+# Filters for the templates. They have the functions' names, except those for the places of a
+# column.
 FILTERS: dict[str, Callable[..., Any]] = {
     **{
         one.__name__: one

@@ -21,7 +21,7 @@ FOLLOWED_EVENTS = {
 
 
 class Following(NamedTuple):
-    """A hook and the other owners' bots it is limited to, {ID: name}."""
+    """A hook, and the bots that it lists as {ID: name}."""
 
     hook: ListedHook
     bots: dict[str, str]
@@ -37,7 +37,7 @@ def show_following() -> ResponseReturnValue:
 
 
 def list_following(owner: Owner) -> list[Following]:
-    """List the owner's hooks that follow other owners' bots."""
+    """List the owner's hooks for particular bots."""
     listed = [one for one in list_hooks(owner) if one.bots]
     uids = {uid for one in listed for uid in one.bots}
     names = {bot.uid: bot.name for bot in Bot.select(Bot.uid, Bot.name).where(Bot.uid.in_(uids))}
@@ -69,7 +69,7 @@ def render_follow(bot: Bot, errors: dict[str, str], status: int = 200) -> Respon
 
 @blueprint.post("/bots/<uid>/follow")
 def follow(uid: str) -> ResponseReturnValue:
-    """Follow a bot with one of the owner's hooks, or with a new one."""
+    """Follow a bot with one of the owner's hooks, or with a new hook."""
     owner, bot = require_owner(), influencers.find_bot(uid)
     back = url_for("studio.show_follow", uid=bot.uid)
     try:

@@ -1,7 +1,7 @@
-"""Shared by owners' forms: reading and checking input, and showing it again.
+"""Code that owners' forms share: read the typed text, check it, and show it again.
 
-A rejected form shows the input, with the reason next to the field. A rejected wallet is cleared,
-because it may be a secret, and so is every field that looks like one.
+A rejected form shows the typed text, with the reason next to the field. A rejected wallet is
+cleared, because it may be a secret. So is every field that looks like a secret.
 """
 
 import re
@@ -16,7 +16,7 @@ from accounts.fields import check_name, holds_secret
 from accounts.problem import Problem
 from voice import builtin
 
-# Fields that contain a list, with its separator.
+# Fields that contain a list, with the list's separator.
 LISTS = {
     "style": r"[,\n]",
     "adjectives": r"[,\n]",
@@ -24,7 +24,7 @@ LISTS = {
     "catchphrases": r"\n",
 }
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
-# The trades in a preview of the voice.
+# The trades in the preview of a voice.
 SAMPLES = (
     {"kind": "buy", "symbol": "PINE", "amount": "1200", "paid": "0.5", "currency": "SOL"},
     {
@@ -32,10 +32,10 @@ SAMPLES = (
         **{"currency": "SOL", "result": "0.12"},
     },
 )
-# An address has up to 44 letters, a secret key 64 or more.
+# An address has up to 44 letters. A secret key has 64 or more.
 MAX_MISTYPED_ADDRESS = 50
-# Preserved when a form with a stale token is offered again. Fields that may contain a pasted secret
-# (wallet, prove, signature, code) are left out.
+# These fields are kept when a form with a stale token is shown again. Fields that may contain a
+# pasted secret (wallet, prove, signature, code) are left out.
 STALE_FIELDS = (
     "name",
     "bio",
@@ -53,9 +53,9 @@ STALE_FIELDS = (
     "on",
     "overlap",
 )
-# Twice the longest field, so that overlong text is returned for shortening.
+# Twice the longest field, so that overlong text is shown again and can be shortened.
 MAX_TYPED_TEXT = 8_000
-# The maximum length of a body plus its reason.
+# The maximum length of a body and its reason together.
 MAX_STALE_TEXT = 8_500
 # Typed text, or errors, by field.
 Texts = dict[str, str]
@@ -63,8 +63,9 @@ Texts = dict[str, str]
 
 # ---- reading -------------------------------------------------------------------------------------
 def read_texts(*names: str, form: Mapping[str, str] | None = None) -> Texts:
-    """Return the named fields of a form (by default the current request's), with the API's line
-    breaks.
+    """Return these fields of a form, with the API's line breaks.
+
+    By default, it is the current request's form.
     """
     form = request.form if form is None else form
     return {name: form.get(name, "").replace("\r\n", "\n") for name in names}
@@ -81,17 +82,19 @@ def read_voice(form: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 
 def read_known_fields(form: Mapping[str, str]) -> Texts:
-    """Return the form's STALE_FIELDS, or nothing if they are longer than anyone types.
+    """Return the form's STALE_FIELDS, or nothing if they are longer than anyone would type.
 
-    The sender may be a stranger, so the length is checked before the text is read.
+    The sender may never have opened the form, so the length is checked before the text is read.
     """
     given = {name: form[name] for name in STALE_FIELDS if name in form}
     return given if sum(map(len, given.values())) <= MAX_STALE_TEXT else {}
 
 
 def without_secrets(typed: Texts, errors: Texts | None = None) -> Texts:
-    """Return the fields that are safe to show again. A field is cleared if it looks like a secret,
-    is too long to check, or is a rejected wallet that isn't just a mistyped address.
+    """Return the fields, with unsafe ones cleared.
+
+    A field is cleared if it looks like a secret, is too long to check, or is a rejected wallet that
+    isn't just a mistyped address.
     """
     refused = "wallet" in (errors or {})
     return {
@@ -103,8 +106,9 @@ def without_secrets(typed: Texts, errors: Texts | None = None) -> Texts:
 
 
 def _is_typo(text: str) -> bool:
-    """Return whether the text is short and one word. A phrase has several words, and a secret key
-    more letters.
+    """Return whether the text is short and only one word.
+
+    A phrase has several words, and a secret key has more letters.
     """
     return len(text) <= MAX_MISTYPED_ADDRESS and len(text.split()) <= 1
 
@@ -114,7 +118,7 @@ def _may_be_secret(text: str) -> bool:
 
 
 def write_samples(voice: dict[str, Any]) -> list[str]:
-    """Return this voice's text for SAMPLES, or nothing if the voice is invalid."""
+    """Return this voice's text for each of SAMPLES, or nothing if the voice is invalid."""
     try:
         persona = orjson.loads(influencers.check_voice(voice))
     except Problem:
@@ -161,10 +165,10 @@ def list_errors_of(form: str, problem: Problem) -> Texts:
 
 
 def first_error(problem: Problem) -> str:
-    """Return the message of the first invalid field, or of the whole form."""
+    """Return the message about the first invalid field, or about the whole form."""
     return next(iter(list_errors(problem).values()))
 
 
 def as_sentence(message: str) -> str:
-    """Return a message with a capital letter and a period."""
+    """Return a message that begins with a capital letter and ends with a period."""
     return message[:1].upper() + message[1:] + ("" if message.endswith(".") else ".")

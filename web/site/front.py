@@ -21,13 +21,14 @@ from web.site.profile_words import WINDOW_NAMES
 blueprint = Blueprint("front", __name__)
 blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_RANKED, MAX_CONTRADICTED, MAX_FILTER = 20, 5, 3, 88
-# Rows of the ranking in the side column.
+# The window of the ranking in the side column.
 WINDOW = "7d"
 
 
 class Filter(NamedTuple):
-    """The reader's filters, as typed. `token`: a ticker or an address; `bot`: a name, a handle or
-    an ID.
+    """The reader's filters, as typed.
+
+    `token` is a ticker or an address. `bot` is a name, a handle or an ID.
     """
 
     label: str = ""
@@ -46,8 +47,10 @@ class Filter(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The side column. `board`: the address of the full ranking that `ranked` begins, for this
-    `time`; `contradicted`: bots with recent posts that don't match, and the number of posts.
+    """The side column.
+
+    `board` is the URL of the full ranking for this `time`, of which `ranked` is the beginning.
+    `contradicted` are bots with recent posts that don't match, and how many.
     """
 
     board: str
@@ -61,12 +64,12 @@ class Side(NamedTuple):
 
 @blueprint.get("/")
 def show_feed() -> ResponseReturnValue:
-    """Show posts of all bots, newest first, with the query's filters."""
+    """Show all bots' posts, newest first, with the query's filters."""
     asked, wrong = read_filter()
     scope = ("feed page", *asked)
     position = read_cursor("before", scope, timeline.Start)
     page = timeline.Page([], None)
-    # Read before the posts, because the stream sends posts that arrive while the page loads.
+    # Read this before the posts, so that the stream sends posts that arrive while the page loads.
     newest = v1.write_newest(queries.find_last_id("arrival"))
     if not wrong:
         page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
@@ -86,7 +89,7 @@ def show_feed() -> ResponseReturnValue:
 
 
 def read_filter() -> tuple[Filter, str | None]:
-    """Read the query's filters. Return them with errors for unknown choices."""
+    """Return the query's filters, and errors about unknown choices."""
     given = {name: request.args.get(name, "").strip() for name in Filter._fields}
     # Typed text is shown again, unless it may be a pasted secret.
     for name in ("bot", "token"):
@@ -113,7 +116,7 @@ def find_filters(asked: Filter) -> timeline.Filters:
 
 
 def find_mints(token: str) -> tuple[str, ...]:
-    """Return the mints of an address or a ticker. Several tokens may share a ticker."""
+    """Return the mints for an address or a ticker. Several tokens may have the same ticker."""
     return (token,) if is_address(token) else tuple(queries.find_mints(token.lstrip("$")))
 
 

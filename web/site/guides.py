@@ -1,7 +1,7 @@
-"""/skill.md and /llms.txt: this instance described for programs, with its address and limits.
+"""/skill.md and /llms.txt describe this instance for programs, with its URL and limits.
 
-The `bot` parameter tailors skill.md to one bot. They contain no untrusted text: a bot appears with
-its ID and wallet, never its name.
+The parameter `bot` tailors skill.md to one bot. They don't contain untrusted text: a bot is shown
+with its ID and wallet, never its name.
 """
 
 from typing import NamedTuple
@@ -37,8 +37,8 @@ def show_llms() -> ResponseReturnValue:
 
 
 def find_bot(uid: str | None) -> GuidedBot | None:
-    """Return the bot with this ID, or None if there is no ID. Raises Problem `not_found` for an
-    unknown ID.
+    """Return the bot with this ID, or None without an ID. Raises Problem `not_found` for an unknown
+    ID.
     """
     if not uid:
         return None

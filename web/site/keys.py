@@ -1,4 +1,4 @@
-"""API keys on an owner's pages: listed, shown once, revoked, rotated."""
+"""API keys on an owner's pages: list, show once, revoke, and rotate."""
 
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -15,7 +15,7 @@ from web.site.forms import as_sentence
 
 HOUR_MS = 3_600_000
 KEY_NAMES = {"publish": "publishing key", "read": "read key", "inbox": "inbox key"}
-# Choices for the overlap after a rotation.
+# The choices for how long a rotated key keeps working.
 OVERLAPS_MS = {"0": 0, "1": HOUR_MS, "24": 24 * HOUR_MS}
 
 
@@ -48,7 +48,7 @@ def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
 
 
 def find_last_signature(uid: str) -> str:
-    """Return a bot's last trade signature, or an empty text if it has none."""
+    """Return the signature of a bot's last trade, or "" if it hasn't traded."""
     wanted = Wanted(queries.find_wallets(bot=uid), None, expand_kinds(["trade"]))
     rows = find_trades(wanted, 1, None).rows
     return rows[0].signature if rows else ""
@@ -72,7 +72,7 @@ def revoke_key(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/keys/<uid>/rotate", methods=["GET", "POST"])
 def rotate_key(uid: str) -> ResponseReturnValue:
-    """Replace an owner's key, once confirmed, with a chosen overlap."""
+    """Replace an owner's key, once confirmed. The old key keeps working for the chosen time."""
     key = find_own_key(uid)
     back = find_page_of(key)
     if request.method != "POST":

@@ -1,4 +1,4 @@
-"""Shared by pages with lists: filters and cursors in the address, and cacheable responses."""
+"""Code that pages with lists share: filters and cursors in the URL, and cacheable responses."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -8,25 +8,25 @@ from flask import Response, request, session, url_for
 from web.api import paging
 from web.server.application import find_app
 
-# Parameters to keep in the link to older entries.
+# The parameters to keep in the link to older entries.
 KEPT_PARAMETERS = (
     *("label", "source", "bot", "token", "mint", "posts", "trades", "tab"),
     *("q", "owner", "post", "kind"),
 )
-# Identifies a list and its filters. A cursor works only in its own list.
+# The list and its filters. A cursor works only in its own list.
 Scope = tuple[str | None, ...]
 Row = TypeVar("Row")
 
 
 class ListPage(NamedTuple, Generic[Row]):
-    """A page of a list. `cursor`: position of the older entries, or None if there are none."""
+    """A page of a list. `cursor` is the position of older entries, or None if there are none."""
 
     rows: Sequence[Row]
     cursor: str | None
 
 
 def link_to_older(name: str, cursor: str) -> str:
-    """Return this page's address with only `cursor` and its filters."""
+    """Return this page's URL with only `cursor` and its filters."""
     values: dict[str, Any] = {**(request.view_args or {})}
     values |= {key: text for key, text in request.args.items() if key in KEPT_PARAMETERS}
     return url_for(request.endpoint or "", **{**values, name: cursor})
@@ -35,8 +35,8 @@ def link_to_older(name: str, cursor: str) -> str:
 def add_etag(response: Response) -> Response:
     """Respond with 304 if the browser already has the page.
 
-    A page for a session, and the cookie that renews it, are only for this browser: some shared
-    caches ignore `Vary`.
+    A page for a session, and the cookie that renews it, are only for this browser, because some
+    shared caches ignore `Vary`.
     """
     response.headers.setdefault("Cache-Control", "private, no-cache" if session else "no-cache")
     if response.status_code == 200:
@@ -46,7 +46,7 @@ def add_etag(response: Response) -> Response:
 
 
 def read_cursor(name: str, scope: Scope, kind: Callable[..., paging.Kind]) -> paging.Kind | None:
-    """Return the position (NamedTuple `kind`) in the parameter `name`, or None."""
+    """Return the position (NamedTuple `kind`) in the parameter `name`, or None without one."""
     text = request.args.get(name)
     if not text:
         return None

@@ -13,11 +13,10 @@ blueprint = Blueprint("live", __name__)
 
 @blueprint.get("/stream")
 def open_stream() -> Response:
-    """Send the posts and changed verifications since the page was rendered, with public fields
-    only.
+    """Send posts and changed verifications since the page was rendered, with public fields only.
 
-    Responds 204 if the instance has too many streams, which makes a browser stop without a console
-    error, and the page polls. One stream too many from an address ends its oldest.
+    If the instance has too many streams, the status is 204, which makes a browser stop without a
+    console error. The page then polls. If an address opens too many streams, its oldest one ends.
     """
     app = find_app()
     after = v1.read_since(request.args, request.headers.get("Last-Event-ID"))

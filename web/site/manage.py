@@ -48,7 +48,10 @@ POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 @blueprint.get("/bots/<uid>/manage")
 @managing
 def show_manage(bot: Bot) -> ResponseReturnValue:
-    """Show the tab where the owner manages a bot. `signature` prefills the post form."""
+    """Show the tab where the owner manages a bot.
+
+    The parameter `signature` prefills the post form.
+    """
     asked = {name: request.args[name] for name in ("signature",) if name in request.args}
     return render_manage(bot, asked)
 
@@ -60,8 +63,9 @@ def render_manage(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the tab. `typed` and `errors` belong to the rejected form; the others show stored
-    values.
+    """Render the tab.
+
+    `typed` and `errors` belong to the rejected form. The other forms show stored values.
     """
     voice = influencers.read_voice(bot.voice)
     page = render_template(
@@ -94,7 +98,10 @@ def _list_stored(bot: Bot) -> Texts:
 
 
 def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseReturnValue:
-    """Show the tab again with a message about the action. `kind` is error if it failed."""
+    """Show the tab again with a message.
+
+    `kind` is error if something wasn't done.
+    """
     flash(message, kind)
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
@@ -177,8 +184,10 @@ TESTED = "We’re sending a test. Reload this page to see the result."
 
 
 class ListedHook(NamedTuple):
-    """A hook as its owner sees it; possible tokens in `url` are masked. `bots`: IDs, empty for all
-    of the owner's; `delivered_at`: ms.
+    """A hook as its owner sees it.
+
+    Possible tokens in `url` are masked. `bots` are IDs, or empty for all of the owner's bots.
+    `delivered_at`: ms.
     """
 
     uid: str
@@ -208,7 +217,7 @@ def list_hooks(owner: Owner) -> list[ListedHook]:
 
 
 def add_hook(owner: Owner, bot: Bot) -> hooks.NewHook:
-    """Add the hook in the form, for one bot. Raises Problem naming the field."""
+    """Add the hook in the form, for one bot. Raises Problem, which names the field."""
     kind, url = request.form.get("kind", "webhook"), request.form.get("url", "").strip()
     events = request.form.getlist("event")
     return hooks.add_hook(settings(), owner, url, g.now, kind, events, [bot.uid])
@@ -230,7 +239,7 @@ def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/hooks")
 @managing
 def create_hook(bot: Bot) -> ResponseReturnValue:
-    """Create a hook for one bot. A webhook's secret is shown once."""
+    """Create a hook for one bot. If it is a webhook, its secret is shown once."""
     try:
         made = add_hook(bot.owner, bot)
     except Problem as problem:

@@ -1,4 +1,4 @@
-"""Text about where a wallet's money went and where a trade's value came from."""
+"""Text about where a wallet's money went, and where a trade's value came from."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from web.api.serialize import Json
 from web.api.trades import read_multiplier, read_outside, show_change
 from web.site import figures, words
 
-# Limit on source accounts listed for a trade's value.
+# The maximum number of source accounts listed for a trade's value.
 MAX_NAMED = 3
 # With fewer positions, there is no win rate.
 MIN_POSITIONS = 3
@@ -26,7 +26,7 @@ SIGNS = {
     "one_token": "mostly one token",
     "flat_round_trips": "many flat round trips",
 }
-# Member of the reconciliation, its sign, and its label.
+# The members of the reconciliation, with their signs and labels.
 ITEMS = (
     ("realizedLamports", 1, "Realized PnL"),
     ("unmatchedProceedsLamports", 1, "Proceeds of sales with unknown cost"),
@@ -49,14 +49,14 @@ class BookLine(NamedTuple):
 
 
 def read_books(books: Json, name: str) -> tuple[int, int]:
-    """Return an item of the reconciliation in SOL or a stablecoin: raw units, and decimals."""
+    """Return an item of the reconciliation in SOL or a stablecoin, as raw units and decimals."""
     if "decimals" not in books:
         return int(books[name]), SOL_DECIMALS
     return int(books[name.replace("Lamports", "Raw")]), books["decimals"]
 
 
 def write_books(books: Json, name: str) -> str:
-    """Write an item of the reconciliation, such as `openingLamports`, exactly."""
+    """Write the exact amount of an item of the reconciliation, such as `openingLamports`."""
     return exact(*read_books(books, name))
 
 
@@ -67,7 +67,7 @@ def list_lines(books: Json) -> list[BookLine]:
 
 
 def find_rest(books: Json) -> str:
-    """Return the exact remainder after all lines: 0, unless there is a bug."""
+    """Return the exact remainder after all lines. It is 0 unless there is a bug."""
     difference, places = read_books(books, "differenceLamports")
     return exact(difference - read_books(books, "gapLamports")[0], places)
 
@@ -89,7 +89,7 @@ def describe_rest(books: Json) -> str:
 
 
 def describe_average(average: Json) -> str:
-    """Describe the same sales' result by average cost."""
+    """Describe the result of the same sales by average cost."""
     count = average["matchedSells"]
     return (
         f"By average cost instead of first in, first out, its sales made"
@@ -122,16 +122,16 @@ def describe_signs(signs: Iterable[str]) -> list[str]:
 
 
 def other_fees(results: Json) -> int:
-    """Return lamports of fees that aren't in any result: those of failed transactions and of other
-    transactions.
+    """Return the lamports of fees that aren't in any result: those of failed transactions and of
+    transactions that aren't trades.
     """
     return int(results["failedCostLamports"]) + int(results["overheadLamports"])
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def describe_source(trade: Json) -> str:
-    """Describe the accounts that a trade's value came from, and their share of it. Empty if nothing
-    is priced.
+    """Describe which accounts a trade's value came from, and how much of it. The text is empty if
+    nothing is priced.
     """
     share, accounts = trade["explainedShare"], trade["counterparties"]
     if share is None:
@@ -176,7 +176,7 @@ def write_change(change: str | None) -> str:
 
 
 def venue_changes(trade: Json) -> list[Json]:
-    """List a trade's token changes at its venue."""
+    """List the token changes of a trade at its venue."""
     whole, beside = trade["tokenChanges"], read_outside(trade)["tokenChanges"]
     by_mint = {one["mint"]: one for one in (*whole, *beside)}
     symbols = {mint: one["symbol"] for mint, one in by_mint.items()}
@@ -191,7 +191,9 @@ def _read_changes(changes: Iterable[Json]) -> list[Change]:
 
 
 def describe_paid(trade: Json) -> str:
-    """Describe a stablecoin trade's result, or why it is unknown. Empty for other trades."""
+    """Describe a stablecoin trade's result, or why it is unknown. The text is empty for other
+    trades.
+    """
     currency, realized = trade["currency"], trade["realized"]
     if currency in (None, "SOL") or trade["kind"] == "buy":
         return ""
@@ -209,12 +211,12 @@ def describe_paid(trade: Json) -> str:
 
 
 def is_exchange(trade: Json) -> bool:
-    """Return whether a token was traded for another one or for a stablecoin."""
+    """Return whether a token was traded for another token or for a stablecoin."""
     return trade["kind"] == "swap" or trade["currency"] not in (None, "SOL")
 
 
 def write_paid(trade: Json, places: int) -> Any:
-    """Return HTML for a trade's payment in its currency, or an empty text for a swap."""
+    """Return HTML for a trade's payment in its currency. It is empty for a swap."""
     stablecoin = find_stablecoin(trade["currency"] or "")
     if stablecoin is None:
         return "" if trade["kind"] == "swap" else figures.flow(venue_sol(trade), places)
@@ -244,7 +246,7 @@ NO_RESULT = {
 
 
 def explain_no_result(trade: Json) -> str:
-    """Explain briefly why a trade has no result. Empty if none is expected."""
+    """Explain briefly why a trade has no result. The text is empty if none is expected."""
     status, flags = trade["realized"]["status"], trade["flags"]
     why = next((text for flag, text in NO_RESULT.items() if flag in flags), "")
     if status == "unmatched" or (why and trade["kind"] in ("sell", "swap", "round_trip")):

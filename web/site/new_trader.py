@@ -1,4 +1,4 @@
-"""The page that creates a paper trader. Manage it from the command line."""
+"""The page that creates a paper trader. Traders are managed from the command line."""
 
 from flask import Blueprint, flash, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
@@ -52,7 +52,7 @@ def render_new_trader(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the form with what was typed and its errors."""
+    """Render the form with the typed text and its errors."""
     page = render_template(
         "new_trader.html",
         typed=without_secrets(typed),
@@ -119,7 +119,10 @@ def _voice_of(texts: Texts) -> dict[str, str]:
 
 
 def _create(texts: Texts, owner: Owner | None) -> traders.NewTrader:
-    """Create the trader. The same commit signs a new owner in, or nothing is stored."""
+    """Create the trader.
+
+    A new owner is signed in by the same commit. Otherwise nothing is stored.
+    """
     gate.check_creation(owner.id if owner else None)
     with writing():
         made = traders.create_trader(

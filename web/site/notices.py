@@ -1,4 +1,4 @@
-"""Notifications for people, with the fact of each event on one line."""
+"""Notifications for people: the fact about each event on one line."""
 
 from notify.messages import Event
 from web.api import queries, stream
@@ -13,7 +13,9 @@ def list_notices(base_url: str, after: int, limit: int) -> list[Event]:
 
 
 def write_line(kind: str, shown: Json | None) -> str:
-    """Format what the chain shows about an event, on one line. Empty if it shows nothing."""
+    """Write what the chain shows about an event on one line. The text is empty if it shows
+    nothing.
+    """
     if shown is None:
         return ""
     if kind == "trade":

@@ -36,8 +36,8 @@ LEAD_LEAVING = " The next wallet becomes the main one; the others don’t change
 class Challenge(Stored):
     """A text for a wallet's owner to sign, stored as JSON in the browser's session.
 
-    `bot`: the ID of its bot; `endsAt`: ms; `action`: `add` the wallet to the bot's wallets, or
-    `replace` the primary one.
+    `bot` is the bot's ID. `endsAt` is in ms. `action` is `add` (to the bot's wallets) or `replace`
+    (the primary wallet).
     """
 
     text: str
@@ -71,7 +71,7 @@ def detach_wallet(bot: Bot) -> ResponseReturnValue:
     address = request.values.get("wallet") or next(iter(held), "")
     if request.method == "POST" and address in held:
         wallets.remove_wallet(bot, address, g.now)
-    # The wallet may already be disconnected, if the form was sent twice.
+    # Also redirect if the wallet was already disconnected, because the form was sent twice.
     if request.method == "POST" or address not in held:
         return return_to_manage(bot, "The wallet is disconnected.")
     return render_confirm(
@@ -124,8 +124,8 @@ def show_proof(bot: Bot) -> ResponseReturnValue:
 def render_proof(
     bot: Bot, challenge: Challenge | None, error: str | None = None, status: int = 200
 ) -> ResponseReturnValue:
-    """Render the page that asks for a signature. If there is no valid challenge, render the Manage
-    bot tab.
+    """Render the page that asks for a signature. Without a valid challenge, render the Manage bot
+    tab.
     """
     if challenge is None:
         return return_to_manage(
@@ -149,7 +149,7 @@ def prove_wallet(bot: Bot) -> ResponseReturnValue:
     if not wallets.is_signed(challenge.wallet, signature, challenge.text):
         return render_proof(bot, challenge, WRONG_SIGNATURE, 422)
     try:
-        # A single commit, so that a challenge is only used up if its wallet is attached.
+        # Use one commit, so that a challenge is used up only if its wallet is attached.
         with writing():
             is_unspent = spend_challenge()
             if is_unspent:
@@ -179,7 +179,7 @@ def find_challenge(bot: Bot) -> Challenge | None:
 
 
 def spend_challenge() -> bool:
-    """Use up the challenge. If two equal proofs are sent at the same time, one succeeds."""
+    """Use up the challenge. If two equal proofs are sent at the same time, only one succeeds."""
     found = sessions.require_session()
     unspent = (Session.id == found.id) & (Session.challenge == found.challenge)
     changed: int = Session.update(challenge=None).where(unspent).execute()

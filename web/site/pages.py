@@ -1,6 +1,7 @@
 """Public pages: posts and status, and values that all templates share.
 
-They show the same data as the API: web.api makes the JSON objects, web.site.words writes the text.
+They show the same data as the API: web.api creates the JSON objects, and web.site.words writes the
+text.
 """
 
 from pathlib import Path
@@ -25,7 +26,7 @@ from web.site.pieces import draw_posts, link_to
 blueprint = Blueprint("pages", __name__)
 blueprint.after_request(add_etag)
 YEAR_SECONDS = 31_536_000
-# The operator's description of the instance, in DATA_DIR: plain text.
+# The operator's description of the instance in DATA_DIR, as plain text.
 ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 
@@ -49,7 +50,7 @@ def init_app(app: Flask) -> None:
         JOB_STATES=words.JOB_STATES,
     )
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
-    # A static file's address changes with its content.
+    # The URL of a static file changes with its content.
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = YEAR_SECONDS
 
 
@@ -70,7 +71,7 @@ def show_one_post(uid: str) -> ResponseReturnValue:
 
 
 def link_trade(post: Json) -> str:
-    """Return a link to a post's trade in its bot's list. Empty if it has no trade."""
+    """Return a link to a post's trade in its bot's list, or "" without a trade."""
     trade = post["verification"].get("tradeId")
     token = post["receipt"] and post["receipt"]["mint"]
     if not trade or not token:
@@ -92,8 +93,9 @@ def show_about() -> ResponseReturnValue:
 
 
 def read_rules(data_dir: Path) -> str:
-    """Return the text of DATA_DIR/about.txt. Empty if the file is missing or unreadable, which
-    `doctor` reports.
+    """Return the text of DATA_DIR/about.txt.
+
+    It is empty if the file is missing or unreadable, which `doctor` reports.
     """
     try:
         with (data_dir / ABOUT_FILE).open("rb") as file:
@@ -115,7 +117,7 @@ def show_status() -> ResponseReturnValue:
 
 
 def use_tables(config: Config) -> None:
-    """Check the operator's programs, and register their currencies in this process. Raises
+    """Check the operator's programs, and register the operator's currencies in this process. Raises
     BadTable.
     """
     read_programs(config)

@@ -1,4 +1,4 @@
-"""Paper mode's pages: all traders in a table, one trader, strategies compared."""
+"""Paper mode's pages: all traders in a table, one trader, and the comparison of strategies."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -21,10 +21,10 @@ blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)
 SHOWN_POSTS = 10
 TABS = ("", "trades", "holdings", "posts", "record")
-# Tabs with charts or sums of the account, and with posts.
+# The tabs with charts or sums of the account, and the tabs with posts.
 ACCOUNT_TABS, POST_TABS = ("", "trades", "record"), ("", "posts")
-# The sortable columns, each with its performance figure. Win rates sort by their lower bound, so
-# that 3 of 3 isn't the best.
+# The sortable columns, each with its performance figure. Win rates are sorted by their lower bound,
+# so that 3 of 3 isn't the best.
 WINS = "wins"
 SORTS = {"return": "returnPct", "closes": "closes", WINS: "winRate", "equity": "equitySol"}
 NO_SCOUT = (
@@ -59,7 +59,7 @@ def show_traders() -> ResponseReturnValue:
 def sort_traders(
     traders: Sequence[Json], sort: str, least_rates: Mapping[str, float]
 ) -> list[Json]:
-    """Sort traders by a figure, highest first, with traders without a figure last."""
+    """Return traders sorted by a figure, highest first. Traders without the figure come last."""
     figures: Mapping[str, Any] = (
         least_rates
         if sort == WINS
@@ -80,8 +80,10 @@ def find_figure(trader: Json, name: str) -> Decimal | None:
 
 
 def find_price_trouble(now: int) -> str:
-    """Explain why paper traders have no prices and what to do. Empty if they have prices. `now`:
-    ms.
+    """Explain why paper traders have no prices, and what to do. The text is empty if they have
+    prices.
+
+    `now`: ms.
     """
     if not settings().scout_interval_seconds:
         return NO_SCOUT

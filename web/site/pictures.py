@@ -38,7 +38,7 @@ def _macros() -> Any:
 
 # ---- a bot wallet's curve ------------------------------------------------------------------------
 def draw_curves(bot: Json) -> dict[str, str]:
-    """Return {currency: HTML of a bot's curve of realized PnL and its table}."""
+    """Return {currency: HTML of the curve of a bot's realized PnL and its table}."""
     if not bot["wallet"]:
         return {}
     return {one["currency"]: _draw_curve(bot, one) for one in list_traded(bot["results"])}
@@ -70,8 +70,9 @@ def find_hour_end() -> int:
 
 
 def list_times(begins: int, ends: int, points: int) -> list[int]:
-    """List at most `points` + 1 Unix seconds, full hours at equal intervals, from the hour of
-    `begins` to `ends`, which is a full hour.
+    """List at most `points` + 1 Unix seconds, from the hour of `begins` to `ends`.
+
+    All are full hours, at equal intervals. `ends` is a full hour, too.
     """
     first = begins // HOUR_SECONDS * HOUR_SECONDS
     size = max(1, -(-(ends - first) // HOUR_SECONDS // points)) * HOUR_SECONDS
@@ -85,13 +86,15 @@ def parse_time(text: str) -> int:
 
 
 def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
-    """Return a wallet's gaps in Unix seconds, from the transaction before to the one after."""
+    """Return a wallet's gaps in Unix seconds, from the transaction before a gap to the one after
+    it.
+    """
     found = (find_times(address, one["fromSlot"], one["toSlot"]) for one in gaps)
     return [(begins, ends) for begins, ends in found if begins is not None and ends is not None]
 
 
 def find_marks(bot: str) -> list[charts.TimedTrade]:
-    """Return the newest purchases and sales as marks of a curve."""
+    """Return the newest purchases and sales as marks for a curve."""
     rows = [row for row in list_sales(bot) if row.at is not None]
     return [
         charts.TimedTrade(row.at or 0, name_mark(row), row.result or 0) for row in rows[:MAX_MARKS]
@@ -111,8 +114,9 @@ def list_day_results(bot: str, money: str) -> list[DayTotals]:
 
 # ---- results by day ------------------------------------------------------------------------------
 def draw_days(bot: Json) -> str:
-    """Return the HTML of a calendar that ends today, and of daily tables for each currency. Empty
-    if there are no results.
+    """Return the HTML of a calendar that ends today, and of daily tables for each currency.
+
+    It is empty without results.
     """
     found = {
         one["currency"]: (list_day_results(bot["id"], find_money(one)), one["decimals"])
@@ -133,14 +137,14 @@ def find_money(results: Json) -> str:
 
 # ---- the leaderboard -----------------------------------------------------------------------------
 class Sampled(NamedTuple):
-    """Realized PnL of bots, in raw units, at equal intervals (Unix seconds) over a window."""
+    """The realized PnL of bots in raw units, at equal intervals (Unix seconds) over a window."""
 
     times: list[int]
     values: dict[str, list[int]]
 
 
 def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, charts.Spark]:
-    """Return {bot: sparkline of its realized PnL in the board's window} for rows of a board."""
+    """Return {bot: sparkline of its realized PnL in the board's window} for a board's rows."""
     drawn = {
         bot: charts.draw_spark(values) for bot, values in sample_board(board, rows).values.items()
     }
@@ -148,8 +152,9 @@ def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, cha
 
 
 def draw_race(board: leaderboard.Board, rows: Sequence[Json], time: str) -> str:
-    """Return the HTML of the race: realized PnL of a board's first ranked rows over its window
-    (`time` as text). Empty if none is ranked.
+    """Return the HTML of the race: the realized PnL of a board's first ranked rows over its window.
+
+    It is empty if no row is ranked. `time` is the window as text.
     """
     runners = [row for row in rows if row["ranked"]][:MAX_RUNNERS]
     times, values = sample_board(board, runners, RACE_POINTS)
@@ -202,15 +207,16 @@ def write_level(raw: int, decimals: int) -> str:
 
 # ---- trades of one token -------------------------------------------------------------------------
 def draw_timeline(trades: Sequence[charts.TimedTrade]) -> str:
-    """Return the HTML of the timeline of a token's trades. Empty if there are none."""
+    """Return the HTML of the timeline of a token's trades. It is empty without trades."""
     timeline = charts.draw_timeline(trades)
     return cast(str, _macros().timeline(timeline)) if timeline else ""
 
 
 # ---- the calendar --------------------------------------------------------------------------------
 class CalendarDay(NamedTuple):
-    """A day in the calendar: weeks from left to right, weekdays from Monday down. `x`, `y`: the
-    center of its square; `strength`: from 0 (nothing) to 3 (the most).
+    """A day in the calendar, with weeks from left to right and weekdays from Monday down.
+
+    `x` and `y` are the center of its square. `strength` is from 0 (nothing) to 3 (the most).
     """
 
     at: int
@@ -227,8 +233,9 @@ CALENDAR_COLUMN, CALENDAR_ROW = 28, 24
 
 
 def draw_calendar(results: dict[int, tuple[int, int]], today: int) -> list[CalendarDay]:
-    """Lay out the last CALENDAR_DAYS days. `results`: {day: (lamports, trades)}, with days since
-    1970; `today`: the last of them.
+    """Lay out the last CALENDAR_DAYS days.
+
+    `results` is {day: (lamports, trades)}, with days counted from 1970. `today` is the last day.
     """
     days = range(today - CALENDAR_DAYS + 1, today + 1)
     most = max((abs(results.get(day, (0, 0))[0]) for day in days), default=0) or 1
@@ -247,15 +254,17 @@ def _draw_day(day: int, column: int, realized: int, trades: int, most: int) -> C
 
 
 # ---- paper accounts ------------------------------------------------------------------------------
-# With more points than this, every nth is drawn. With more marks, the newest are drawn.
+# If there are more points than this, draw every nth. If there are more marks, draw the newest ones.
 MAX_DRAWN = MAX_MARKED = 400
 MAX_GROUPS = 12
 
 
 class DayLine(NamedTuple):
-    """A UTC day. `at`: Unix seconds; `equity`, `fall`, `held`: lamports at its end, below the
-    previous high, and in positions; `exposure`: the share in positions (None if not recorded);
-    `net`: net result of its closes.
+    """A UTC day.
+
+    `at` is in Unix seconds. `equity`, `fall` and `held` are the lamports at the day's end, below
+    the previous high, and in positions. `exposure` is the share in positions, or None if it wasn't
+    recorded. `net` is the net result of its closes.
     """
 
     at: int
@@ -268,7 +277,7 @@ class DayLine(NamedTuple):
 
 
 class AccountPicture(NamedTuple):
-    """A trader's open account as its page shows it. `over`: lamports compared to holding its
+    """A trader's open account as its page shows it. `over` are the lamports compared to holding its
     initial SOL.
     """
 
@@ -299,11 +308,11 @@ def draw_account(uid: str, until: int) -> AccountPicture | None:
 
 
 def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[charts.TimedTrade]:
-    """List purchases, partial sales and closes as marks of the curve."""
+    """List purchases, partial sales and closes as marks for the curve."""
     filled = [
         charts.TimedTrade(one.at // 1000, "buy" if one.side == "buy" else "part", one.sol)
         for one in trades
-        # The sale that closes a position is the close's mark.
+        # If a sale closes a position, the close is the mark.
         if one.side == "buy" or one.closed_at is None or one.at < one.closed_at
     ]
     closed = [
@@ -344,7 +353,7 @@ def _make_day(day: int, noted: tuple[Mark, int] | None, closes: Sequence[Close])
 def draw_equity(
     points: Sequence[EquityPoint], until: int, trades: Sequence[charts.TimedTrade] = ()
 ) -> charts.Curve | None:
-    """Draw points, given in order, over time up to `until` (ms), with trades as marks. Return None
+    """Draw points, which must be in order, up to `until` (ms), with trades as marks. Return None
     for fewer than two.
     """
     if len(points) < 2:
@@ -366,14 +375,16 @@ def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None
 
 def draw_exposure(points: Sequence[SharePoint], until: int) -> charts.Curve | None:
     """Draw the share of the equity in positions up to `until` (ms). Return None for fewer than two
-    points. The first point is the opening, and there is no data between it and the second.
+    points.
+
+    The first point is the account's opening. Between it and the second point, there is no data.
     """
     if len(points) < 2:
         return None
     steps = _hold([EquityPoint(one.at, one.basis_points) for one in points], until)
     unseen = [(steps[0].begins, steps[0].ends)]
     curve = charts.draw_curve(steps, gaps=unseen, write_level=write_share)
-    # This value is neither good nor bad.
+    # It is neither good nor bad.
     return curve and curve._replace(
         runs=[run if run.side == "flat" else run._replace(side="held") for run in curve.runs]
     )

@@ -1,4 +1,4 @@
-"""Parts of pages: posts, trades and ranks as HTML, and the addresses of static files."""
+"""Parts of pages: posts, trades and ranks as HTML, and the URLs of static files."""
 
 import functools
 import hashlib
@@ -22,7 +22,7 @@ from web.site.candor import find_strips
 from web.site.charts import Spark
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
-# Characters that stay unescaped in a query, as in the addresses that Flask builds.
+# Characters that aren't escaped in a query, as in the URLs that Flask builds.
 QUERY_SIGNS = "!$'()*,/:;?@"
 
 
@@ -30,8 +30,8 @@ QUERY_SIGNS = "!$'()*,/:;?@"
 class MatchedLot:
     """A purchase that a sale was matched with.
 
-    `signature` is None for a lot from before observation began; `block_time`: Unix seconds;
-    `amount`: exact decimal text; `cost_lamports`: None if the cost is unknown.
+    `signature` is None for a lot from before observation began. `block_time` is in Unix seconds.
+    `amount` is exact decimal text. `cost_lamports` is None if the cost is unknown.
     """
 
     signature: str | None
@@ -41,8 +41,10 @@ class MatchedLot:
 
 
 class Columns(NamedTuple):
-    """The format of a leaderboard table. `stablecoin`: None for SOL. `time`: the sparkline window.
-    `places`: decimal places. `link` returns the address of the same board with other choices.
+    """The format of a leaderboard table.
+
+    `stablecoin` is None for SOL. `time` is the window of the sparklines. `places` is the number of
+    decimal places. `link` returns the URL of the same board with other choices.
     """
 
     stablecoin: Currency | None
@@ -57,16 +59,16 @@ def _macros() -> Any:
 
 # ---- static files --------------------------------------------------------------------------------
 def asset(name: str) -> str:
-    """Return the address of a file in static/. It changes with the content, so browsers may cache
-    the file forever.
+    """Return the URL of a file in static/. It changes with the content, so browsers may cache the
+    file forever.
     """
     return link_to(f"/static/{name}", v=_digest(name))
 
 
 def link_to(path: str, **query: str | None) -> str:
-    """Return the address of a path of this instance, with the nonempty query values.
+    """Return the URL for a path on this instance, with the query values that aren't empty.
 
-    Flask's `url_for` searches all rules, which was 10% of the leaderboard's rendering time.
+    Flask's `url_for` searches all rules, which took 10% of the leaderboard's rendering time.
     """
     given = {name: text for name, text in query.items() if text is not None}
     asked = urlencode(given, safe=QUERY_SIGNS)
@@ -87,7 +89,7 @@ def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
 
 # ---- trades --------------------------------------------------------------------------------------
 def draw_trades(trades: Sequence[Json]) -> list[str]:
-    """Return HTML for trades. The amounts in a column have equal decimal places."""
+    """Return HTML for trades. The amounts in a column have the same number of decimal places."""
     symbols, lots, places = find_symbols(trades), find_lots(trades), _find_places(trades)
     macros = _macros()
     return [macros.trade(trade, lots[trade["id"]], symbols, places) for trade in trades]
@@ -101,9 +103,7 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 
 
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
-    """Return the HTML of the purchases, sales and swaps of a token. Rows also have
-    `tokenChanges`.
-    """
+    """Return HTML for the purchases, sales and swaps of a token. Rows also have `tokenChanges`."""
     symbols, macros = find_symbols(row for row in rows if money.is_exchange(row)), _macros()
     return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
 
@@ -160,8 +160,9 @@ def draw_ranks(rows: Sequence[Json], sparks: Mapping[str, Spark], columns: Colum
 
 # ---- names of tokens -----------------------------------------------------------------------------
 def find_symbols(shown: Iterable[Json]) -> dict[str, str]:
-    """Return {mint: symbol} for all tokens in these posts, trades or positions, except those that
-    only imitate a stablecoin's symbol.
+    """Return {mint: symbol} for all tokens in these posts, trades or positions.
+
+    Tokens that only imitate a stablecoin's symbol are left out.
     """
     mints = {mint for one in shown for mint in _mints_of(one)}
     symbols = market.find_symbols(sorted(mints))

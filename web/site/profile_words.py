@@ -1,4 +1,4 @@
-"""Profile text: figures, time windows, posting delay, its owner. Plain text only."""
+"""Profile text: figures, time windows, posting pace, and the bot's owner. Plain text only."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from web.api.serialize import Json
 from web.site import figures, money, words
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
-# Figures of each currency's results, with their formatting.
+# The figures of each currency's results, with their formatting.
 COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Realized PnL", lambda one: write(one, "realizedRaw", sign=True)),
     ("Worst case", lambda one: write(one, "worstCaseRaw", sign=True)),
@@ -22,7 +22,7 @@ COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Volume", lambda one: write(one, "volumeRaw")),
     ("Cost moved out unsold", lambda one: write(one, "costLeftRaw")),
 )
-# Figures across all currencies, and those of positions in SOL.
+# The figures across all currencies, and of positions in SOL.
 COMPARED_ONCE: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Trades", lambda one: figures.whole(one["observedTrades"])),
     ("Days active", lambda one: figures.whole(find(one["risk"], "daysActive"))),
@@ -46,7 +46,7 @@ def find(risk: Json | None, name: str) -> Any:
 
 
 def list_traded(results: Json | None) -> list[Json]:
-    """List the results in each traded currency, SOL first."""
+    """List the results in each traded currency, with SOL first."""
     return results["byCurrency"] if results else []
 
 
@@ -56,8 +56,9 @@ def find_results(results: Json | None, currency: str) -> Json | None:
 
 
 def list_compared(bot: Json, currency: str = "") -> list[ComparedFigure]:
-    """List a Bot's figures in a currency, or across all currencies: since it was connected, and
-    over all history.
+    """List a Bot's figures in a currency, or across all currencies.
+
+    Each has a value since the wallet was connected, and a value over all history.
     """
     if currency:
         record, everything = (find_results(bot[name], currency) for name in ("record", "results"))
@@ -92,7 +93,7 @@ def write_fall(results: Json) -> str:
 
 
 def write_rate(figures_of: Json) -> str:
-    """Write the share of winning positions: `61%, 27 of 44 positions, 3 open`."""
+    """Write the share of winning positions, such as `61%, 27 of 44 positions, 3 open`."""
     rate = money.win_rate(figures_of)
     if rate is None:
         return money.describe_positions(figures_of) if figures_of["positions"] else figures.UNKNOWN
@@ -104,12 +105,12 @@ def write_return(percent: str | None) -> str:
 
 
 def write_signed(lamports: str | int | None) -> str:
-    """Format lamports as signed SOL, or as a dash if unknown."""
+    """Write lamports as SOL with a sign, or a dash if unknown."""
     return figures.UNKNOWN if lamports is None else figures.write_lamports(lamports, sign=True)
 
 
 def write_duration(seconds: int | None) -> str:
-    """Write a duration: `40 s`, `12 min`, `2 h 10 min`, `3 d 4 h`."""
+    """Write a duration, such as `40 s`, `12 min`, `2 h 10 min` or `3 d 4 h`."""
     if seconds is None:
         return figures.UNKNOWN
     if seconds < MINUTE_SECONDS:
@@ -128,8 +129,9 @@ def _join(seconds: int, large: int, large_name: str, small: int, small_name: str
 
 # ---- a history that is still loading -------------------------------------------------------------
 def describe_progress(bot: Json, now: int) -> str:
-    """Describe the loaded part of a wallet's history, and when the rest should be loaded. `now`:
-    ms.
+    """Describe how much of a wallet's history is loaded, and when the rest should be loaded.
+
+    `now`: ms.
     """
     known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
     if not pending:
@@ -141,8 +143,9 @@ def describe_progress(bot: Json, now: int) -> str:
 
 
 def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
-    """Return the seconds to load the rest at the current rate, or None if nothing is loaded yet or
-    the rate isn't meaningful.
+    """Return the seconds to load the rest at the current pace.
+
+    Returns None if nothing is loaded yet, or if the pace isn't meaningful.
     """
     if not known or not 0 < elapsed < DAY_SECONDS:
         return None
@@ -150,7 +153,9 @@ def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
 
 
 def explain_rank(bot: Json) -> str:
-    """Explain why a partial history may have a rank. Empty if it has no rank or is complete."""
+    """Explain why a partial history may have a rank. The text is empty if it has no rank or is
+    complete.
+    """
     if bot["coverage"]["state"] != "partial" or bot["coverage"]["gaps"]:
         return ""
     return (
@@ -160,7 +165,7 @@ def explain_rank(bot: Json) -> str:
 
 
 def list_tokens(listed: Json) -> list[Json]:
-    """List the tokens of a TokenList from best to worst, without duplicates."""
+    """List a TokenList's tokens from best to worst, without duplicates."""
     known = {one["mint"] for one in listed["best"]}
     worst = [one for one in reversed(listed["worst"]) if one["mint"] not in known]
     return [*listed["best"], *worst]
@@ -170,7 +175,7 @@ WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 
 
 
 class WindowLine(NamedTuple):
-    """Results in a currency within a window since the wallets were connected, as text."""
+    """The results in a currency within a window since the wallets were connected, as text."""
 
     name: str
     realized: str
@@ -237,7 +242,7 @@ EXCLUDED = {
 
 
 def write_bps(bps: int) -> str:
-    """Format basis points: 1410 is `+14.1%`."""
+    """Write basis points as a percentage: 1410 becomes `+14.1%`."""
     return figures.write_change(exact(bps, 2))
 
 
@@ -264,7 +269,7 @@ def describe_kept(size: Json) -> str:
 
 
 def describe_owner(owner: Json) -> str:
-    """Describe a bot's owner: results, bots tried and bots retired."""
+    """Describe a bot's owner: results, bots tried, and bots retired."""
     bots, tried = owner["influencers"], owner["walletsTried"]
     text = (
         f"Its owner created {bots:,} {'bot' if bots == 1 else 'bots'}"

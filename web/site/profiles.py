@@ -47,7 +47,9 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as in the API, with its row. Raises Problem `not_found` if there is none."""
+    """Return the bot as the API shows it, with its row. Raises Problem `not_found` if it doesn't
+    exist.
+    """
     row = bots.find_row(uid)
     return {**bots.show_profile(row, bots.show_bots([row])[0]), "row": row}
 
@@ -71,20 +73,20 @@ def read_overview(bot: Json) -> dict[str, Any]:
 
 
 class TradeFilter(NamedTuple):
-    """A reader's filter of a bot's trades, as typed; `token`: a ticker or an address."""
+    """A reader's filter for a bot's trades, as typed. `token` is a ticker or an address."""
 
     kind: str = ""
     token: str = ""
 
     @property
     def query(self) -> str:
-        """Return the address query for this filter, or an empty text for all trades."""
+        """Return the query string of the same filter. It is empty for all trades."""
         given = {name: text for name, text in self._asdict().items() if text}
         return f"?{urlencode(given)}" if given else ""
 
 
 def read_filter() -> TradeFilter:
-    """Read the query's filter of a bot's trades. Raises Problem for an unknown kind."""
+    """Return the query's filter for a bot's trades. Raises Problem for an unknown kind."""
     token = request.args.get("token", "").strip()
     if len(token) > MAX_FILTER or holds_secret(token):
         token = ""
@@ -92,14 +94,14 @@ def read_filter() -> TradeFilter:
 
 
 def find_wanted(uid: str, asked: TradeFilter) -> Wanted:
-    """Return the bot's trades that match. `mints` is () for an unknown ticker."""
+    """Return which of a bot's trades to find. `mints` is () for an unknown ticker."""
     mints = find_mints(asked.token) if asked.token else None
     kinds = expand_kinds([asked.kind] if asked.kind else [])
     return Wanted(queries.find_wallets(bot=uid), mints, kinds)
 
 
 def read_trades(bot: Json) -> dict[str, Any]:
-    """Read the Trades tab, filtered by kind or token if the query asks for it."""
+    """Read the data of the Trades tab. If the query asks for it, include only one kind or token."""
     asked = read_filter()
     wanted = find_wanted(bot["id"], asked)
     found, cursor = list_trades_of(bot["id"], asked, wanted)
@@ -136,8 +138,10 @@ class MintRow(NamedTuple):
 
 
 def split_positions(uid: str, positions: Sequence[Json]) -> Held:
-    """Split a bot's positions. A token is unsolicited if the wallet didn't buy any of it, the bot
-    never traded it, it isn't well known and the scout doesn't have a price for it.
+    """Split a bot's positions.
+
+    A token arrived unasked if the wallet didn't buy any of it, the bot never traded it, it isn't
+    well known, and the scout doesn't have a price for it.
     """
     strange = [one["mint"] for one in positions if _is_strange(one)]
     unasked = set(strange) - _find_traded(uid, strange)
@@ -216,7 +220,7 @@ def read_copying(bot: Json) -> dict[str, Any]:
     return {"copying": find_copying(bot["row"].id)}
 
 
-# Each tab's reader. The overview has no name.
+# The function that reads each tab's data. The overview has no name.
 CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
     "": read_overview,
     "trades": read_trades,

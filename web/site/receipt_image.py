@@ -1,8 +1,8 @@
-"""A receipt as a picture, 1200 x 630: the post's words, what the trade did, a stamp, a QR code.
-Pure.
+"""Draw a receipt as a picture of 1200 x 630 pixels: the post's words, what the trade did, a stamp,
+and a QR code. Pure.
 
-Only this module imports Pillow, and only code that draws a picture imports it, so an instance that
-doesn't show pictures doesn't load Pillow.
+Only this module imports Pillow, and only code that draws a picture imports this module, so an
+instance that doesn't show pictures doesn't load Pillow.
 """
 
 import io
@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 FONTS = Path(__file__).resolve().parent.parent.parent / "static" / "vendor" / "dejavu"
 WIDTH, HEIGHT = 1200, 630
 GROUND, PAPER, INK, SOFT, LINE = "#e9e5da", "#fffefb", "#1d2226", "#5c6670", "#c9c3b4"
-# The colors of the five labels, and of a gain and a loss.
+# The colors of the five labels, and of gains and losses.
 COLORS = {
     "verified": "#06724a",
     "mismatch": "#b3261e",
@@ -28,9 +28,9 @@ COLORS = {
 }
 GAIN, LOSS = "#06724a", "#b3261e"
 LEFT, RIGHT, TOP, BOTTOM, TOOTH = 100, 1100, 40, 590, 20
-# A character's width, relative to the font size.
+# The width of a character, relative to the font size.
 ADVANCE = 0.6021
-# Longer text is ignored, because a card has room for a few hundred letters.
+# Longer text is cut off, because a card has room for a few hundred letters.
 MAX_TEXT = 400
 UNDRAWABLE = "(text in a script that this picture can't show)"
 QR_SIZE, STAMP_SIZE, STAMP_TURN = 190, (340, 96), 7
@@ -48,9 +48,9 @@ class Line(NamedTuple):
 class Content(NamedTuple):
     """The content of a card.
 
-    `stamp`: the label, with a note below it; `trust`: its key, for the color; `words`: the bot's
-    text; `told`: what happened; `result`: the large figure, with a small one next to it; `small`:
-    lines at the bottom; `link`: the QR code's target.
+    `stamp` is the label, with a note below it. `trust` is the label's key, which decides the color.
+    `words` is the bot's text. `told` is what happened. `result` is the large figure, with a small
+    one next to it. `small` are the lines at the bottom. `link` is the QR code's target.
     """
 
     when: str
@@ -67,7 +67,7 @@ class Content(NamedTuple):
 
 
 def draw(content: Content) -> bytes:
-    """Draw a card and return it as PNG."""
+    """Draw a card, and return it as PNG."""
     image = Image.new("RGB", (WIDTH, HEIGHT), GROUND)
     pen = ImageDraw.Draw(image)
     _draw_paper(pen)
@@ -89,8 +89,9 @@ def draw(content: Content) -> bytes:
 
 # ---- text ----------------------------------------------------------------------------------------
 def clean(text: str) -> str:
-    """Return untrusted text on one line, in characters that the font has. If the font lacks most of
-    them, return a sentence that says so.
+    """Return untrusted text on one line, in characters that the font has.
+
+    If the font doesn't have most of them, return a sentence that says so.
     """
     line = " ".join(unicodedata.normalize("NFC", text[:MAX_TEXT]).split())
     letters = [one for one in line if unicodedata.category(one)[0] in "LN"]

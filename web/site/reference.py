@@ -1,7 +1,7 @@
 """The reference on /docs: every request and error, from the operations behind the OpenAPI document,
 and every field, from the document.
 
-Examples are also made from the operations. Each works unchanged if CANDOR_KEY has a key.
+Examples are also generated from the operations. Each works unchanged if CANDOR_KEY contains a key.
 """
 
 import functools
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from web.api.operations import Operation
 
 SCHEMA_PREFIX = "#/components/schemas/"
-# The pages of fields, each with the shapes of these web.api modules.
+# The pages of fields. Each shows the shapes in these web.api modules.
 GROUPS = {
     "bots": ("bots", "results", "copying", "registration"),
     "wallets": ("wallets",),
@@ -35,7 +35,7 @@ GROUPS = {
     "lists": ("shapes",),
     "problems": ("openapi",),
 }
-# Text for JSON schema types.
+# The types in JSON schemas, as text.
 TYPES = {
     "string": "text",
     "integer": "whole number",
@@ -44,7 +44,7 @@ TYPES = {
     "null": "null",
     "object": "object",
 }
-# Placeholders for the newest ID of each kind, which fill_ids inserts.
+# The placeholders for the newest ID of each kind. fill_ids replaces them.
 NAMES = {
     "bot": "BOT_ID",
     "post": "POST_ID",
@@ -69,7 +69,7 @@ EXAMPLE_BODIES = {
 class Field(NamedTuple):
     """A parameter, or a member of an object.
 
-    `kind`: its type as text; `shape`: its shape's name, None for a plain value.
+    `kind` is its type as text. `shape` is its shape's name, or None for a plain value.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Field(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """An object of the API: its name, description and members."""
+    """An object of the API, with its name, description and members."""
 
     name: str
     text: str
@@ -90,9 +90,9 @@ class Shape(NamedTuple):
 class Route(NamedTuple):
     """A request and its examples.
 
-    `takes`, `gives`: the names of the body's and response's shapes (`gives` is None for a stream of
-    events); `rows`: the shape of a Page's rows; `refusals`: {status: [code...]} of this request
-    only.
+    `takes` and `gives` are the names of the body's and the response's shapes. For a stream of
+    events, `gives` is None. `rows` is the shape of a Page's rows. `refusals` is {status: [code...]}
+    for errors of this request only.
     """
 
     name: str
@@ -118,7 +118,7 @@ def list_routes(base_url: str) -> list[Route]:
     return [read_route(Example(base_url, operation)) for operation in OPERATIONS]
 
 
-# This takes longer than a page should.
+# This is cached, because it is slower than a page should be.
 @functools.lru_cache(1)
 def list_shapes() -> dict[str, list[Shape]]:
     """Return {group: its shapes, sorted by name}, with all groups in order."""
@@ -132,7 +132,7 @@ def list_shapes() -> dict[str, list[Shape]]:
 
 
 def find_group(shape: str) -> str:
-    """Return the page of fields that lists a shape. Request bodies are on the page about posts."""
+    """Return the page of fields that shows a shape. Request bodies are on the page about posts."""
     for group, names in GROUPS.items():
         for name in names:
             module = importlib.import_module(f"web.api.{name}")
@@ -145,7 +145,7 @@ def find_group(shape: str) -> str:
 def fill_ids(page: str) -> str:
     """Replace a page's placeholders with the newest ID of each kind, if there is one.
 
-    This way, a page is rendered once, and not after each post.
+    Thanks to this, a page is rendered only once, and not again after each post.
     """
     newest = queries.find_newest_ids()
     found = {**newest._asdict(), "mint": newest.mint or WRAPPED_SOL}
@@ -156,14 +156,14 @@ def fill_ids(page: str) -> str:
 
 # ---- reading the document ------------------------------------------------------------------------
 class Example(NamedTuple):
-    """An operation as used in the examples."""
+    """An operation in the form that examples use."""
 
     base_url: str
     operation: "Operation"
 
     @property
     def url(self) -> str:
-        """Return the address with an ID placeholder and the required parameters."""
+        """Return the URL with a placeholder for the ID and the required parameters."""
         parameters = self.operation.parameters
         needed = [one for one in parameters if one["in"] == "query" and one.get("required")]
         query = "&".join(f"{one['name']}={NAMES[one['name']]}" for one in needed)
@@ -237,7 +237,7 @@ def read_field(name: str, schema: Json, required: bool) -> Field:
 
 
 def find_shape(schema: Json) -> str | None:
-    """Return the name of the shape that a schema refers to: directly, in a list, or as an
+    """Return the name of the shape to which a schema refers: directly, in a list, or as an
     alternative to null.
     """
     if "$ref" in schema:
@@ -256,7 +256,9 @@ def _name_of(schema: Json) -> str:
 
 
 def describe_type(schema: Json) -> str:
-    """Write a JSON schema as text: `list of Post`, `text of 1 to 128 characters or null`."""
+    """Write a JSON schema as text, such as `list of Post` or `text of 1 to 128 characters or
+    null`.
+    """
     if "anyOf" in schema:
         return " or ".join(map(describe_type, schema["anyOf"]))
     if "$ref" in schema:
@@ -285,13 +287,13 @@ def write_curl(example: Example) -> str:
     options = ['-H "Authorization: Bearer $CANDOR_KEY"'] if example.operation.keyed else []
     if example.operation.method == "post":
         options += ['-H "Content-Type: application/json"', f"-d '{example.body}'"]
-    # -N: show events as they arrive.
+    # -N shows events as they arrive.
     flags = "" if example.operation.answer else "-N "
     return " \\\n  ".join([f'curl {flags}"{example.url}"', *options])
 
 
 def write_python(example: Example) -> str:
-    """Write the request in Python using only the standard library."""
+    """Write the request in Python, using only the standard library."""
     arguments, headers, modules = [f'"{example.url}"'], [], ["urllib.request"]
     if example.operation.keyed:
         headers.append('"Authorization": "Bearer " + os.environ["CANDOR_KEY"]')

@@ -14,7 +14,7 @@ from web.site.forms import Texts, list_errors, read_texts, without_secrets
 
 @blueprint.route("/posts/<uid>/report", methods=["GET", "POST"])
 def report_post(uid: str) -> ResponseReturnValue:
-    """Show the report form, or accept a report without signing in."""
+    """Show the report form, or accept a report. The reader doesn't have to sign in."""
     post = conduct.find_post(uid)
     if request.method == "GET":
         return render_form(post, {}, {}, 200)
@@ -31,7 +31,7 @@ def report_post(uid: str) -> ResponseReturnValue:
 def render_form(
     post: Post | PaperPost, typed: Texts, errors: Texts, status: int
 ) -> ResponseReturnValue:
-    """Render the form with what was typed and its errors."""
+    """Render the form with the typed text and its errors."""
     page = render_template(
         "report.html",
         post=post,

@@ -19,11 +19,11 @@ PAGE_SIZE, LATEST_POSTS = 20, 5
 
 @blueprint.get("/search")
 def show_search() -> ResponseReturnValue:
-    """Show results for the `q` parameter, or explain the search if it is missing."""
+    """Show results for the parameter `q`. Without it, explain the search."""
     try:
         query = search.read_query(request.args.get("q", ""))
     except Problem as problem:
-        # The query isn't shown again, because it may be a pasted secret.
+        # Don't show the query again, because it may be a pasted secret.
         return render_template("search.html", query="", refusal=problem.detail), 422
     return render_template("search.html", query=query, **(_find(query) if query else {}))
 

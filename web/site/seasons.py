@@ -53,7 +53,7 @@ def list_seasons() -> ResponseReturnValue:
 
 @blueprint.get("/seasons/<uid>")
 def show_one_season(uid: str) -> ResponseReturnValue:
-    """Show a season with its standings: live, provisional or final."""
+    """Show a season with its standings, which are live, provisional or final."""
     row, scope = seasons.find_season(uid), ("standings of", uid)
     after = read_cursor("after", scope, seasons.Place)
     page, last = cut_standings(row, g.now, PAGE_SIZE, after)
@@ -71,7 +71,7 @@ def show_one_season(uid: str) -> ResponseReturnValue:
 
 
 def describe(row: Season) -> Json:
-    """Make the Season with its text for pages."""
+    """Return the Season with its text for pages."""
     shown = show_season(row, g.now)
     return {
         **shown,
@@ -87,7 +87,7 @@ def find_badges(bot_id: int) -> list[dict[str, Any]]:
 
 
 def find_joinable(bot_id: int) -> list[Json]:
-    """List the seasons in which a bot takes part (`isIn`) or that it may join."""
+    """List the seasons in which a bot takes part (`isIn`) or which it may join."""
     return [
         {**describe(row), "isIn": seasons.is_entrant(row, bot_id, g.now)}
         for row in seasons.list_open()

@@ -1,7 +1,7 @@
-"""/posts/{id}.png and /bots/{id}.png: link preview pictures. Hidden posts have none.
+"""/posts/{id}.png and /bots/{id}.png: pictures for link previews. Hidden posts don't have one.
 
-Pillow is imported when the first picture is drawn. Only one is drawn at a time, so the server can
-keep handling other requests.
+Pillow is imported when the first picture is drawn. Only one is drawn at a time, so that the server
+can keep handling other requests.
 """
 
 import threading
@@ -30,7 +30,9 @@ _drawing, _places = threading.Lock(), threading.Semaphore(MAX_WAITING)
 
 
 def draw(content: Json) -> bytes:
-    """Draw a receipt_image.Content. Raises Problem `busy` if MAX_WAITING requests already wait."""
+    """Draw a receipt_image.Content. Raises Problem `busy` if MAX_WAITING requests are already
+    waiting.
+    """
     if not _places.acquire(blocking=False):
         raise _make_busy()
     try:
@@ -74,7 +76,8 @@ def _answer(content: Json, caching: str) -> ResponseReturnValue:
     response = Response(content_type="image/png")
     response.headers["Cache-Control"] = caching
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-    # Drawing costs more than any other page, so the ETag is computed from the content to draw.
+    # Drawing costs more than any other page, so the ETag is computed from the content before
+    # drawing.
     response.set_etag(generate_etag(orjson.dumps([VERSION, content])))
     response.make_conditional(request)
     if response.status_code == 200:

@@ -1,4 +1,4 @@
-"""Pages where owners run their bots: connect, manage, keys, recovery."""
+"""The pages where owners run their bots: connect, manage, keys, recovery."""
 
 from web.site import claiming, connect, following, keys, manage, ownership, reports
 from web.site.creator import blueprint

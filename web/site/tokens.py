@@ -25,10 +25,9 @@ from web.site.pieces import draw_activity, draw_posts
 blueprint = Blueprint("tokens", __name__)
 blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE, MAX_PAGE = 20, 10, 200, 40, 9_999
-# Swap sides on the timeline.
+# The sides of swaps on the timeline.
 SWAPPED = {"buy": "got", "sell": "gave"}
-# Minimum number of the day's 24 hourly prices. Two points would draw a line across the whole day
-# from two hours of data.
+# Of 24 in a day. With two points, two hours of data would look like a whole day.
 MIN_PRICES = 4
 
 
@@ -62,7 +61,7 @@ def find_entry(mint: str) -> Json | None:
 
 
 def show_row(row: Any, mint: str) -> Json:
-    """Make a row of a token's activity, with the tokens that moved through the venue."""
+    """Return a row of a token's activity, with the tokens that moved through the venue."""
     scales = read_scales()
     moved = show_changes(row, row.token_changes, {}, scales)
     shown = {**show_activity(row, mint, scales), "tokenChanges": moved}
@@ -70,13 +69,14 @@ def show_row(row: Any, mint: str) -> Json:
 
 
 def draw_timeline(rows: Sequence[Any]) -> str:
-    """Return HTML for a timeline of trades with a known time."""
+    """Return the HTML of a timeline of trades with a known time."""
     return pictures.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
 
 
 def time_trade(row: Any) -> charts.TimedTrade:
-    """Convert a trade with a known time for the timeline. In a swap for another token, the SOL
-    moved is only the fee.
+    """Convert a trade with a known time for the timeline.
+
+    In a swap for another token, the SOL that moved is only the fee.
     """
     if row.kind == "swap" or row.currency:
         return charts.TimedTrade(row.block_time or 0, SWAPPED[row.side], 0)
@@ -115,22 +115,22 @@ def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
 # ---- the market as a table -----------------------------------------------------------------------
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SPARK_POINTS, SPARK_MS = 24, 24 * HOUR_MS
-# A price that is this much older than the requested time is accepted.
+# A price may be this much older than the requested time.
 CHANGE_TOLERANCE_MS, SPARK_TOLERANCE_MS = 4 * MINUTE_MS, HOUR_MS
 SORTS = ("age", "price", "change5m", "change1h", "liquidity", "volume", "checks")
 FILTERS = ("all", "no_failures", "all_pass", "priced")
-# Checks in the order that readers want.
+# The statuses in the order in which a reader wants to see them.
 STATUSES = ("fail", "warn", "unknown", "pass")
 # Checks that only report a number when they pass.
 FACTS = ("supply", "decimals")
 
 
-# Youngest first. Tokens of unknown age count from their discovery.
+# The youngest token comes first. If a token's age is unknown, it counts from its discovery.
 TRACKED = f"""{market.ENTRY}WHERE t.tracked_at IS NOT NULL
 ORDER BY COALESCE(t.pair_created_at, t.discovered_at) DESC, t.id DESC"""
 COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
-# Each token's last price in US dollars up to a time (ms), null if it has none. {}: the times, then
-# the tokens. Each price is one index look-up, however long the history is.
+# Each token's last price in US dollars up to a time (ms), or null if there is none. {} are the
+# times, then the tokens. Each is one index look-up, no matter how long the history is.
 PRICES = """
 WITH sampled (at) AS (VALUES {})
 SELECT t.mint, s.at, (
@@ -142,14 +142,16 @@ FROM token t CROSS JOIN sampled s WHERE t.mint IN ({}) ORDER BY t.mint, s.at
 
 
 class Query(NamedTuple):
-    """The requested part of the market: one of SORTS and of FILTERS."""
+    """The requested part of the market: one of SORTS, and one of FILTERS."""
 
     sort: str = SORTS[0]
     filter: str = FILTERS[0]
 
 
 class MarketTable(NamedTuple):
-    """A page of the market. `total`: number of matches; `tracked`: number of all tokens."""
+    """A page of the market. `total` is how many tokens match, and `tracked` is how many there
+    are.
+    """
 
     rows: Sequence[Json]
     total: int
@@ -157,8 +159,9 @@ class MarketTable(NamedTuple):
 
 
 def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
-    """Return a page of MarketEntry rows with added `changes`, `prices` and `counts`. `now`: ms;
-    `start`: rows to skip.
+    """Return a page of MarketEntry rows with `changes`, `prices` and `counts`.
+
+    `now`: ms. `start` is the number of rows to skip.
     """
     current = market.find_current(now)
     if query == Query():
@@ -184,8 +187,9 @@ def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
 
 
 def add_counts(entry: Any) -> Json:
-    """Return an entry with its checks in the order of STATUSES and their `counts` by status. Passed
-    checks that are only a number (FACTS) are separate, in `facts`.
+    """Return an entry with its checks in the order of STATUSES and their `counts` by status.
+
+    Passed checks that are only a number (FACTS) are in `facts` instead.
     """
     facts = [one for one in entry["checks"] if one["key"] in FACTS and one["status"] == "pass"]
     checks = [one for one in entry["checks"] if one not in facts]
@@ -215,8 +219,8 @@ KEYS: dict[str, Callable[[Any], Decimal | None]] = {
 
 
 def sort_rows(rows: Sequence[Any], sort: str, now: int, current: int) -> list[Any]:
-    """Sort rows (given youngest first) by a column, with the largest first and unknown
-    values last.
+    """Sort rows, which are given youngest first, by a column. The largest value comes first, and
+    unknown values come last.
     """
     if sort == "age":
         return list(rows)
@@ -242,7 +246,7 @@ def read_number(text: str | None) -> Decimal | None:
 def find_prices(
     mints: Sequence[str], times: Sequence[int], tolerance: int
 ) -> dict[str, list[str | None]]:
-    """Return {mint: its prices at these times, in order}. Times and tolerance in ms."""
+    """Return {mint: its prices at these times, in order}. Times and tolerance are in ms."""
     found: dict[str, list[str | None]] = {}
     if not mints:
         return found
@@ -253,14 +257,14 @@ def find_prices(
 
 
 class Changes(NamedTuple):
-    """A price's change over five minutes and an hour, as percentages; None if unknown."""
+    """A price's changes over five minutes and an hour, as percentages, or None if unknown."""
 
     change5m: Decimal | None
     change1h: Decimal | None
 
 
 def find_changes(rows: Sequence[Any], now: int, current: int) -> dict[str, Changes]:
-    """Find {mint: changes} up to the current price. A change is unknown if a price is missing,
+    """Return {mint: changes} up to the current price. They are unknown if a price is missing,
     doubtful or stale.
     """
     times = [now - HOUR_MS, now - 5 * MINUTE_MS]
@@ -279,7 +283,7 @@ def find_change(before: str | None, after: str | None) -> Decimal | None:
 
 
 def find_known_prices(mints: Sequence[str], now: int) -> dict[str, list[str]]:
-    """Return {mint: its known prices of the last SPARK_MS, oldest first}, as exact text."""
+    """Return {mint: its known prices in the last SPARK_MS, oldest first}, as exact text."""
     times = [now - SPARK_MS + n * SPARK_MS // SPARK_POINTS for n in range(1, SPARK_POINTS + 1)]
     found = find_prices(mints, times, SPARK_TOLERANCE_MS)
     return {mint: [one for one in prices if one is not None] for mint, prices in found.items()}

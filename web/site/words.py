@@ -1,5 +1,5 @@
-"""Page texts: labels of kinds, states and reasons, and the formatting of amounts, times
-and addresses. Text only, no HTML.
+"""Page texts: the labels of kinds, states and reasons, and the formatting of amounts, times and
+addresses. Plain text, not HTML.
 """
 
 import zlib
@@ -17,8 +17,9 @@ MAX_NAME, HUES = 40, 24
 
 
 class Trust(NamedTuple):
-    """One of the five labels: `key` names its shape and color, `label` is its text, `detail` the
-    reason as a sentence.
+    """One of the five labels.
+
+    `key` decides its shape and color. `label` is its text. `detail` is the reason as a sentence.
     """
 
     key: str
@@ -58,7 +59,7 @@ TRUST = {
         " happened on chain.",
     ),
 }
-# Sentences by reason of the verification.
+# The sentences for the reasons of a verification.
 REASONS = {
     "no_wallet": "This bot has no wallet connected, so the transaction it cites can't be checked.",
     "not_final_yet": "The transaction it cites isn't final yet, or hasn't been found yet.",
@@ -245,8 +246,8 @@ UNDER_REVIEW = "record under review"
 
 # ---- labels --------------------------------------------------------------------------------------
 def find_warning(post: Json) -> str:
-    """Return the warning on a post while its author's record is under review or rejected. Empty if
-    there is none.
+    """Return the warning on a post whose author's record is under review or was rejected. It is
+    empty for other posts.
     """
     return post.get("warning") or ""
 
@@ -263,8 +264,9 @@ def trust_of(post: Json) -> Trust:
 
 # ---- coverage and results -----------------------------------------------------------------------
 def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
-    """Describe in a sentence or two how complete a wallet's history is. With `several` wallets,
-    describe the least complete one by name. `now`: ms.
+    """Describe in a sentence or two how much of a wallet's history is known.
+
+    If there are `several` wallets, the least complete one is described by name. `now`: ms.
     """
     state, name = coverage["state"], short(coverage["wallet"]) if several else ""
     if state == "none":
@@ -303,7 +305,7 @@ def _describe_backfill(coverage: Json, name: str) -> str:
 
 
 def write_found(count: int) -> str:
-    """Write the start of a sentence about all transactions found so far."""
+    """Write the beginning of a sentence about all transactions found so far."""
     if count == 1:
         return "The one transaction found so far is"
     return f"All {count:,} transactions found so far are"
@@ -362,7 +364,7 @@ Time = str | int
 
 
 def ago(at: Time, now: int) -> str:
-    """Write a time as `3 minutes ago`, or in full once it is a day old. `now`: ms."""
+    """Write a time as `3 minutes ago`. Once it is a day old, write it in full. `now`: ms."""
     seconds = now // 1000 - int(_parse_time(at).timestamp())
     if seconds < 5:
         return "just now"
@@ -391,8 +393,8 @@ def clock(at: Time) -> str:
 
 
 def brief(at: Time, now: int | None = None) -> str:
-    """Write a time to the minute: `Nov 20, 2:03 PM UTC`, with the year unless it's that of `now`
-    (ms).
+    """Write a time to the minute: `Nov 20, 2:03 PM UTC`. The year is included unless it's that of
+    `now` (ms).
     """
     is_this_year = now is not None and _parse_time(at).year == _parse_time(now // 1000).year
     return _parse_time(at).strftime(f"%b %-d,{'' if is_this_year else ' %Y,'} %-I:%M %p UTC")
@@ -403,23 +405,25 @@ def _parse_time(at: Time) -> datetime:
 
 
 def short(address: str) -> str:
-    """Return both ends of an address, which people compare."""
+    """Write both ends of an address, because people compare these."""
     return f"{address[:4]}…{address[-4:]}"
 
 
 def plain(text: str) -> str:
-    """Write an untrusted name: one line, no invisible characters, at most MAX_NAME."""
+    """Write an untrusted name on one line, without invisible characters, with at most MAX_NAME
+    characters.
+    """
     text = write_line(text)
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
 def name_token(mint: str | None, symbol: str | None) -> str:
-    """Return a token's name as chain.symbols shows it. Empty if it has no symbol."""
+    """Write a token's name as chain.symbols shows it. It is empty without a symbol."""
     return plain(show_symbol(mint, symbol) or "")
 
 
 def hue(name: str) -> int:
-    """Choose an avatar color, always the same for a name."""
+    """Choose an avatar color, which is always the same for a name."""
     return zlib.crc32(name.encode()) % HUES
 
 
@@ -443,9 +447,9 @@ def join(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-# Filters for the templates, named after the functions.
+# Filters for the templates, under the functions' names.
 FILTERS: dict[str, Callable[..., Any]] = {
-    # Formats text on one line without invisible characters.
+    # Writes one line without invisible characters.
     "clean": write_line,
 } | {
     one.__name__: one

@@ -1,5 +1,5 @@
-"""Operator actions, each with a confirmation and a reason: hide a post, retire a bot, revoke a key,
-test a hook, turn it off or on, dismiss a report, ban an owner or a wallet.
+"""Operator actions. Each must be confirmed and needs a reason: hide a post, retire a bot, revoke a
+key, test a hook, switch a hook off or on, dismiss a report, ban an owner or a wallet.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ from web.site.admin.entry import blueprint, find_session
 from web.site.admin.lists import find_list_of
 from web.site.forms import first_error, without_secrets
 
-# Performs the action: (reason) -> whether anything was done.
+# Performs the action for a reason, and returns whether anything was done.
 Change = Callable[[str], bool]
-# Bots of one source to ban at a time, well within a request's time limit.
+# How many of a source's bots to ban at a time, well within a request's time limit.
 MAX_BANNED = 100
 NOTHING_DONE = "Nothing changed: it was already done."
 
@@ -31,8 +31,9 @@ def confirm(
     shown: str = "",
     switch_on: bool = False,
 ) -> ResponseReturnValue:
-    """Ask for a reason, then perform the action. `shown`: the untrusted text that the action is
-    about; `switch_on`: the direction of a switch.
+    """Ask for a reason, then perform the action.
+
+    `shown` is untrusted text that the action is about. `switch_on` is the direction of a switch.
     """
     error, typed = None, request.form.get("reason", "")
     if request.method == "POST":
@@ -103,9 +104,9 @@ def change_key(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/hooks/<uid>/switch", methods=["GET", "POST"])
 def change_hook(uid: str) -> ResponseReturnValue:
-    """Switch a hook off, or back on, once confirmed."""
+    """Switch a hook off or on, once confirmed."""
     hook, who = hooks.find_hook(uid), find_session().uid
-    # The form contains the displayed state, so sending it twice doesn't undo it.
+    # The form contains the displayed state, so sending it twice doesn't undo the action.
     is_off = hook.state == hooks.OFF
     on = request.form.get("on") == "yes" if request.method == "POST" else is_off
     url = hooks.mask_url(hook.url)
@@ -203,8 +204,8 @@ def ban_source(source: str) -> ResponseReturnValue:
 def change_ban(
     kind: str, target: str, text: str, back: str, ban: Callable[[str, str, str, int], bool]
 ) -> ResponseReturnValue:
-    """Ask to ban, or to lift a ban. The form contains the direction, so sending it twice doesn't
-    undo it.
+    """Ask to ban, or to lift a ban. The form says which one it is, so sending it twice doesn't undo
+    the action.
     """
     who = find_session().uid
     is_banned = conduct.find_ban(kind, target) is not None

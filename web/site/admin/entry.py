@@ -1,8 +1,9 @@
-"""Access to the operator's pages: only the browser that used a link from `app.py admin login`.
-Headers set by a proxy make no difference.
+"""Control access to the operator's pages: only the browser that used a link from `app.py admin
+login` is admitted.
 
-The session has its own cookie, so owner and operator sessions are separate and neither ends the
-other. Forms are checked like those of owners (web.server.sessions).
+Headers set by a proxy don't matter. The session has its own cookie, so owner and operator sessions
+are separate, and neither ends the other. Forms are checked like owners' forms
+(web.server.sessions).
 """
 
 from flask import Blueprint, Response, flash, g, redirect, render_template, request, url_for
@@ -27,7 +28,7 @@ WRONG_CODE = "This code is unknown, already used, or more than ten minutes old."
 
 @blueprint.before_request
 def require_operator() -> ResponseReturnValue | None:
-    """Admit the operator's browser; show others how to sign in."""
+    """Admit the operator's browser. Show other visitors how to sign in."""
     if request.endpoint in OPEN_ENDPOINTS:
         return None
     token = request.cookies.get(name_cookie(settings()))
@@ -44,7 +45,7 @@ def keep_private(response: Response) -> Response:
 
 
 def find_session() -> AdminSession:
-    """Return the operator's session of the current request, once admitted."""
+    """Return the operator's session of the current request, which was already admitted."""
     found: AdminSession = g.admin_session
     return found
 
@@ -52,7 +53,7 @@ def find_session() -> AdminSession:
 # ---- signing in and out --------------------------------------------------------------------------
 @blueprint.get("/login")
 def show_login() -> ResponseReturnValue:
-    """Show the button that uses a code. Opening the page doesn't use it."""
+    """Show the button that uses a code. Opening this page doesn't use the code."""
     return render_login(request.args.get("code", "")[:MAX_CODE])
 
 
@@ -62,7 +63,7 @@ def render_login(code: str = "", error: str | None = None, status: int = 200) ->
 
 @blueprint.post("/login")
 def log_in() -> ResponseReturnValue:
-    """Use a code: it makes this browser the operator's."""
+    """Use a code, which makes this browser the operator's."""
     made = admin.use_login(request.form.get("code", "")[:MAX_CODE], g.now)
     if made is None:
         gate.note_failure()
@@ -83,7 +84,7 @@ def log_in() -> ResponseReturnValue:
 
 @blueprint.post("/logout")
 def log_out() -> ResponseReturnValue:
-    """End this session, or with `all` every session."""
+    """End this session or, with `all`, every session."""
     who = find_session().uid
     if request.form.get("all") == "yes":
         admin.end_all(who, g.now)
@@ -105,14 +106,14 @@ def log_out() -> ResponseReturnValue:
 
 # ---- the cookie ----------------------------------------------------------------------------------
 def name_cookie(config: Config) -> str:
-    """Return the cookie's name. Behind HTTPS, it is one that no other host can set."""
+    """Return the cookie's name. Behind HTTPS, no other host can set a cookie with this name."""
     if not is_https(config):
         return PLAIN_NAME
     return SECURE_NAME if config.base_path else HOST_NAME
 
 
 def find_path(config: Config) -> str:
-    """Return the cookie's path. `__Host-` requires /."""
+    """Return the cookie's path. It must be / for a `__Host-` cookie."""
     return "/" if name_cookie(config) == HOST_NAME else f"{config.base_path}/admin"
 
 

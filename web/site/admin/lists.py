@@ -1,5 +1,5 @@
-"""The operator's lists (owners, bots, wallets, keys, hooks, posts, paper posts, reports,
-registrations, bans and actions) and the page of one owner.
+"""The operator's lists (owners, bots, wallets, keys, hooks, posts, paper traders' posts, reports,
+registrations, bans and actions), and an owner's page.
 """
 
 import re
@@ -26,7 +26,7 @@ from web.site.admin.entry import blueprint
 from web.site.lists import ListPage, cut_page, read_cursor
 
 LIMIT, MAX_QUERY = 50, 200
-# Rows of each list on an owner's page.
+# The number of rows of each list on an owner's page.
 SHORT_LIMIT = 10
 HEADINGS = {
     "owners": "Owners",
@@ -41,13 +41,13 @@ HEADINGS = {
     "bans": "Bans",
     "acts": "Activity",
 }
-# Lists on an owner's page.
+# The lists on an owner's page.
 OF_OWNER = ("bots", "wallets", "keys", "hooks")
 ID = re.compile(r"\b(owner|bot|trader|post|key|hook)_[0-9a-f]{24}\b")
 
 
 def render_list(name: str) -> ResponseReturnValue:
-    """Render a page of a list with the query's filters."""
+    """Render a page of a list, filtered as the query says."""
     filters = read_filters(name)
     scope = ("admin", name, *(f"{one}={text}" for one, text in filters.items()))
     position = read_cursor("before", scope, IdPosition)
@@ -70,15 +70,15 @@ for listed in HEADINGS:
 
 
 def read_filters(name: str) -> dict[str, str]:
-    """Return the query's filters that apply to this list."""
+    """Return those filters in the query that this list has."""
     known = queries.LISTINGS[name].filters
     given = {one: request.args.get(one, "").strip()[:MAX_QUERY] for one in known}
     return {one: text for one, text in given.items() if text}
 
 
 def finish_rows(name: str, rows: Any) -> list[Any]:
-    """Prepare rows for display: hook addresses masked, keys with their last use, owners with their
-    bots' names.
+    """Prepare rows for display: mask hook URLs, and add keys' last uses and the names of owners'
+    bots.
     """
     if name == "hooks":
         rows = [row._replace(url=mask_url(row.url)) for row in rows]
@@ -130,7 +130,7 @@ def list_limits(owner: Owner) -> tuple[ratelimit.Limit, ...]:
 # ---- finding one ---------------------------------------------------------------------------------
 @blueprint.get("/find")
 def find_one() -> ResponseReturnValue:
-    """Redirect to the page that matches an ID, an address containing one, or a bot's handle."""
+    """Redirect to the match for an ID, a URL that contains an ID, or a bot's handle."""
     asked = request.args.get("q", "").strip()[:MAX_QUERY]
     if is_address(asked):
         known = Wallet.select().where(Wallet.address == asked).exists()
@@ -155,6 +155,6 @@ def find_one() -> ResponseReturnValue:
 
 
 def find_list_of(post: Post | PaperPost) -> str:
-    """Return the address of the list that contains a post, showing only this post."""
+    """Return the URL of the list that contains a post, filtered to show only this post."""
     endpoint = "admin.list_posts" if isinstance(post, Post) else "admin.list_paper_posts"
     return url_for(endpoint, post=post.uid)

@@ -1,5 +1,5 @@
-"""Rows of the operator's lists, and their statements. A list shows one page at a time, newest
-first, by row number. Times in ms.
+"""Rows of the operator's lists, and the statements that read them: one page at a time, newest
+first, by row number. Times are in ms.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ NEWEST = 2**62
 
 
 class NamedOwner(NamedTuple):
-    """An owner, identified by its bots' names; empty if it has none."""
+    """An owner, identified by its bots' names. If it has no bots, the names are empty."""
 
     uid: str
     name: str
@@ -66,7 +66,7 @@ class BotRow(NamedTuple):
 class WalletRow(NamedTuple):
     """A wallet, its current or last bot, and the state of its observation.
 
-    `attached_at` is None if no bot has it; `backfilled`: whether its whole past is listed.
+    `attached_at` is None if no bot has it. `backfilled` means that its whole history is listed.
     """
 
     id: int
@@ -82,8 +82,8 @@ class WalletRow(NamedTuple):
 
 
 class KeyRow(NamedTuple):
-    """A key without its hash. `bot_*` is None for a read key. `last_used_at` comes from the
-    rate-limit counters.
+    """A key without its hash. `bot_*` is None for a read key. `last_used_at` is from the rate-limit
+    counters.
     """
 
     id: int
@@ -102,8 +102,9 @@ class KeyRow(NamedTuple):
 
 
 class HookRow(NamedTuple):
-    """A hook without its secret. Mask `url` before showing it. `owner_uid`: None if the hook comes
-    from the operator's settings.
+    """A hook without its secret. Mask `url` before showing it.
+
+    `owner_uid` is None if the operator's settings define the hook.
     """
 
     id: int
@@ -119,7 +120,7 @@ class HookRow(NamedTuple):
 
 
 class PostRow(NamedTuple):
-    """A post; `body` is its first MAX_BODY characters."""
+    """A post. `body` contains its first MAX_BODY characters."""
 
     id: int
     uid: str
@@ -133,7 +134,7 @@ class PostRow(NamedTuple):
 
 
 class PaperPostRow(NamedTuple):
-    """A post of a paper trader; `body` is its first MAX_BODY characters."""
+    """A paper trader's post. `body` contains its first MAX_BODY characters."""
 
     id: int
     uid: str
@@ -158,8 +159,10 @@ class ActRow(NamedTuple):
 
 
 class ReportRow(NamedTuple):
-    """A report of a post; `body` is the first MAX_BODY characters of the post, `author_uid` of a
-    bot or a paper trader.
+    """A report of a post.
+
+    `body` contains the post's first MAX_BODY characters. `author_uid` is that of a bot or a paper
+    trader.
     """
 
     id: int
@@ -178,7 +181,7 @@ class ReportRow(NamedTuple):
 
 
 class BanRow(NamedTuple):
-    """A ban: `kind` owner | wallet."""
+    """A ban. `kind`: owner | wallet."""
 
     id: int
     kind: str
@@ -188,7 +191,7 @@ class BanRow(NamedTuple):
 
 
 class RegistrationRow(NamedTuple):
-    """A bot that an agent registered. `source`: the network it registered from."""
+    """A bot that an agent registered. `source` is the network from which it was registered."""
 
     id: int
     wallet: str
@@ -203,8 +206,10 @@ class RegistrationRow(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The definition of a list: its row type, its statement with `{where}` for conditions, its
-    number column, and the condition of each filter.
+    """The definition of a list.
+
+    It has the row type, the statement with `{where}` for conditions, the number column, and the
+    condition of each filter.
     """
 
     row: Any
@@ -324,16 +329,17 @@ FROM registration g JOIN bot b ON b.id = g.bot_id JOIN owner o ON o.id = b.owner
 def read_list(
     name: str, limit: int, filters: dict[str, str] | None = None, before: int | None = None
 ) -> list[Any]:
-    """Return rows of the list `name`, newest first. `before`: only those with a lower number.
+    """Return rows of the list `name`, newest first.
 
-    `filters`: {one of the list's filters: a public ID}.
+    With `before`, only rows with a lower number are returned. `filters` is {one of the list's
+    filters: a public ID}.
     """
     listing = LISTINGS[name]
     parts: list[tuple[str, str | int]] = [
         (listing.filters[one], text) for one, text in (filters or {}).items()
     ]
-    # This also applies to the first page, so that the statement always uses the number's index and
-    # never scans a table.
+    # Add this condition on the first page, too, so that the statement always uses the number's
+    # index and never scans a table.
     parts.append((f"{listing.number} < ?", NEWEST if before is None else before))
     where = "WHERE " + " AND ".join(part for part, _ in parts)
     sql = f"{listing.sql.format(where=where)} ORDER BY {listing.number} DESC LIMIT {limit:d}"

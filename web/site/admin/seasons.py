@@ -1,4 +1,4 @@
-"""Seasons: the list, the form that announces or changes one, and canceling."""
+"""Seasons: the list, the form that announces or changes a season, and canceling."""
 
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -24,7 +24,7 @@ def list_all_seasons() -> ResponseReturnValue:
 def render_seasons(
     typed: Texts, errors: Texts | None = None, season: Season | None = None
 ) -> ResponseReturnValue:
-    """Render the list and the form for `season` or a new one."""
+    """Render the list, and the form for `season` or for a new one."""
     page = render_template(
         "admin/seasons.html",
         seasons=[describe(row) for row in seasons.list_seasons()],
