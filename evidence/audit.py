@@ -463,7 +463,7 @@ class WalletAudit:
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(INSTANCE, f"{told}: {why}")
         if seen:
-            # This isn't a difference, because they may appear soon. But whoever reads `same` should
+            # This isn't a difference, because they may appear soon, but readers of `same` should
             # know.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to"

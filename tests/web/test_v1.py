@@ -311,7 +311,7 @@ def test_a_trade_is_exact_to_the_unit(service, bot, key):
             "result": "-0.000000001",
             "proceedsRaw": "5",
             "costRaw": "6",
-            # A loss of 1 for a cost of 6.
+            # A loss of 1 at a cost of 6.
             "returnPct": "-16.67",
             "resultLamports": "-1",
             "resultSol": "-0.000000001",
@@ -548,7 +548,7 @@ def test_a_quiet_window_is_zero_and_not_unknown(service, bot, key):
     )
 
 
-# Which posts: every set of filters.
+# Selections of posts: every set of filters.
 WANTED = [
     queries.PostFilter(*some)
     for some in itertools.product((None, "b"), (None, M), (None, "verified"))
