@@ -13,7 +13,7 @@ MODULES = [path.read_text() for path in sorted((ROOT / "web").rglob("*.py"))]
 # Modules whose words become classes: sides of a drawing, signs of numbers.
 GIVING = [
     (ROOT / "web" / "site" / name).read_text()
-    for name in ("charts.py", "figures.py", "pictures.py")
+    for name in ("charts.py", "figures.py", "pictures.py", "paper_pages.py")
 ]
 # The sides of a trade come from the database.
 SIDES = {"buy", "sell"}
