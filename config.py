@@ -235,7 +235,7 @@ class Config(BaseSettings):
     geckoterminal_url: HttpUrl = GECKOTERMINAL
     extra_swap_programs: Annotated[
         tuple[Annotated[str, _fulfills(BASE58_ADDRESS.fullmatch)], ...], BeforeValidator(_split)
-    ] = Field((), description="must be base58 program ids separated by commas")
+    ] = Field((), description="must be base58 program IDs separated by commas")
     ip_limit_per_minute: Whole = _whole(300, 1, 10**8)
     failed_auth_per_minute: Whole = _whole(20, 1, 10**8)
     evidence_per_minute: Whole = _whole(60, 1, 10**8)

@@ -52,7 +52,7 @@ TYPES = {
     "null": "null",
     "object": "object",
 }
-# What stands in an example for the newest ID of each kind if there is none.
+# The ID that an example shows for each kind if the instance has none yet.
 PLACEHOLDERS = {
     "bot": "BOT_ID",
     "post": "POST_ID",
