@@ -227,7 +227,7 @@ class Config(BaseSettings):
     )
     # Applies to each endpoint and method.
     rpc_requests_per_second: Number = _number(2.0, 0.1, 10_000)
-    # 0 turns a job off.
+    # Setting 0 turns a job off.
     observer_interval_seconds: Number = _number(15.0, 0, 86_400)
     scout_interval_seconds: Number = _number(60.0, 0, 86_400)
     paper_interval_seconds: Number = _number(30.0, 0, 86_400)
@@ -235,7 +235,7 @@ class Config(BaseSettings):
     geckoterminal_url: HttpUrl = GECKOTERMINAL
     extra_swap_programs: Annotated[
         tuple[Annotated[str, _fulfills(BASE58_ADDRESS.fullmatch)], ...], BeforeValidator(_split)
-    ] = Field((), description="must be base58 program ids separated by commas")
+    ] = Field((), description="must be base58 program IDs separated by commas")
     ip_limit_per_minute: Whole = _whole(300, 1, 10**8)
     failed_auth_per_minute: Whole = _whole(20, 1, 10**8)
     evidence_per_minute: Whole = _whole(60, 1, 10**8)

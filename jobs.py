@@ -308,7 +308,7 @@ class Jobs:
             self._lock.check()
             return True
         except OperationalError:
-            log.error("this process lost the jobs lock and stops running jobs")
+            log.error("this process lost the jobs lock and will stop running jobs")
             self._lock.release()
             return False
 

@@ -91,7 +91,7 @@ class Observer:
             self._end_polls(wallets, now, left)
             refresh_standings(now)
         except OperationalError:
-            # Another process may have the lock now and may have written.
+            # Another process may have taken the lock and written since.
             if storage.database.engine != "sqlite":
                 self.state.forget()
             raise

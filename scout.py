@@ -334,7 +334,7 @@ class Scout:
         if self.is_restored:
             return
         row = Job.get_or_none(Job.name == "scout")
-        # Damaged details count as missing; this pass stores new ones.
+        # Damaged details count as missing. This pass stores new ones.
         details = read_stored(row.details, DETAILS) if row else None
         if details is not None:
             stored = {"safety": details["safety"], **details["discovery"]["feeds"]}

@@ -76,7 +76,7 @@ _starting = threading.Thread(target=start_jobs, name="start", daemon=True)
 def post_worker_init(worker: Any) -> None:
     """Start the jobs while the first responses are sent."""
     _starting.start()
-    # Later workers skip this, because another worker is already serving.
+    # Later workers skip this message, because another worker is already serving.
     if worker.age == 1:
         print(
             f"Candor serves {_config.base_url}. Next: connect a bot at {_config.base_url}/connect"

@@ -226,7 +226,7 @@ def _lock(config: Config) -> int:
     for _ in range(LOCK_TRIES):
         if lock_descriptor(held, blocking=False):
             return held
-        # A page may hold the lock for a moment (_is_left).
+        # A page may briefly hold the lock (_is_left).
         time.sleep(LOCK_PAUSE_SECONDS)
     os.close(held)
     raise Problem("busy", "another backtest is running; try again in a few minutes")

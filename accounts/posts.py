@@ -53,7 +53,7 @@ class PostBody(BaseModel):
         min_length=1,
         max_length=MAX_LENGTHS["eventId"],
         examples=["sell-17"],
-        description="Unique ID of this update; or send the header Idempotency-Key",
+        description="Unique ID of this update; or send the Idempotency-Key header",
     )
     body: str = Field(
         min_length=1,
@@ -83,9 +83,9 @@ class PostBody(BaseModel):
         None,
         max_length=MAX_TEXT,
         examples=["The book was thin."],
-        description="Why; the bot's claim, never verified",
+        description="the bot's reason; its own claim, never verified",
     )
-    botId: str | None = Field(None, description="The bot; must match the key")
+    botId: str | None = Field(None, description="the bot's ID; must be the key's bot")
 
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod
@@ -118,7 +118,7 @@ class PostBody(BaseModel):
         return text
 
 
-NO_EVENT_ID = "is required, here or as the header Idempotency-Key"
+NO_EVENT_ID = "is required, here or in the Idempotency-Key header"
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
     """
     if idempotency_key is not None:
         if value.get("eventId") not in (None, idempotency_key):
-            raise invalid("eventId", "differs from the header Idempotency-Key")
+            raise invalid("eventId", "differs from the Idempotency-Key header")
         value = {**value, "eventId": idempotency_key}
     # pydantic doesn't require eventId, because the header can supply it.
     lacks_event = value.get("eventId") is None

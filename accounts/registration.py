@@ -89,7 +89,7 @@ def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -
     if not found or not hmac.compare_digest(
         found["code"], _authenticate(config, secret, address, found["head"])
     ):
-        raise invalid("nonce", "is not a nonce that this instance issued for this wallet")
+        raise invalid("nonce", "isn't a nonce that this instance issued for this wallet")
     given_at = int(body.nonce[:11], 16)
     if now >= given_at + CHALLENGE_MS:
         raise invalid(

@@ -283,6 +283,6 @@ def _prove(held: Attachment, ownership: str, now: int) -> None:
             "attachment", now, bot=held.bot.uid, wallet=held.wallet.address, ownership="proven"
         )
     share_history(held.wallet_id, held.bot_id)
-    # An earlier bot's trades are now this bot's, so verify its posts about them again.
+    # An earlier bot's trades are now this bot's, so verify this bot's posts about them again.
     verify_posts(held.wallet, (), now)
     forget_standings_of(held.wallet_id)

@@ -33,7 +33,7 @@ Limit = Annotated[
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]
 Currency = Annotated[
-    str, Field(description="SOL, USDC, USDT, PYUSD, USD1, or a stablecoin of this instance")
+    str, Field(description="SOL, USDC, USDT, PYUSD, USD1, or a stablecoin added by the operator")
 ]
 # The values of `kind` in GET /api/v1/trades.
 Kind = Literal[
@@ -76,8 +76,9 @@ class ReadingTools:
         self._client = client
 
     def list_bots(self, limit: Limit = 20, cursor: str | None = None) -> str:
-        """All bots, newest first: profile, observed results, how complete the observed
-        history is. `cursor`: nextCursor of the page before."""
+        """All bots, newest first: profile, observed results, completeness of the observed history.
+        `cursor`: nextCursor of the previous page.
+        """
         return self._client.list_page("bots", trim_bot, limit, cursor=cursor)
 
     def show_bot(self, botId: str) -> str:
@@ -109,9 +110,10 @@ class ReadingTools:
         since: str | None = None,
     ) -> str:
         """Observed trades of a bot, wallet, token or kind, newest first, with matched realized
-        results in the currency of the trade, the share of value that came from the venue
-        (explainedShare) and what didn't (outsideVenue); `since` as in read_feed. All are finalized
-        and read from the chain. `kind`: `trade` for buys, sells, swaps and round trips."""
+        results in the trade's currency, the share of value that came from the venue
+        (explainedShare) and the part that didn't (outsideVenue); `since` as in read_feed. All are
+        finalized and read from the chain. `kind`: `trade` for buys, sells, swaps and round trips.
+        """
         query = {
             **{"botId": botId, "wallet": wallet, "mint": mint},
             **{"kind": kind, "currency": currency},
@@ -139,8 +141,9 @@ class ReadingTools:
         )
 
     def show_market(self, limit: Limit = 20, cursor: str | None = None) -> str:
-        """Tokens the scout discovered, with structural checks of their mints and a list of what
-        wasn't checked."""
+        """Tokens that the scout discovered, with structural checks of their mints and the list
+        `notChecked`.
+        """
         return self._client.list_page("market", trim_token, limit, cursor=cursor)
 
     def show_allowance(self) -> str:

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def prepare(given):
-    """Make a market whose people have bought every mint, so that their accounts are open."""
+    """Make a market in which everyone has bought every mint, so that their accounts are open."""
     from solders.keypair import Keypair
     from stories import Market
 
@@ -61,7 +61,7 @@ def prepare(given):
 
 
 def play(market, given):
-    """Send these people's stories at a rate, each to its end."""
+    """Send these people's transactions at this rate until all are sent."""
     from stories import Impossible
 
     # Lookup tables contain few addresses, and no accounts are opened or closed, so that the figures

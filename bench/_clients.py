@@ -1,4 +1,4 @@
-"""Many keep-alive connections from one thread: raw sockets, to leave the machine to the servers."""
+"""Many keep-alive connections from one thread, on raw sockets so that servers get the CPU time."""
 
 import selectors
 import socket

@@ -12,7 +12,7 @@ TRIES = 50
 
 
 def find_port():
-    """Return a free port that no other process gets from here while this one lives."""
+    """Return a free port that this module gives to no other process while this one runs."""
     # Never seeded: two test suites would try the same ports.
     for port in random.SystemRandom().sample(range(FIRST, LAST), TRIES):
         name = socket.socket(socket.AF_UNIX)

@@ -361,7 +361,7 @@ def judge(stage, said, service, calls, memory, bell):
 
 
 def find_wrong(stage, service):
-    """Count the rows that are missing, extra or doubled."""
+    """Count missing, extra and duplicate rows."""
     wrong = Counter(missing=0, extra=0, doubled=0)
     with storage.connect(config.load(service.environ, dotenv=None)).connection_context():
         for wallet in stage.wallets:

@@ -119,7 +119,7 @@ def make_settings(folder, **more):
 
 
 def sort_posts(lines):
-    """Return {client: [event ids in order of arrival]} from lines of POSTED."""
+    """Return {client: [event IDs in order of arrival]} from lines of POSTED."""
     found = {}
     for line in lines:
         name, _, event = line.partition("|")
@@ -128,7 +128,7 @@ def sort_posts(lines):
 
 
 def judge(env, posters, found):
-    """Print what happened to the posts; `found`: event ids by client."""
+    """Print what happened to the posts; `found`: event IDs by client."""
     wrong = 0
     for one in posters:
         events = found.get(one.name, [])

@@ -22,7 +22,7 @@ from chain.amounts import exact
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
 # In basis points. From this value on, a transfer fee is a `fail` instead of a `warn`.
 HIGH_FEE = 1000
-# With more decimals, a 64-bit supply has fewer than 18.5 million whole tokens.
+# With more decimals, a 64-bit supply would be fewer than 18.5 million whole tokens.
 MAX_DECIMALS = 12
 
 
@@ -303,9 +303,7 @@ def check_default_account_state(state: Any) -> tuple[str, str]:
 def check_pausable(state: Any) -> tuple[str, str]:
     if state["paused"]:
         return "fail", "all transfers are paused"
-    return _power(
-        state["authority"], "can pause all transfers", "the authority to pause was given up"
-    )
+    return _power(state["authority"], "can pause all transfers", "the pause authority was revoked")
 
 
 @_of_extension("nonTransferable", "it can be transferred")
@@ -316,7 +314,7 @@ def check_non_transferable(state: Any) -> tuple[str, str]:
 @_of_extension("mintCloseAuthority", "the mint cannot be closed")
 def check_close_authority(state: Any) -> tuple[str, str]:
     held = "can close the mint once no tokens exist and open a new one at the same address"
-    return _power(state["closeAuthority"], held, "the authority to close the mint was given up")
+    return _power(state["closeAuthority"], held, "the close authority was revoked")
 
 
 CHECKS = {

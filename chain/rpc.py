@@ -37,7 +37,7 @@ MAX_ANSWER_BYTES = 16 * 2**20
 MAX_TRIES = 4
 # How long a call waits for paused endpoints.
 MAX_WAIT_SECONDS = 3.0
-# How long to pause an endpoint after a 429 without Retry-After, and after a 403.
+# Pause of an endpoint after a 429 without Retry-After, and after a 403.
 THROTTLED_SECONDS = 10.0
 FORBIDDEN_SECONDS = 600.0
 MAX_REST_SECONDS = 300.0
@@ -337,7 +337,7 @@ class Endpoint:
         if "error" in answer:
             _raise_error(answer["error"], headers)
         if answer.get("id") != ident or "result" not in answer:
-            raise _Failure("a response to another request")
+            raise _Failure("the response belongs to another request")
         return answer["result"]
 
     def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
@@ -363,7 +363,7 @@ def _read(raw: Any) -> bytes:
     while chunk := raw.read(65536, decode_content=True):
         body += chunk
         if len(body) > MAX_ANSWER_BYTES:
-            raise _Failure("a response of more than 16 MB", ends_as=BadAnswer)
+            raise _Failure("the response is larger than 16 MB", ends_as=BadAnswer)
     return bytes(body)
 
 
@@ -476,7 +476,7 @@ class ListedSignature(NamedTuple):
 def check_page(result: Any) -> list[ListedSignature]:
     """Check a response of getSignaturesForAddress. Return the unique signatures, newest first."""
     if not isinstance(result, list):
-        raise ValueError("not a list of signatures")
+        raise ValueError("the response is not a list of signatures")
     rows = {row.signature: row for row in map(_check_listed, result)}
     return sorted(rows.values(), key=lambda row: (-row.slot, -(row.tx_index or 0)))
 
@@ -539,7 +539,7 @@ def check_accounts(result: Any) -> list[str]:
     try:
         addresses = [row["pubkey"] for row in result["value"]]
     except (TypeError, KeyError) as error:
-        raise ValueError("not a list of token accounts") from error
+        raise ValueError("the response is not a list of token accounts") from error
     if not all(map(is_address, addresses)):
         raise ValueError("a malformed address")
     return addresses
@@ -559,11 +559,11 @@ def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, 
             for pair, account in zip(owned, accounts, strict=False)
         ]
     except (TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ValueError("not a list of accounts") from error
+        raise ValueError("the response is not a list of accounts") from error
 
 
 def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding:
-    """Read a token account, which starts with mint, owner and amount (72 bytes)."""
+    """Read a token account. Its first 72 bytes are mint, owner and amount."""
     if account is None:
         return Holding(slot, 0, 0)
     if not is_number(account["lamports"], 2**64):
@@ -587,7 +587,7 @@ def check_decimals(result: Any, mints: list[str]) -> dict[str, int]:
             raise ValueError("the number of results doesn't match the number of accounts")
         read = [_read_decimals(account) for account in result["value"]]
     except (TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ValueError("not a list of accounts") from error
+        raise ValueError("the response is not a list of accounts") from error
     return {
         mint: decimals for mint, decimals in zip(mints, read, strict=False) if decimals is not None
     }
@@ -607,7 +607,7 @@ def check_block(result: Any) -> dict[str, int]:
     try:
         return {signature: place for place, signature in enumerate(result["signatures"])}
     except (TypeError, KeyError) as error:
-        raise ValueError("not a list of signatures") from error
+        raise ValueError("the response is not a list of signatures") from error
 
 
 def check_time(result: Any) -> int | None:

@@ -183,7 +183,7 @@ def mark_name(mint: str | None, told: str | None) -> str | None:
 
 
 def find_imitated(mint: str | None, shown: str | None) -> str | None:
-    """Return the well-known symbol that another token imitates, or None."""
+    """Return the well-known symbol that another token imitates, or None if it imitates none."""
     if find_own(mint):
         return None
     told = (shown or "").removesuffix(_suffix(mint))

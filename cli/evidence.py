@@ -192,8 +192,10 @@ def add_log_commands(commands: Commands) -> None:
     log.add_argument(
         "--renew",
         action="store_true",
-        help="start a new log that names this one's last checkpoint, for use after another"
-        " program restored the data or if the key was lost",
+        help=(
+            "start a new log, which contains this one's last checkpoint; for use "
+            "after another program restored the data or if the key was lost"
+        ),
     )
 
 

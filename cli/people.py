@@ -297,7 +297,7 @@ def run_owner_ban(config: Config, args: Namespace) -> None:
     from accounts.problem import invalid
 
     if bool(args.owners) == bool(args.source):
-        raise invalid("OWNER", "name owners or a --source, not both")
+        raise invalid("OWNER", "give owners or a --source, not both")
     now, reason = now_ms(), acts.check_reason(args.reason)
     banned = sum(acts.ban_owner(uid, acts.COMMAND_LINE, reason, now) for uid in args.owners)
     if args.source:

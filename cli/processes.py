@@ -26,6 +26,8 @@ def serve() -> None:
 
 
 def find_command() -> list[str]:
-    """Return the command that starts this program. A PyInstaller file is its own interpreter."""
+    """Return the command that starts this program. A PyInstaller executable contains its own
+    interpreter.
+    """
     is_frozen = getattr(sys, "frozen", False)
     return [sys.executable] if is_frozen else [sys.executable, sys.argv[0]]

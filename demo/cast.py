@@ -23,7 +23,7 @@ class Member:
     auto_post: bool = False
     # Whether it connects when the demo starts, not at the recording's start.
     is_new: bool = False
-    # When it retired, in seconds of the demo.
+    # When the bot retired, in seconds of the demo.
     retired_at: int | None = None
 
 

@@ -41,7 +41,7 @@ WAVES = (
 
 @dataclass(frozen=True)
 class Token:
-    """An invented token and the pool it is traded in."""
+    """A made-up token and the pool it is traded in."""
 
     symbol: str
     name: str
@@ -188,7 +188,7 @@ class Market:
         now, sol = price(token, at), pool_sol(token, at)
         return {
             "chainId": "solana",
-            # The invented pools use this venue's known properties.
+            # The made-up pools use this venue's known properties.
             "dexId": "raydium",
             "pairAddress": pair_address(mint),
             "baseToken": {"address": mint, "name": token.name, "symbol": token.symbol},

@@ -97,7 +97,7 @@ from models import Attachment, Bot, Wallet
 MAX_LEFT_OUT = 1_000
 # How many suspects are requested again before they are reported.
 MAX_SUSPECTS = 500
-# How far the chain's clock may be ahead of an instance's.
+# How far the chain's clock may be ahead of an instance's clock.
 MAX_AHEAD_SECONDS = 600
 # How long an instance may take to publish a span after checking the wallet.
 MAX_WAITING_MS = 600_000
@@ -298,7 +298,7 @@ class WalletAudit:
     # Whether all claimed transactions are available for the rebuild.
     is_whole: bool = False
     _unexplained: set[str] = field(default_factory=set)
-    # The bot's other wallets, and when it had both.
+    # The bot's other wallets, and the times when it had both.
     _siblings: "list[tuple[WalletAudit, Sibling]]" = field(default_factory=list)
 
     def read_claims(self) -> bool:
@@ -353,7 +353,7 @@ class WalletAudit:
     @property
     def wallet(self) -> ClaimedWallet:
         if self.claims.wallet is None:
-            raise Nonsense("its evidence names a wallet but doesn't include it")
+            raise Nonsense("its evidence lists a wallet but doesn't include it")
         return self.claims.wallet
 
     def _cannot_tell(self, side: str, why: str) -> None:
@@ -383,7 +383,7 @@ class WalletAudit:
     # ---- which transactions ----------------------------------------------------------------------
     def _name_foreign(self) -> None:
         for signature in sorted(self.view.foreign):
-            ours = "the transaction names none of the wallet's accounts"
+            ours = "the transaction doesn't involve any of the wallet's accounts"
             self._differs(signature, "signature", signature, ours)
             self.memory.drop_claim(signature)
 

@@ -36,7 +36,7 @@ CREATE INDEX IF NOT EXISTS log_leaf_bot ON log_leaf (bot, kind);
 CREATE INDEX IF NOT EXISTS log_leaf_season ON log_leaf (kind) WHERE {OF_SEASONS};
 CREATE TEMP TABLE part (origin TEXT PRIMARY KEY, begins INTEGER, size INTEGER);
 """
-# A leaf's subject, by kind.
+# The subject of a leaf, by kind.
 ABOUT = {
     **dict.fromkeys(("post", "verification", "hiding"), "post"),
     **dict.fromkeys(("profile", "retirement", "attachment", "detachment"), "bot"),

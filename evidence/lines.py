@@ -155,7 +155,7 @@ def name_member(column: str) -> str:
     return first + "".join(one.capitalize() for one in rest)
 
 
-# New columns of trades are claimed under their own names.
+# New trade columns are claimed under their own names.
 PLAIN |= {
     name_member(name): name
     for name in DIGESTED

@@ -30,7 +30,7 @@ PAGE, ACCOUNTS_A_CALL = 1_000, 100
 # Nodes sometimes return incomplete lists, so repeat until a round finds nothing new, at most this
 # often.
 MAX_ROUNDS = 6
-# How often to request a transaction that the node doesn't return.
+# Number of requests for a transaction that the node doesn't return.
 MAX_ASKED = 3
 # The longest wait, and the maximum number of consecutive failures.
 MAX_REST_SECONDS, MAX_FAILURES = 60.0, 12
@@ -197,7 +197,7 @@ class View:
         return None
 
     def fetch_again(self, signature: str) -> None:
-        """Request a transaction that differs from its claim again, and read it."""
+        """Request a transaction that differs from its claim again, and read the response."""
         self._asked.pop(signature, None)
         receipt = self.fetch(signature)
         if receipt is not None:
@@ -236,7 +236,7 @@ class View:
                 "rewards": False,
                 "maxSupportedTransactionVersion": 1,
             }
-            # Without a response, the chain of balances must show the order.
+            # Without a response, only the chain of balances shows the order.
             places = self.node.ask("getBlock", [slot, options], check_block) or {}
             self.memory.store_places({s: places[s] for s in signatures if s in places})
 

@@ -170,7 +170,7 @@ def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> 
 
 # ---- a new log -----------------------------------------------------------------------------------
 class Previous(NamedTuple):
-    """The data about the previous log in a log's first leaf: its last checkpoint, why it ended, and
+    """What a log's first leaf says about the previous log: its last checkpoint, why it ended, and
     how many of its leaves were kept.
     """
 
@@ -223,7 +223,7 @@ def _describe_loss(old: Checkpoint, previous: Previous) -> str:
 
 
 def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
-    """Return the data about the previous log in a log's first leaf, or None for the first log.
+    """Return what a log's first leaf says about the previous log, or None for the first log.
 
     Raises Alarm if the leaf is missing or invalid.
     """

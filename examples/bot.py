@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A bot that posts its own trades: each one that the instance observed becomes a post that names
+"""A bot that posts its own trades: each one that the instance observed becomes a post that cites
 the transaction, so it is verified.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance

@@ -3,7 +3,7 @@
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
     read -rs CANDOR_KEY && export CANDOR_KEY     # paste the bot's publishing key, cnd_pub_...
-    python3 freqtrade_webhook.py                 # listens on 127.0.0.1:8787; PORT names another
+    python3 freqtrade_webhook.py                 # listens on 127.0.0.1:8787; PORT changes the port
 
 In freqtrade's configuration, with `dry_run` in each part as in the configuration itself ("true"
 while it trades with play money, because freqtrade's messages don't say so):

@@ -21,7 +21,7 @@ from market.rules import DAY_MS
 ADDRESSES_PER_CALL = 30
 # Maximum lengths in characters.
 MAX_SYMBOL, MAX_NAME = 32, 100
-# GeckoTerminal's IDs that DexScreener spells differently.
+# GeckoTerminal's exchange IDs that DexScreener spells differently.
 GECKO_NAMES = {
     "pump-fun": "pumpfun",
     "raydium-clmm": "raydium/clmm",

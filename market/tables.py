@@ -1,4 +1,4 @@
-"""Tables of the market: tokens, and snapshots of their prices."""
+"""The market's tables: tokens, and snapshots of their prices."""
 
 from peewee import (
     SQL,

@@ -47,7 +47,7 @@ SPECIAL = tuple(
             # Protocol assignments, Oracle Cloud's metadata, and some anycast addresses of the local
             # network.
             "192.0.0.0/24",
-            # Azure's metadata and DHCP.
+            # Azure's metadata service and DHCP.
             "168.63.129.16/32",
             # 6to4 relays.
             "192.88.99.0/24",

@@ -278,7 +278,7 @@ class Listing:
         return next(iter(Address.raw(DUE_SCAN, *values)), None)
 
     def mark_backfilled(self, wallet: Wallet) -> None:
-        """Mark the history as listed once every address was scanned to its end."""
+        """Mark the history as listed once all signatures of every address were listed."""
         if wallet.backfilled or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
             return
         wallet.backfilled = True

@@ -1,4 +1,4 @@
-"""Derive wallets' data again from stored transactions, and report what changed."""
+"""Rebuild wallets' derived data from stored transactions, and report what changed."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple

@@ -269,12 +269,12 @@ class Watch:
     new_entries: list[Entry] = field(default_factory=list)
     show_after: float = 0.0
     repair_wait_ms: int = MIN_REPAIR_WAIT_MS // 2
-    # When a node last returned balances or the newest of the wallet's own signatures.
+    # When a node last returned balances or the newest signatures of the wallet's own address.
     answered_at: float = -math.inf
     # The times of the last balance request and of the last head listing, by address.
     asked_at: dict[str, float] = field(default_factory=dict)
     listed_at: dict[str, float] = field(default_factory=dict)
-    # When its full scans and backfill last had a turn.
+    # When the wallet's full scans and backfill last had a turn.
     worked_at: float = -math.inf
     # The failed steps, by name.
     postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))

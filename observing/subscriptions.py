@@ -88,7 +88,7 @@ SILENT.disabled = True
 
 
 class Refusal(Exception):
-    """The endpoint doesn't support subscriptions, or it is muted."""
+    """The endpoint doesn't support subscriptions, or is muted."""
 
 
 @dataclass
@@ -279,7 +279,7 @@ class Listener:
 
 
 # ---- subscriptions -------------------------------------------------------------------------------
-# More endpoints would send the same notices.
+# More endpoints would only send the same notices.
 MAX_LISTENERS = 4
 # The maximum per endpoint. An endpoint that allows fewer says so, and then gets fewer.
 MAX_SUBSCRIPTIONS = 1_000

@@ -131,7 +131,10 @@ def _compare_row(
 ) -> Iterator[tuple[str, str]]:
     """Yield the differing columns, and how they differ. None means that there is no such row."""
     if stored is None or right is None:
-        yield "", "the row is missing" if stored is None else "a fresh rebuild has no such row"
+        yield (
+            "",
+            "the row is missing" if stored is None else ("a fresh rebuild doesn't have this row"),
+        )
         return
     for column, one, other in zip(checked.columns, stored, right, strict=True):
         if one != other:
@@ -286,7 +289,7 @@ def check_lists(reader: Reader) -> Iterator[Difference]:
         " s.state = 'stored' AND s.entry IS NULL"
     )
     for address, signature in reader.rows(empty):
-        what = "it is stored, but not what it means for the wallet"
+        what = "the transaction is stored, but its effect on the wallet isn't"
         yield Difference("sighting", what, address, signature, "entry")
 
 

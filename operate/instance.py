@@ -26,7 +26,7 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
-        # A full disk ends the transaction, and then the rollback fails.
+        # A full disk ends the transaction, which makes the rollback fail.
         known = trouble.name_trouble(error, data_dir)
         if known == "unreachable" and not storage.is_busy(error):
             raise

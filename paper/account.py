@@ -75,7 +75,7 @@ class Position:
     cash: int = 0
     # The lamports spent on purchases, without rent.
     spent: int = 0
-    # The longest delay of its fills.
+    # The longest delay among its fills.
     latency_ms: int = 0
     # The lamports that the pool would pay for all of it at the mark, or None before the first mark.
     worth: int | None = None

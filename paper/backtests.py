@@ -71,7 +71,7 @@ MINUTE_MS = 60_000
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
-# Ids rise with time.
+# IDs increase with time.
 ENDS = """
 SELECT (SELECT taken_at FROM snapshot ORDER BY id LIMIT 1),
        (SELECT taken_at FROM snapshot ORDER BY id DESC LIMIT 1)"""
@@ -341,7 +341,8 @@ NOTES = (
     " count, and their fill errors, are current.",
     "Random entries have the same sizes, exits and costs. Results no better than these, or than"
     " holding SOL, show no skill.",
-    "Separate from the records of paper traders: it appears in no comparison and on no profile.",
+    "This result is separate from paper traders' records. It doesn't appear in "
+    "comparisons or on profiles.",
 )
 # The columns of a table of closes.
 COLUMNS = (

@@ -466,7 +466,7 @@ def _read_outcomes(wallets: list[int]) -> dict[int, Outcome]:
 
 
 def _store_outcomes(right: dict[int, Outcome], stored: dict[int, Outcome]) -> None:
-    """Write only differences, in short transactions."""
+    """Write only the differences, in short transactions."""
     changed = [(*one, trade) for trade, one in right.items() if stored.get(trade) != one]
     _write(STORE, changed)
     _write(DROP, [(trade,) for trade in stored.keys() - right.keys()])

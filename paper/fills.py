@@ -251,7 +251,7 @@ UNKNOWN_MAX = 10**9
 MAX_ATTEMPTS = 8
 # For how many scout intervals after the latency an order may fill.
 WAIT_INTERVALS = 3
-# The default limit on how much worse than quoted an order may fill.
+# The default slippage limit of an order, relative to the quote.
 SLIPPAGE_LIMIT_BPS = 500
 # Liquidity counts as gone if it is less than one part in this of the liquidity at entry.
 GONE_SHARE = 20
@@ -308,7 +308,7 @@ class Order:
     # The minimum result for all of `amount`, in raw units for a purchase or lamports for a sale.
     least: int = 0
     transfer_bps: int = 0
-    # Why it was decided, in words.
+    # Why the order was decided, in words.
     detail: str = ""
     done: int = 0
     attempts: int = 0
@@ -638,7 +638,7 @@ def _pay(pool: State, raw: int) -> int:
 
 
 def _sold(raw: int, received: int, price: int, decimals: int, fee_bps: int) -> Amounts:
-    # A value beyond all SOL doesn't fit its column.
+    # A value beyond all existing SOL doesn't fit its column.
     mid = min(ALL_SOL, value_of(raw, price, decimals))
     return Amounts(raw, mid, mid - received, _fee(received, fee_bps))
 
@@ -789,9 +789,9 @@ ASSUMPTIONS = (
     " allows) worse than quoted at the decision fails",
     "a token's own transfer fee is deducted from purchases and sales",
     f"rent of {sol(RENT)} SOL paid on the first buy and returned on the close",
-    "a price below a twentieth of the last one is accepted only if a second provider or the next"
-    " snapshot confirms it",
-    "open positions are valued at what the pool would pay for them",
+    "a price more than 95% below the last one is accepted only if a second "
+    "provider or the next snapshot confirms it",
+    "open positions are valued at their pools' payouts",
     "every token can be sold: tokens that block sellers are treated like any other",
-    "nobody sandwiches orders or front-runs them",
+    "orders are never sandwiched or front-run",
 )

@@ -53,7 +53,7 @@ class Token:
 
     mint: str
     symbol: str
-    # None until the mint account was read.
+    # None until the mint account is read.
     decimals: int | None = None
     # When its pair was created, if the provider has it.
     pair_created_at: int | None = None
@@ -77,7 +77,7 @@ class Snapshot:
     at: int
     # None if the provider didn't give a price, or 0 if it wasn't a finite positive number.
     price: int | None
-    # None if unknown.
+    # None if it is unknown.
     reserve: int | None = None
     # The sum of both reserves, in USD cents.
     liquidity: int | None = None
@@ -237,7 +237,7 @@ def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
 
 
 def value_of(raw: int, price: int, decimals: int) -> int:
-    """Return the value of `raw` units at a price in lamports, rounded down."""
+    """Return the lamports that `raw` units are worth at a price, rounded down."""
     value: int = raw * price * LAMPORTS // (10**decimals * SCALE)
     return value
 

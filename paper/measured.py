@@ -84,7 +84,7 @@ class VenueError(NamedTuple):
     p90_bps: int | None
     source: str
     since: int | None = None
-    # Maximum age of a snapshot for the swaps after it.
+    # Maximum time between a snapshot and a swap that is measured with it.
     drift_p90_bps: int | None = None
 
     @property

@@ -92,7 +92,7 @@ class Journal:
     fills: list[JournalFill] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
     review_reasons: list[ReviewReason] = field(default_factory=list)
-    # How many of the fills the twins have followed.
+    # Number of fills that the twins have followed.
     followed: int = 0
 
 
@@ -229,7 +229,7 @@ class Faults:
 
     @contextmanager
     def isolate(self, trader: int | None = None) -> Iterator[None]:
-        """Store an exception raised inside as a fault of the trader and of the token in `mint`."""
+        """Store an exception raised inside as a fault of the trader and of the token `mint`."""
         self.mint = None
         try:
             yield

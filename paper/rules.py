@@ -102,7 +102,7 @@ class Rule:
     effect: str
     look_back: int
     duration: int
-    # Returns what was counted, in words, if it justifies a pause.
+    # Returns the count in words if it justifies a pause.
     count: Callable[[Sequence[Close]], str | None]
     by_mint: bool = False
 

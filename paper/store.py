@@ -431,7 +431,7 @@ def find_first_new(after_id: int, since: int) -> int | None:
 def list_snapshots(
     tokens: Mapping[int, Token], since: int, ids: range, faults: Faults
 ) -> list[Snapshot]:
-    """Read new snapshots of tokens in order of arrival. Unreadable ones are left out."""
+    """Read new token snapshots in order of arrival. Unreadable ones are left out."""
     found, mints = [], {one.mint for one in tokens.values()}
     for row in sorted(select(SnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
         if row.mint in mints:

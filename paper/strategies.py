@@ -84,7 +84,7 @@ class Strategy:
     latency_budget_ms: int = setting(90_000, 10_000, 600_000)
     liquidity_floor_usd: int = setting(5_000, 0, 10_000_000)
     stop_bps: int = setting(1_000, 50, 9_000)
-    # How much worse than quoted at the decision an order may fill.
+    # The slippage limit relative to the quote at the decision.
     slippage_limit_bps: int = setting(500, 10, 5_000)
     time_stop: int = setting(45, 2, 2_000)
     # If 1, tokens with an active freeze authority are entered, too.

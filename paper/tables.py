@@ -1,4 +1,4 @@
-"""Tables of paper mode: traders, their accounts, and the fill model measured on real swaps."""
+"""Paper mode's tables: traders, their accounts, and the fill model measured on real swaps."""
 
 from peewee import (
     SQL,
@@ -314,7 +314,7 @@ class EquityMark(Base):
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="equity_marks", index=False)
-    # When the ten minutes began, in ms.
+    # When the interval began, in ms.
     at = BigIntegerField(index=True)
     # The lamports of cash and positions together, and of positions only.
     equity = BigIntegerField()

@@ -20,7 +20,7 @@ _held: int | None = None
 
 
 class FileLock:
-    """A lock between processes. The kernel releases it when the process dies."""
+    """A lock between processes. The kernel releases it when its process dies."""
 
     def __init__(self, path: Path) -> None:
         # Another thread may release it.

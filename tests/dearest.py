@@ -172,7 +172,7 @@ def plain(queries):
 
 
 def list_trades(reader):
-    """All filters, separately and together, from the newest and the oldest rows on, and since."""
+    """All filters, separately and together, from the newest and the oldest rows, and with since."""
     found = []
     for query in reader.combine(
         wallet=[reader.ids["wallet"]],
@@ -189,7 +189,7 @@ def list_trades(reader):
 
 
 def list_feed(reader):
-    """All filters, separately and together, from the newest and the oldest rows on, and since."""
+    """All filters, separately and together, from the newest and the oldest rows, and with since."""
     found = []
     for query in reader.combine(
         botId=[reader.ids["bot"]], mint=[reader.ids["mint"]], label=["verified", "not_found"]

@@ -25,12 +25,12 @@ from web.api import mcp, paging
 
 # A body of the maximum length, with a token's address and name in it.
 WORDS = "bought COIN0 " * 300
-# A transaction of the wallet of the first bot.
+# A transaction of the first bot's wallet.
 SOLD = "SELECT signature FROM trade WHERE wallet_id = 1 ORDER BY id LIMIT 1"
 
 
 class Sent(NamedTuple):
-    """A request with a body: bytes, or the fields of a form. `status`: how it is answered."""
+    """A request with a body: bytes, or the fields of a form. `status`: the expected response."""
 
     path: str
     headers: tuple[tuple[str, str], ...]
@@ -96,7 +96,7 @@ class Sender:
         return {"body": WORDS, "mint": ids["mint"], "signature": self.sold}
 
     def list_tools(self):
-        """One for each set of arguments of each tool."""
+        """One request for each set of arguments of each tool."""
         server = mcp.find_server(self.app.settings.base_url)
         tools = [tool.name for tool in asyncio.run(server.list_tools())]
         headers = (*self.write_headers(self.publish), *SENT.items())
@@ -112,7 +112,7 @@ class Sender:
 
     # ---- sending ---------------------------------------------------------------------------------
     def send(self, sent):
-        """The response, after checking that the request took effect."""
+        """Send it. Return the response, after checking that the request took effect."""
         for name, (value, path) in self.cookies.items():
             self.client.set_cookie(name, value, path=path)
         body = sent.body if isinstance(sent.body, bytes) else dict(sent.body)
@@ -150,13 +150,13 @@ TOOLS = {
     "show_market": lambda sender: [{"limit": 100}],
     "show_allowance": lambda sender: [{}],
     "publish_post": lambda sender: [{"eventId": "told", **sender.make_post()}],
-    # Off here, like the routes.
+    # These are off here, like the routes.
     **dict.fromkeys(("request_challenge", "register_bot"), lambda sender: []),
 }
 
 
 class Undoing:
-    """The current database, to be restored after each request."""
+    """Restores the current database after each request."""
 
     def __init__(self, app):
         self.file = app.settings.data_dir / "app.db"

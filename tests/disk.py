@@ -23,9 +23,9 @@ import apsw
 
 SECTOR = 512
 JOURNALS = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_SUPER_JOURNAL
-# Used in place of a file's number.
+# Replaces a file's number.
 FOLDER = -1
-# Checkpoints after fewer pages, so that a short recording has some.
+# Checkpoint after fewer pages, so that a short recording has some.
 CHECKPOINT_PAGES = 60
 
 
@@ -45,32 +45,32 @@ class Size(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """A file's bytes are on the disk."""
+    """A file's bytes reached the disk."""
 
     file: int
 
 
 class Names(NamedTuple):
-    """Names in a folder that lead to other files from now on; None: to none."""
+    """Names in a folder that now lead to other files; None: to none."""
 
     folder: str
     changes: tuple[tuple[str, int | None], ...]
 
 
 class SyncFolder(NamedTuple):
-    """A folder's names are on the disk."""
+    """A folder's names reached the disk."""
 
     folder: str
 
 
 class Event(NamedTuple):
-    """What the program reported at this moment."""
+    """The program's report at this moment."""
 
     said: Any
 
 
 class Disk:
-    """Files by number, and the names that lead to them, relative to the folder."""
+    """Files by number, and their names relative to the folder."""
 
     def __init__(self, names=(), contents=()):
         self.names, self.contents = dict(names), dict(contents)
@@ -101,14 +101,14 @@ class Disk:
         return data
 
     def list_files(self):
-        """[(name, bytes)...] of the files that can be reached."""
+        """[(name, bytes)...] of all reachable files."""
         for name, file in sorted(self.names.items()):
             above = {str(one) for one in Path(name).parents} - {"."}
             if file != FOLDER and all(self.names.get(one) == FOLDER for one in above):
                 yield name, bytes(self.contents.get(file, b""))
 
     def write_to(self, folder):
-        """Write everything into an empty folder that is closed to others."""
+        """Write everything into an empty folder that only this user can access."""
         folder.mkdir(mode=0o700)
         for name in sorted(name for name, file in self.names.items() if file == FOLDER):
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ class Disk:
 
 # ---- what a disk may keep of what was not synced -------------------------------------------------
 def tear(step):
-    """The parts of a write that a disk writes in one step: its sectors."""
+    """The parts of a write that a disk writes in one step: sectors."""
     if not isinstance(step, Write) or not step.data:
         return [step]
     begin, end = step.offset, step.offset + len(step.data)
@@ -159,14 +159,14 @@ KEEPS = {
 
 # ---- recording -----------------------------------------------------------------------------------
 class Recorder:
-    """Records a folder inside the block. Random bytes are drawn from `seed`, so that runs are
-    reproducible.
+    """Records a folder inside the block. Random bytes are drawn from `seed`, for
+    reproducible runs.
     """
 
     def __init__(self, folder, seed=1):
         self.folder, self.steps, self.lock = Path(folder).resolve(), [], threading.RLock()
         self._dice, self._count = random.Random(seed), 0
-        # Files that SQLite has written to: it reports each write itself.
+        # Files that SQLite has written to. SQLite reports each write itself.
         self._told = set()
         self._now = Disk()
         self._look()
@@ -199,13 +199,13 @@ class Recorder:
             self._compare()
 
     def tell(self, said):
-        """Record what the program just reported."""
+        """Record the program's report."""
         with self.lock:
             self._look()
             self.steps.append(Event(said))
 
     def told(self, step):
-        """What was reported before this step."""
+        """Reports before this step."""
         return [one.said for one in self.steps[:step] if isinstance(one, Event)]
 
     def cut(self, step, keep, dice):
@@ -223,7 +223,7 @@ class Recorder:
         return disk
 
     def find_turns(self):
-        """Steps other than writes, by kind: few, and decisive."""
+        """Steps other than writes, by kind: few but decisive."""
         found = {}
         for place, step in enumerate(self.steps):
             if not isinstance(step, Write):
@@ -236,8 +236,8 @@ class Recorder:
         self._now.apply(step)
 
     def name(self, path):
-        """The path's name in this folder, or None if it is elsewhere or in shared memory, which no
-        disk keeps.
+        """The path's name in this folder, or None if it is elsewhere or in shared memory, which
+        isn't on a disk.
         """
         whole = Path(os.path.abspath(path))
         if not whole.is_relative_to(self.folder) or whole.name.endswith("-shm"):
@@ -248,7 +248,7 @@ class Recorder:
         return self._now.names[name]
 
     def rename(self, *changes):
-        """The last of the changed names determines the folder that the disk must keep them in."""
+        """The last changed name determines the folder whose sync is required."""
         last, _ = changes[-1]
         self.add(Names(str(Path(last).parent), changes))
 
@@ -259,7 +259,7 @@ class Recorder:
         return self.number(name)
 
     def _look(self):
-        """Record writes to files by other means than SQLite."""
+        """Record writes by other means than SQLite."""
         for path in sorted(self.folder.rglob("*")):
             name = self.name(path)
             if name is None:
@@ -277,7 +277,7 @@ class Recorder:
             self.add(Write(file, 0, data))
 
     def _compare(self):
-        """Check that nothing was missed: the recorded steps lead to the current files."""
+        """Check that nothing was missed: the recorded steps produce the current files."""
         for path in self.folder.rglob("*"):
             name = self.name(path)
             if name is not None and path.is_file():
@@ -394,7 +394,8 @@ class File(apsw.VFSFile):
         try:
             super().xLock(level)
         except apsw.IOError:
-            # A reader's last connection tries this in vain; SQLite takes no notice, apsw would.
+            # A reader's last connection tries this and fails. SQLite ignores that, but apsw
+            # wouldn't.
             raise apsw.BusyError from None
 
     def xSync(self, flags):

@@ -5,10 +5,10 @@ import functools
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-# Modules that open a database, and fixtures of conftest.py that do.
+# Modules and conftest.py fixtures that open a database.
 ROOMS = {"ground", "models", "storage"}
 FIXTURES = {"db", "live", "look", "service", "truth"}
-# Files about everything around a database: pages, words, programs, proxies and files on disk. Other
+# Files about things around a database: pages, words, programs, proxies and files on disk. Other
 # tests run the same queries. The demonstration is always SQLite.
 AROUND = set(
     (
@@ -25,8 +25,8 @@ AROUND = set(
 def meets_engine(item):
     """Whether this test runs SQL that no other test runs.
 
-    It does unless its file is one of AROUND, or nothing in it opens a database: neither a fixture
-    it uses nor a module that its file imports.
+    It does unless its file is one of AROUND, or neither its fixtures nor its imports open a
+    database.
     """
     if item.path.stem.removeprefix("test_") in AROUND:
         return False
@@ -37,7 +37,7 @@ def meets_engine(item):
 
 @functools.cache
 def find_imports(path):
-    """The first words of all imports in a test file and in the helpers it imports."""
+    """The first words of all imports in a test file and its helpers."""
     found, left = set(), [path]
     for one in left:
         for word in _read_imports(one):

@@ -5,7 +5,7 @@ import json
 
 
 class Events:
-    """The events of a stream of lines. `hello` has no content and only moves `last_id`: what a
+    """The events of a stream of lines. `hello` has no content and only sets `last_id`, which a
     client would send as Last-Event-ID.
     """
 

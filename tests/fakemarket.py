@@ -22,13 +22,13 @@ PROFILES, BOOSTS, POOLS, PRICES, SECOND = (
 
 
 def address(number):
-    """The address whose 32 bytes are this number, from 1."""
+    """The address whose 32 bytes are this number, starting at 1."""
     return addresses.b58encode(number.to_bytes(32, "big"))
 
 
 class FakeMarket:
-    """The data of the two providers. `profile`, `boost`, `open_pool` make a mint discoverable,
-    `price` gives it a pair; `answer` replaces an answer.
+    """The two providers' data. `profile`, `boost`, `open_pool` make a mint discoverable, `price`
+    gives it a pair; `answer` replaces a response.
     """
 
     def __init__(self):
@@ -41,7 +41,7 @@ class FakeMarket:
             0,
         )
         self.replaced = {}
-        # GeckoTerminal's answer about pools by address.
+        # GeckoTerminal's response about pools by address.
         self.second = []
         self.server = ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Handler", (Handler,), {"market": self})
@@ -88,7 +88,7 @@ class FakeMarket:
         ]
 
     def agree(self, mint, sol, pair=None):
-        """Let GeckoTerminal have a price for the pool that `price` gives all mints."""
+        """Give GeckoTerminal a price for the pool that `price` uses for all mints."""
         self.second = [show_pool(mint, pair or address(8), "1", sol, "4000", "7.5")]
 
     def price(
@@ -102,7 +102,7 @@ class FakeMarket:
         name="Coin",
         **more,
     ):
-        """`liquidity` None: the object is absent, as for pump.fun's curves."""
+        """`liquidity` None: the object is missing, as for pump.fun's curves."""
         pair = {
             "chainId": "solana",
             "pairAddress": address(8),
@@ -121,8 +121,8 @@ class FakeMarket:
         )
 
     def answer(self, path, status=200, body=b"", headers=(), drip=0):
-        """Answer `path` like this until `heal`: raw bytes, `drip` seconds between two of them;
-        status None: the connection is closed.
+        """Respond to `path` with this until `heal`: raw bytes with `drip` seconds between them;
+        status None: close the connection.
         """
         self.replaced[path] = status, body, dict(headers), drip
 
@@ -149,7 +149,7 @@ class FakeMarket:
 
 
 def show_pool(mint, pair, usd, sol, reserve, volume):
-    """A pool as GeckoTerminal shows it."""
+    """A pool in GeckoTerminal's format."""
     return {
         "id": "solana_" + pair,
         "attributes": {
@@ -202,7 +202,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class FakeNode:
-    """Replaces chain.rpc.Rpc: `accounts` by address, `fail` raises instead."""
+    """Replaces chain.rpc.Rpc. `accounts`: by address; `fail`: raised instead."""
 
     def __init__(self, accounts=()):
         self.accounts, self.fail, self.calls = dict(accounts), None, []

@@ -42,15 +42,16 @@ SECRETS = {
     **({"the database's password": PASSWORD} if SERVER else {}),
     **({"the password of Redis": urlsplit(REDIS).password} if REDIS else {}),
 }
-# Databases of this process by folder, empty ones without a folder, and numbers in Redis by folder.
+# This process's databases by folder, empty ones without a folder, and Redis numbers by folder.
 _made, _free, _numbers = {}, [], {}
-# Workers of pytest-xdist share one Redis: each counts its databases from a number of its own.
+# Workers of pytest-xdist share one Redis: each numbers its databases from a different start.
 FIRST_NUMBER = 2000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 
 
 def examples(count):
-    """Number of examples hypothesis draws: a fifth on PostgreSQL, where the code above the engine
-    is the same."""
+    """Number of examples that hypothesis draws: a fifth on PostgreSQL, because the code above the
+    engine is the same.
+    """
     return max(2, count // 5) if SERVER else sampling.examples(count)
 
 
@@ -63,7 +64,7 @@ def check_idle(database, what):
 
 
 def environ(folder, migrated=True):
-    """The settings of an instance in this folder, always the same ones."""
+    """The settings of an instance in this folder, always the same."""
     return {
         "DATA_DIR": str(folder),
         **({"DATABASE_URL": url_of(folder, migrated)} if SERVER else {}),
@@ -72,7 +73,7 @@ def environ(folder, migrated=True):
 
 
 def settings_of(folder, **more):
-    """A Config. That of a folder which is not there yet differs from others in the folder alone."""
+    """A Config. For a folder that doesn't exist yet, only the folder differs from other Configs."""
     given = {**environ(folder), **more}
     if Path(folder).exists():
         return config.load(given, dotenv=None)
@@ -92,7 +93,7 @@ def change(settings, **changes):
 
 
 def enter(monkeypatch, folder, migrated=True):
-    """Make this folder's instance the one of this process's environment."""
+    """Use this folder's instance in this process's environment."""
     for name, value in environ(folder, migrated).items():
         monkeypatch.setenv(name, value)
 
@@ -105,7 +106,7 @@ def url_of(folder, migrated=True):
 
 
 def copy_empty(settings):
-    """Without a SQLite file yet: one with the migrations already applied."""
+    """Create the instance's database if it has none: one with all migrations applied."""
     path = settings.database_path
     if not SERVER and not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -154,12 +155,12 @@ def _make_empty():
 
 
 def redis_of(folder):
-    """One of its 10,000 databases, for this folder only."""
+    """One of 10,000 Redis databases, reserved for this folder."""
     return f"{REDIS}/{_numbers.setdefault(str(folder), FIRST_NUMBER + len(_numbers))}"
 
 
 def url_for(name):
-    """With a password, which this server doesn't ask for."""
+    """With a password, which this server doesn't require."""
     parts = urlsplit(SERVER)
     return urlunsplit(
         parts._replace(
@@ -172,7 +173,7 @@ def _create(migrated):
     """Create an empty database, with the schema unless `migrated` is False; return its name."""
     name = f"candor_{uuid.uuid4().hex[:16]}"
     with _connect() as server:
-        # One worker at a time makes the template, and copies it while nobody is connected to it.
+        # One worker at a time creates the template, and copies it while nobody is connected to it.
         server.execute("SELECT pg_advisory_lock(20261121)")
         if not server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (EMPTY,)).fetchone():
             server.execute(f"CREATE DATABASE {EMPTY}")
@@ -201,12 +202,12 @@ END_OTHERS = (
     "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
 )
-# Nothing vacuums here, so a database whose files grew by this much is dropped.
+# Nothing vacuums here, so a database that grew by this much is dropped.
 MOST_GROWTH = 8 * 2**20
 
 
 class Copy:
-    """A copy of the template, and a session in it: emptying it costs 2% of creating a new one."""
+    """A copy of the template, and a session in it. Emptying it costs 2% of creating a new one."""
 
     def __init__(self):
         self.name = _create(migrated=True)
@@ -214,7 +215,7 @@ class Copy:
         self.state, self.size = self._read_state(), self._read_size()
 
     def empty(self):
-        """Delete all rows; False if the database can't be used again."""
+        """Delete all rows. Return False if the database can't be reused."""
         try:
             self.session.execute(END_OTHERS)
         except self.session.OperationalError:
@@ -265,7 +266,7 @@ def _drop(name):
 
 @contextlib.contextmanager
 def speaking_to(settings):
-    """Inside, the models are bound to the instance with these settings."""
+    """Bind the models to the instance with these settings inside."""
     kept = storage.database.obj
     storage.database.obj = storage.make_database(settings)
     try:
@@ -282,7 +283,7 @@ def hurry():
 
 
 def read_all(folder):
-    """Every row of this folder's instance, as bytes."""
+    """Every row of this folder's instance as bytes."""
     made = storage.make_database(settings_of(folder))
     with made.connection_context():
         rows = [
@@ -294,13 +295,13 @@ def read_all(folder):
 
 
 def shrink():
-    """Make the database's file as small as possible."""
+    """Shrink the database's file as much as possible."""
     if not SERVER:
         storage.database.execute_sql("VACUUM")
 
 
 def wait_no_longer(ms):
-    """From now on, a locked database is refused after this many ms."""
+    """Refuse a locked database after this many ms from now on."""
     storage.database.obj.busy_ms = ms
 
 
@@ -314,7 +315,7 @@ def count():
 
 
 def give_back_since(count):
-    """Empty the databases made after there were so many, for tests to come, or drop them."""
+    """Empty, or drop, the databases made since there were this many."""
     while len(_made) > count:
         _, used = _made.popitem()
         if used.empty():

@@ -14,7 +14,7 @@ from accounts import api_keys, influencers
 
 
 class Live(Server):
-    """`key` publishes for `bot`, `read_key` belongs to the same owner; `environ` is a client's
+    """`key` is `bot`'s publishing key, `read_key` has the same owner; `environ` is a client's
     environment.
     """
 
@@ -22,8 +22,7 @@ class Live(Server):
         super().__init__(folder, **environ)
         self.url, self.folder = f"http://127.0.0.1:{self.port}", folder
         now, settings = time.time_ns() // 10**6, ground.settings_of(folder / "data")
-        # Like `app.py bot create` and `key create`, each of which would take half a second of
-        # imports.
+        # Like `app.py bot create` and `key create`, which would take half a second of imports each.
         with ground.speaking_to(settings):
             made = influencers.create_bot(settings, "Ada", now, address("live"))
             self.read_key = api_keys.create_key(made.owner, "read", now).text

@@ -17,7 +17,7 @@ from operate import schema
 from storage import new_uid
 from storage.log import append_leaf
 
-# Ms at which the fake clock is 0.
+# Time in ms at which the fake clock is 0.
 BEGIN = 1_793_880_000_000
 SUMMARY = (
     *("results", "positions"),
@@ -26,12 +26,12 @@ SUMMARY = (
 
 
 def list_columns(table, without):
-    """Its columns except these, as a query names them."""
+    """Its columns except these, as used in a query."""
     names = [field.column_name for field in table._meta.sorted_fields]
     return ", ".join(f"{table._meta.table_name}.{name}" for name in names if name not in without)
 
 
-# As text, because peewee would build each some thousand times. Each needs the id of a wallet.
+# Plain SQL, because peewee would build each some thousand times. Each needs a wallet's ID.
 TRADES = f"""
 SELECT {list_columns(Trade, ("id", "wallet_id", "digest"))} FROM trade WHERE wallet_id = ?
 ORDER BY slot, place, signature"""
@@ -61,7 +61,7 @@ class Lookout:
         return cls(ground.change(config, **changes), *nodes)
 
     def restart(self):
-        """Simulate a new process: it only knows what is in the database."""
+        """Simulate a new process, which only has the database's content."""
         self.observer = Observer(
             self.config, connect(*self.nodes, clock=self.clock), clock=self.clock
         )
@@ -71,19 +71,19 @@ class Lookout:
         return BEGIN + int(1000 * self.clock())
 
     def pace(self, seconds=0.5):
-        """From now on, requests of a method take time, as with the public nodes."""
+        """Make requests of a method take time, as with public nodes."""
         for endpoint in self.observer.rpc.endpoints:
             endpoint._interval = seconds
 
     def look(self, times=1):
-        """Run this many ticks, an interval apart; return whether the last one left work."""
+        """Run this many ticks, one interval apart. Return whether the last one left work."""
         for _ in range(times):
             self.clock.sleep(self.config.observer_interval_seconds)
             more = self.observer.run_tick(self.now)
         return more
 
     def settle(self, most=40):
-        """Tick until two ticks in a row leave no work and change nothing visible."""
+        """Tick until two consecutive ticks leave no work and no visible change."""
         last, same = None, 0
         for _ in range(most):
             more, shown = (
@@ -128,13 +128,13 @@ class Lookout:
         )
 
     def ledger(self):
-        """Everything derived, as one value that equals another's byte for byte."""
+        """All derived data as one value that can be compared byte for byte."""
         return ledger_of(self.addresses)
 
 
 def ledger_of(addresses):
-    """Trades, their mints, what was traded, results and positions of wallets, without ids of the
-    database and times of observation: bytes.
+    """The bytes of trades, their mints, traded tokens, results and positions of wallets, without
+    database IDs and observation times.
     """
     rows = []
     for address in addresses:
@@ -150,7 +150,7 @@ def read(text, wallet):
 
 
 def read_derived(wallet):
-    """The rows of all derived tables; views in their order."""
+    """The rows of all derived tables, with views in their order."""
     views = [0, *(number for (number,) in read(SPANS, wallet))]
     found = []
     for one in DERIVED:
@@ -169,7 +169,7 @@ def without_time(coverage):
 
 
 def watch(address, number=0):
-    """A bot with this wallet and its own owner."""
+    """Create a bot with this wallet and its own owner."""
     uid = new_uid("owner")
     owner = Owner.create(uid=uid, recovery_hash=hash_secret(uid), created_at=BEGIN)
     bot = Bot.create(

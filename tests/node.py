@@ -22,7 +22,7 @@ from chain.addresses import TOKEN, b58decode
 
 
 class FakeClock:
-    """Seconds that only pass when somebody sleeps."""
+    """Seconds that pass only when somebody sleeps."""
 
     def __init__(self):
         self.time = 1_000.0
@@ -36,7 +36,7 @@ class FakeClock:
 
 @dataclass(frozen=True)
 class Row:
-    """One transaction of a chain; `receipt` is the result of getTransaction, `keys` all its
+    """One transaction of a chain. `receipt`: the result of getTransaction; `keys`: all its
     addresses.
     """
 
@@ -54,14 +54,14 @@ class Row:
         return keys + loaded.get("writable", []) + loaded.get("readonly", [])
 
     def list_mints(self, wallet):
-        """The mints for which it names a token account of this wallet."""
+        """Mints for which it contains a token account of this wallet."""
         meta = self.receipt["meta"]
         balances = meta["preTokenBalances"] + meta["postTokenBalances"]
         return {balance["mint"] for balance in balances if balance["owner"] == wallet}
 
 
 class Chain:
-    """The true chain, in order: rows by address, and every balance after every slot."""
+    """The true chain in order: rows by address, and every balance after every slot."""
 
     def __init__(self, rows):
         self.rows = sorted(rows, key=lambda row: (row.slot, row.index))
@@ -93,20 +93,18 @@ class Chain:
         )
 
     def state(self, address, slot):
-        """(lamports, token balance or None) at the end of a slot."""
+        """(lamports, token balance or None) after a slot."""
         states = self._states.get(address, [])
         place = bisect_right(states, slot, key=lambda state: state[0])
         return states[place - 1][1:] if place else (0, None)
 
     def touching(self, wallet):
-        """Rows that name the wallet or a token account it ever owned."""
+        """Rows that involve the wallet or a token account it ever owned."""
         own = {wallet} | self.owned[wallet]
         return [row for row in self.rows if own & set(row.keys)]
 
     def moving(self, wallet):
-        """Of these, the rows that change a balance of the wallet or of one of its token
-        accounts.
-        """
+        """Rows that change a balance of the wallet or of one of its token accounts."""
         own = {wallet} | self.owned[wallet]
         return [
             row
@@ -143,11 +141,11 @@ class FakeNode:
         self._withheld, self._dropped, self._forged, self._failing = set(), set(), {}, {}
         self._programs, self._unknown = set(), set()
         self._oldest, self._indexed, self._blocks = 0, True, True
-        # How to change the answer to getTransactionsForAddress; None: there is no such method.
+        # How to change responses to getTransactionsForAddress; None: the method doesn't exist.
         self._bulk = None
 
     def withhold(self, *signatures):
-        """Hide these from lists and requests; balances still show what really happened."""
+        """Hide these from lists and requests; balances still show the truth."""
         self._withheld |= set(signatures)
 
     def drop(self, *signatures):
@@ -155,22 +153,24 @@ class FakeNode:
         self._dropped |= set(signatures)
 
     def give(self, *signatures):
-        """Be honest about these again."""
+        """Be honest about these from now on."""
         self._withheld -= set(signatures)
         self._dropped -= set(signatures)
         for signature in signatures:
             self._forged.pop(signature, None)
 
     def forge(self, signature, change):
-        """Return this receipt changed: `change(receipt)` alters a copy in place."""
+        """Return this receipt changed; `change(receipt)` modifies a copy in place."""
         self._forged[signature] = change
 
     def prune(self, oldest):
-        """Forget receipts below a slot."""
+        """Forget receipts before a slot."""
         self._oldest = oldest
 
     def hide_index(self, blocks=True):
-        """No transactionIndex anywhere, as before 4.0; with `blocks=False` getBlock fails too."""
+        """Omit transactionIndex everywhere, as before 4.0; with `blocks=False`, getBlock
+        fails too.
+        """
         self._indexed, self._blocks = False, blocks
 
     def execute(self, *addresses):
@@ -182,11 +182,11 @@ class FakeNode:
         self._unknown |= set(addresses)
 
     def fail(self, method, code=-32603):
-        """Answer this method with an error; code None: normally again."""
+        """Return an error for this method; code None: back to normal."""
         self._failing[method] = code
 
     def offer_bulk(self, change=lambda data: data):
-        """Answer getTransactionsForAddress; `change(data)` returns the changed rows."""
+        """Support getTransactionsForAddress; `change(data)` returns the changed rows."""
         self._bulk = change
 
     # ---- JSON-RPC --------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ class FakeNode:
 
     @staticmethod
     def _mint(balance):
-        """The 82 bytes of a mint, with its decimals at byte 44."""
+        """The 82 bytes of a mint, with its decimals in byte 44."""
         data = bytes(44) + bytes([balance["uiTokenAmount"]["decimals"]]) + bytes(37)
         return {
             "lamports": 1_461_600,
@@ -331,7 +331,7 @@ class FakeNode:
 
 
 class FakeEndpoint(rpc.Endpoint):
-    """An Endpoint whose wire is a FakeNode in this process."""
+    """An Endpoint that talks to a FakeNode in this process."""
 
     def __init__(self, node, label, requests_per_second, clock):
         super().__init__("http://fake.invalid", label, requests_per_second, clock)
@@ -342,7 +342,7 @@ class FakeEndpoint(rpc.Endpoint):
 
 
 def connect(*nodes, clock=None, requests_per_second=1e9):
-    """An Rpc for these nodes, the first one preferred."""
+    """An Rpc for these nodes, preferring the first."""
     clock = clock or FakeClock()
     line = rpc.Rpc([], requests_per_second, clock=clock, sleep=clock.sleep)
     line.endpoints = [
@@ -353,7 +353,7 @@ def connect(*nodes, clock=None, requests_per_second=1e9):
 
 
 class ReplayNode:
-    """tests/replay/replay.py on a free port of loopback, as a context manager."""
+    """tests/replay/replay.py on a free loopback port, as a context manager."""
 
     def __init__(self, folder, *options):
         ready = Path(folder) / f"node-{id(self)}.addr"

@@ -9,7 +9,7 @@ from models import Attachment, Bot, Trade, Wallet
 
 NAMES = Sums._fields
 
-# Lines of the books in a stablecoin.
+# Reconciliation lines in a stablecoin.
 RAW = (
     *("openingRaw", "closingRaw", "realizedRaw", "unmatchedProceedsRaw", "openCostRaw"),
     *("costLeftRaw", "receivedRaw", "sentRaw", "overheadRaw", "failedCostRaw", "otherRaw"),
@@ -18,7 +18,9 @@ RAW = (
 
 
 def observe_quote(wallet, symbol="USDC", at=NOW // 1000, span=None, **totals):
-    """Running totals of a wallet and of its latest attachment, or of one `span`, at this second."""
+    """Store a wallet's running totals and those of its latest attachment, or of one `span`, at this
+    second.
+    """
     row, quote = Wallet.get(Wallet.address == wallet), find_stablecoin(symbol)
     latest = Attachment.select().where(Attachment.wallet == row).order_by(Attachment.id.desc())
     for one in (0, latest.get().id) if span is None else (span,):
@@ -30,13 +32,13 @@ def observe_quote(wallet, symbol="USDC", at=NOW // 1000, span=None, **totals):
 
 
 def derive(wallet, books):
-    """The wallet's ledgers in stablecoins are known: JSON by mint."""
+    """Store the wallet's stablecoin ledgers: JSON by mint."""
     told = orjson.dumps(books).decode()
     Wallet.update(by_stablecoin=told).where(Wallet.address == wallet).execute()
 
 
 def quote_trade(uid, symbol="USDC", change=0, status="not_applicable", **columns):
-    """Make a trade one against a stablecoin. `change`: of it, in raw units."""
+    """Turn a trade into one against a stablecoin. `change`: its raw units."""
     quote, trade = find_stablecoin(symbol), Trade.get(Trade.uid == uid)
     moved = orjson.loads(trade.token_changes)
     if change and quote.mint not in [mint for mint, _, _ in moved]:

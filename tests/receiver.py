@@ -6,7 +6,7 @@ import time
 
 
 class Receiver:
-    """`got`: [(headers in lower case, body)...] of every POST, in order."""
+    """`got`: [(lowercase headers, body)...] of every POST, in order."""
 
     def __init__(self):
         self.got, self._behave = [], answer(204)

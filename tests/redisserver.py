@@ -14,7 +14,7 @@ PASSWORD = "canary-redis-7f3a"
 
 
 class RedisServer:
-    """`url` names it; it can be stopped, started empty, and silenced."""
+    """`url` is its URL; it can be stopped, started empty, and silenced."""
 
     def __init__(self):
         if not shutil.which("redis-server"):

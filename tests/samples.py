@@ -23,7 +23,7 @@ One response to every request, recorded from `make demo`: chain, market and bots
 are cut to one row. `/docs/fields` on your instance explains each field, [verified.md](verified.md)
 the labels, [results.md](results.md) the results. `tests/samples.py` writes this page.
 """
-# Rows with much to show; the rest shows the newest.
+# Rows with many fields; other lists show the newest.
 QUERIES = {
     "/api/v1/bots": "?limit=100",
     "/api/v1/feed": "?limit=1&label=verified",
@@ -42,7 +42,7 @@ SECRET = re.compile(r"(cnd_(?:pub|claim)_\w{4})\w+")
 
 
 def ask(path, body=None, stream=False, method=None):
-    """The answer: JSON, or the first event of a stream."""
+    """The response: JSON, or the first event of a stream."""
     request = urllib.request.Request(
         os.environ["CANDOR_URL"] + path,
         data=json.dumps(body).encode() if body else None,
@@ -60,7 +60,7 @@ def ask(path, body=None, stream=False, method=None):
 
 
 def find_names():
-    """What paths and queries name: a bot with sales, its handle, a verified post, a mint, a paper
+    """IDs for paths and queries: a bot with sales, its handle, a verified post, a mint, a paper
     trader.
     """
     board = ask("/api/v1/leaderboard?sort=trades&limit=1")["data"][0]
@@ -76,7 +76,7 @@ def find_names():
 
 
 def make_body(path):
-    """What is posted to a path."""
+    """The body to post to a path."""
     if path == "/api/v1/posts":
         return POST
     if path == "/api/v1/bots/challenge":
@@ -87,7 +87,7 @@ def make_body(path):
 
 
 def fill_path(path, operation, names):
-    """A path of the document, with names in place of its parameters, and a query."""
+    """A path of the document, with IDs in place of its parameters, and a query."""
     parts = path.split("/")
     room = parts[3] if parts[2] == "v1" else parts[2]
     shared = "#/components/parameters/limit"
@@ -99,7 +99,7 @@ def fill_path(path, operation, names):
 
 
 def cut(value):
-    """The same with one row in each list of objects, the one that shows most."""
+    """The same with one row in each list of objects, the one with the most fields."""
     if isinstance(value, dict):
         return {name: cut(one) for name, one in value.items()}
     if not isinstance(value, list):
@@ -110,7 +110,7 @@ def cut(value):
 
 
 def write_json(value):
-    """JSON with a line for each field of the object, and of the row of a list."""
+    """JSON with one line per field of the object, and of a list's row."""
     lines = []
     for name, one in value.items():
         is_list = name == "data" and isinstance(one, list) and one and isinstance(one[0], dict)

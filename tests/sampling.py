@@ -9,6 +9,6 @@ def examples(count):
 
 
 def sample(values, count):
-    """About `count` of the values, spread evenly; the first one is always among them."""
+    """About `count` of the values, evenly spaced, including the first."""
     values = list(values)
     return values if FULL else values[:: -(-len(values) // count)]

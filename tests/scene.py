@@ -32,7 +32,7 @@ FEE = 5_000
 
 class Scene:
     rent = RENT
-    # Words of addresses that exist; of mints whose decimals differ; of mints of Token-2022.
+    # Names of existing addresses, of mints with different decimals, and of Token-2022 mints.
     known, decimals, token_2022 = {"SOL": WRAPPED_SOL}, {}, ()
 
     def __init__(self, **lamports):
@@ -46,7 +46,7 @@ class Scene:
 
     # ---- before ----------------------------------------------------------------------------------
     def holds(self, owner, mint, raw, word=None):
-        """Before the transaction: an open token account, wrapped SOL by its lamports."""
+        """Before the transaction: an open token account; wrapped SOL by its lamports."""
         word = word or account_of(owner, mint)
         self.tokens[word] = [mint, owner, raw]
         self.lamports[word] = self.rent + (raw if mint == "SOL" else 0)
@@ -56,7 +56,7 @@ class Scene:
     # ---- calls -----------------------------------------------------------------------------------
     @contextmanager
     def call(self, program, *names, data=""):
-        """Inside, this program's instruction acts; `names` are its accounts."""
+        """Inside, this program's instruction is active; `names` are its accounts."""
         self._begin()
         accounts = [self.address(self._account(name)) for name in names]
         self.rows.append((self.height, {"programId": program, "accounts": accounts, "data": data}))
@@ -69,13 +69,13 @@ class Scene:
             pass
 
     def shift(self, source, target, lamports):
-        """A program changes lamports of accounts itself."""
+        """A program changes accounts' lamports without an instruction."""
         self._begin()
         self._move(source, target, lamports)
 
     # ---- native instructions ---------------------------------------------------------------------
     def pay(self, source, target, lamports, seed=None):
-        """`seed`: the word of the base account, where the source is derived from one."""
+        """`seed`: the name of the base account, if the source is derived from one."""
         self._begin()
         self._move(source, target, lamports)
         kind, base = ("transferWithSeed", {"sourceBase": seed}) if seed else ("transfer", {})
@@ -93,7 +93,7 @@ class Scene:
 
     @contextmanager
     def hooked_send(self, mint, source, target, raw, hook):
-        """A transfer whose mint has a hook: what happens inside is done by the hook."""
+        """A transfer whose mint has a hook, which does everything inside."""
         self.send(mint, source, target, raw)
         self.height += 1
         with self.call(hook, source, target):
@@ -101,8 +101,8 @@ class Scene:
         self.height -= 1
 
     def send(self, mint, source, target, raw, authority=None, withheld=0):
-        """Raw units, or lamports of wrapped SOL, between token accounts of two owners. `withheld`:
-        the token's own fee, which isn't in any balance.
+        """Raw units, or lamports of wrapped SOL, between two owners' token accounts. `withheld`:
+        the token's transfer fee, which isn't in any balance.
         """
         self._begin()
         source, target = self._token(source, mint), self._token(target, mint)
@@ -151,7 +151,7 @@ class Scene:
         )
 
     def open(self, payer, owner, mint, word=None):
-        """An associated account is opened; the payer pays its rent."""
+        """Open an associated account; the payer pays its rent."""
         self._begin()
         word = word or account_of(owner, mint)
         self.tokens[word] = [mint, owner, 0]
@@ -164,19 +164,19 @@ class Scene:
         self.height -= 1
 
     def create(self, payer, word, lamports):
-        """The payer opens an account, which need hold no tokens."""
+        """The payer opens an account, which need not have tokens."""
         self._begin()
         self._move(payer, word, lamports)
         self._say(SYSTEM, "createAccount", source=payer, newAccount=word, lamports=lamports)
 
     def wrap(self, owner, lamports):
-        """The owner moves lamports into its account of wrapped SOL."""
+        """The owner moves lamports into its wrapped SOL account."""
         self.pay(owner, account_of(owner, "SOL"), lamports)
         self.tokens[account_of(owner, "SOL")][2] += lamports
         self._say(TOKEN, "syncNative", account=account_of(owner, "SOL"))
 
     def adopt(self, word, owner):
-        """Open wrapped SOL at an address that somebody paid for before: nobody pays for it now."""
+        """Open wrapped SOL at an address that somebody funded before; nobody pays for it now."""
         self._begin()
         self.names.append(word)
         self.tokens[word] = ["SOL", owner, self.lamports[word] - self.rent]
@@ -184,7 +184,7 @@ class Scene:
         self._say(TOKEN, "initializeAccount3", account=word, owner=owner, mint=WRAPPED_SOL)
 
     def close(self, word, target):
-        """Close a token account: all its lamports go to the target."""
+        """Close a token account; all its lamports go to the target."""
         self._begin()
         owner = self.tokens.pop(word)[1]
         self._move(word, target, self.lamports[word])
@@ -206,8 +206,8 @@ class Scene:
 
     # ---- the receipt -----------------------------------------------------------------------------
     def receipt(self, payer, *signers, heights=True, readonly=(), fails=False):
-        """The result of getTransaction; `payer` pays the fee and signs, as do `signers`. One that
-        `fails` moved the fee only.
+        """The result of getTransaction; `payer` pays the fee and signs, as do `signers`. With
+        `fails`, only the fee moved.
         """
         self._begin()
         if fails:

@@ -32,7 +32,7 @@ GENEROUS = {
 
 
 def hide_post(uid, now):
-    """Erase a post's text, as the operator does, without a line in the audit log."""
+    """Erase a post's text like the operator, without a line in the audit log."""
     with storage.erasing():
         return conduct.hide_post(uid, now)
 
@@ -112,7 +112,7 @@ class Service:
         decimals=3,
         **more,
     ):
-        """A trade row as the ledger store writes it; `more` overrides columns."""
+        """Write a trade row as the ledger store does; `more` overrides columns."""
         with storage.writing():
             trade, wallet = Service._store_trade(
                 wallet, name, slot, place, kind, mint, raw, sol, decimals, **more
@@ -121,7 +121,9 @@ class Service:
         return trade
 
     def observe_trades(self, wallet, names, **columns):
-        """Trades as with observe_trade, a slot each; a column may be a function of the number."""
+        """Write trades like observe_trade, one per slot; a column may be a function of the
+        number.
+        """
         with storage.writing():
             for number, name in enumerate(names):
                 drawn = {k: v(number) if callable(v) else v for k, v in columns.items()}
@@ -175,7 +177,7 @@ class Service:
         return trade, wallet
 
     def observe_results(self, wallet, realized, matched=3, gaps=(), **more):
-        """Results and coverage of a wallet as the ledger store writes them."""
+        """Write a wallet's results and coverage as the ledger store does."""
         results = {
             "realizedLamports": str(realized),
             "realizedSol": sol(realized),
@@ -211,7 +213,7 @@ class Service:
         ).where(Wallet.address == wallet).execute()
 
     def observe_span(self, wallet, open_positions=0, at=NOW // 1000, **totals):
-        """The record of a wallet's latest attachment at this Unix second, as it is stored."""
+        """Write the record of a wallet's latest attachment at this Unix second."""
         attachment = (
             Attachment.select()
             .join(Wallet)
@@ -227,7 +229,7 @@ class Service:
 
 
 def read_sums(results):
-    """What the results of a wallet say, by the names of Sums."""
+    """A wallet's results, by the names of Sums."""
     return {
         "realized": int(results["realizedLamports"]),
         "volume": int(results["volumeLamports"]),
@@ -247,7 +249,7 @@ def read_sums(results):
 
 
 def sum_hours(wallet):
-    """Running totals of the trades observed so far, as stored; there are no others."""
+    """Write running totals of the trades observed so far, and no others."""
     mine = (
         RunningTotal.wallet == wallet,
         RunningTotal.money == SOL,
@@ -282,7 +284,7 @@ def sum_hours(wallet):
 
 
 def add_total(wallet, money, view, at, **sums):
-    """The running totals of a wallet at this Unix second, as stored."""
+    """Write a wallet's running totals at this Unix second."""
     write_totals(wallet, money, view, {at // 3600: sums})
 
 
@@ -298,7 +300,7 @@ def write_totals(wallet, money, view, hours):
 
 
 def add_risk(wallet, view, results, held=70):
-    """Positions in SOL with these results, held this many seconds each, as stored."""
+    """Write SOL positions with these results and holding times in seconds."""
     RiskTotal.create(
         wallet=wallet,
         money=SOL,
@@ -311,7 +313,7 @@ def add_risk(wallet, view, results, held=70):
 
 
 def write_terms(now):
-    """The form of a season that begins with the next full hour and lasts a day."""
+    """The form of a season that begins at the next full hour and lasts a day."""
     start = (now // 3_600_000 + 1) * 3_600_000
     times = {"starts_at": start, "ends_at": start + 86_400_000}
     terms = {"name": "Winter Cup", "rule": "pnl", "currency": "SOL", "wallets": "all"}

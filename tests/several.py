@@ -20,8 +20,8 @@ PEOPLE = {"ada": address("ada"), "eve": address("eve")}
 
 
 def two_people(seed, length=40):
-    """Two wallets trade, are given to by strangers, send one another what they have, and trade with
-    one another in one transaction.
+    """Two wallets trade, receive gifts from strangers, send each other tokens, and trade with each
+    other in one transaction.
     """
     dice, story = random.Random(seed), Story()
     for person in PEOPLE:
@@ -43,7 +43,7 @@ def two_people(seed, length=40):
         elif verb == "pay":
             story.transact(person, [("lamports", person, other, price)])
         elif verb == "for":
-            # The one who pays is not the one who receives.
+            # Payer and receiver differ.
             moves = [("lamports", person, "maker", price), ("tokens", mint, "maker", other, some)]
             story.transact(person, moves, venue=VENUE)
         elif verb == "swap":
@@ -64,7 +64,7 @@ def exchange(story, buyer, seller, mint, some, price):
 
 
 def begin(since=0):
-    """An empty database but for a bot with ada's wallet and, from this Unix ms on, eve's."""
+    """An empty database with a bot that has ada's wallet and, from this Unix ms on, eve's."""
     for model in reversed(schema.TABLES):
         model.delete().execute()
     ada = watch(PEOPLE["ada"])
@@ -77,7 +77,7 @@ def begin(since=0):
 
 
 def list_rows(rows):
-    """(person, row of the chain)... of everything that concerns one of them."""
+    """(person, row of the chain)... of everything that involves one of them."""
     return [
         (person, row)
         for row in rows

@@ -17,7 +17,7 @@ from node import Chain, Row
 
 from chain.addresses import SYSTEM, TOKEN, b58encode
 
-# A program of family swap.
+# A program of the swap family.
 VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 FEE, RENT, DECIMALS = 5_000, 2_039_280, 6
 # Slot and Unix second of the first transaction: minutes before a Lookout begins.
@@ -36,7 +36,7 @@ ADA = address("ada")
 
 
 def account_of(owner, mint):
-    """The word for an owner's token account of a mint."""
+    """The name of an owner's token account of a mint."""
     return f"{owner}'s {mint}"
 
 
@@ -56,7 +56,7 @@ class Story:
 
     def buy(self, person, mint, raw, lamports):
         """`lamports` is the price; the person also pays the fee and, the first time, the rent of
-        its account.
+        the account.
         """
         return self.transact(
             person,
@@ -79,7 +79,7 @@ class Story:
         )
 
     def receive(self, person, mint, raw):
-        """Tokens from a stranger; the receipt names the person's token account and, once that
+        """Tokens from a stranger; the receipt contains the person's token account and, once that
         exists, not the person.
         """
         return self.transact("maker", [("tokens", mint, "maker", person, raw)])
@@ -88,7 +88,7 @@ class Story:
         return self.transact(person, [("tokens", mint, person, "maker", raw)])
 
     def fail(self, person, mint="CAT"):
-        """A swap that failed: only the fee moved."""
+        """A failed swap: only the fee moved."""
         return self.transact(
             person,
             [],
@@ -98,7 +98,7 @@ class Story:
         )
 
     def mention(self, person):
-        """Somebody else's transaction that names the person but changes nothing of hers."""
+        """Somebody else's transaction that mentions the person without changing her balances."""
         return self.transact("bank", [], mentions=[person])
 
     def same_slot(self):
@@ -108,9 +108,9 @@ class Story:
 
     # ---- how a receipt is made -------------------------------------------------------------------
     def transact(self, payer, moves, venue=None, error=None, mentions=(), beside=(), data=""):
-        """One transaction; its signature. `moves`: ("lamports", source, target, amount) or
-        ("tokens", mint, source, target, raw amount). `venue`: the program whose call, with `data`,
-        makes them; `beside`: moves that stand after it on their own.
+        """Add one transaction; return its signature. `moves`: ("lamports", source, target, amount)
+        or ("tokens", mint, source, target, raw amount). `venue`: the program whose call, with
+        `data`, makes them; `beside`: separate moves after it.
         """
         self.slot, self._index = (
             self.slot + self._apart,
@@ -217,7 +217,7 @@ class Story:
         )
 
     def _stock(self, mint):
-        """The maker had plenty of everything before the story began."""
+        """The maker had plenty of everything before the story."""
         word = account_of("maker", mint)
         if word not in self.tokens:
             self.tokens[word], self.lamports[word] = [mint, "maker", PLENTY], RENT
@@ -273,8 +273,8 @@ class Story:
 
 
 def market(seed=1, people=("ada",), length=40):
-    """A chain of `length` transactions drawn by chance: purchases, sales, swaps, gifts, failures
-    and mentions of these people.
+    """A chain of `length` random transactions: purchases, sales, swaps, gifts, failures and
+    mentions of these people.
     """
     dice, story = random.Random(seed), Story()
     for person in people:

@@ -24,7 +24,7 @@ PRICE, POOL = (
 
 @dataclass(frozen=True, kw_only=True)
 class Told(Strategy):
-    """Enters and exits in the given rounds, by number."""
+    """Enters and exits in the given rounds."""
 
     enter_at: tuple = setting((), 0, 0)
     leave_at: tuple = setting((), 0, 0)
@@ -65,7 +65,7 @@ def token(mint="A", **more):
 def quote(
     number, mint="A", price=PRICE, pool=POOL, liquidity="300000", volume=None, at=None, **more
 ):
-    """A snapshot; ids rise with the rounds, and the volume with them: each is another quote."""
+    """A snapshot; IDs rise with the rounds, and so does the volume, so that each is a new quote."""
     told = f"{50_000 + number / 100:.2f}" if volume is None else volume
     return parse_snapshot(
         SnapshotRow(
@@ -94,7 +94,7 @@ def trader(ident=1, strategy=None, phase="standard", **more):
 
 @dataclass
 class Tape:
-    """Rounds of one minute, one after the other; `now` is the moment of the snapshots."""
+    """Consecutive one-minute rounds; `now` is the time of the snapshots."""
 
     traders: list
     mints: str = "A"
@@ -111,8 +111,8 @@ class Tape:
         return START + self.number * MINUTE
 
     def play(self, rounds=1, **quotes):
-        """Rounds in which each token is quoted as usual, or as `A={"price": ...}` says; `A=None`:
-        no snapshot of it.
+        """Play rounds in which each token has its usual quote, or `A={"price": ...}`; `A=None`: no
+        snapshot of it.
         """
         for _ in range(rounds):
             self.number += 1
@@ -134,7 +134,7 @@ class Tape:
 
 
 def said(trader, kind=None, what=None):
-    """The diary's facts, of a kind or a sort."""
+    """The diary's facts of a kind or subkind."""
     return [
         entry.facts
         for entry in trader.journal.entries
@@ -152,8 +152,8 @@ def network_fees(trader):
 
 
 def adds_up(trader):
-    """Conservation to the lamport: cash, closes, open positions and lost fees account for every
-    lamport, and costs for the difference of gross and net.
+    """Check conservation to the lamport: cash, closes, open positions and lost fees account for
+    every lamport, and costs for the difference between gross and net.
     """
     closed = [
         position for position in trader.journal.positions.values() if position.closed_at is not None

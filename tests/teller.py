@@ -29,7 +29,7 @@ def mint_of(name):
 
 
 class Teller:
-    """`held` is the content of ada's accounts before the first entry; nobody observed that."""
+    """`held`: the unobserved content of ada's accounts before the first entry."""
 
     def __init__(self, ledger=None, lamports=0, **held):
         self.ledger, self.slot, self.lamports, self.held = (
@@ -58,9 +58,9 @@ class Teller:
         flags=(),
         market=None,
     ):
-        """Book one entry. `changes`: (mint, raw change)... through the venue; `beside` likewise,
-        what passed beside it; `sol` through the venue, `beside_sol` beside it; `orders`: (escrow,
-        mint, raw change)...; `market`: what swap calls paid to a fill's side, by default all.
+        """Add one entry. `changes`: (mint, raw change)... through the venue; `beside`: the same
+        outside it; `sol` through the venue, `beside_sol` outside it; `orders`: (escrow, mint, raw
+        change)...; `market`: payments of swap calls to a fill's side, by default everything.
         """
         self.slot += 10
         whole = Counter()
@@ -121,7 +121,9 @@ class Teller:
 
     @staticmethod
     def _find_market(kind, sol, changes, paid):
-        """A pool took what left the orders and paid all that came in."""
+        """Assume that a pool took everything that left the orders and paid everything that
+        came in.
+        """
         if kind != "order_fill":
             return ()
         paid.update({WRAPPED_SOL: sol})
@@ -130,7 +132,7 @@ class Teller:
         return tuple((mint, raw) for mint, raw in sorted(paid.items()) if raw)
 
     def book(self, entry):
-        """Apply an entry: `made` is what it made by money and view, `last` that in SOL."""
+        """Apply an entry: `made` is its result by currency and view, `last` that in SOL."""
         self.made = self.ledger.apply(entry)
         self.last = self.made[WHOLE]
 
@@ -150,7 +152,7 @@ class Teller:
         return self.write(kind, -FEE, FEE, [(mint, -raw)])
 
     def slip(self, mint=None, by=0, lamports=0):
-        """Something happened that no entry tells."""
+        """Something happened that no entry shows."""
         if mint:
             self.held[mint] = self.held.get(mint, 0) + by
             self.opened.add(mint)
@@ -159,14 +161,14 @@ class Teller:
 
     @property
     def inventory(self):
-        """What is held, with its cost in SOL."""
+        """Holdings with their cost in SOL."""
         return self.ledger.inventories[SOL]
 
     def lots(self, mint, money=SOL):
         return show_lots(self.ledger, mint, money)
 
     def count_units(self):
-        """Raw units by mint of all escrows and of the accounts that some entry shows."""
+        """Raw units by mint in all escrows and in accounts that an entry shows."""
         last = {one.address: one for entry in self.entries for one in entry.balances if one.mint}
         units = Counter()
         for one in last.values():
@@ -193,8 +195,8 @@ def sum_by_mint(changes):
 
 # ---- ledgers of written entries ------------------------------------------------------------------
 def rebuild(entries, untouched=(), **how):
-    """Apply entries, twice if the ledger learned too late how its accounts began. Return (Ledger,
-    what each entry made).
+    """Apply entries, twice if the ledger learned its accounts' beginnings too late. Return (Ledger,
+    each entry's results).
     """
     ledger = Ledger(chain=BalanceChain(untouched=dict(untouched)), **how)
     made = [ledger.apply(entry) for entry in entries]
@@ -206,7 +208,7 @@ def rebuild(entries, untouched=(), **how):
 
 
 def show_lots(ledger, mint, money=SOL):
-    """`10@100` is ten units that cost 100, `@?` a cost that nobody observed."""
+    """`10@100` means ten units that cost 100, `@?` an unobserved cost."""
     return " ".join(
         f"{lot.left}@{'?' if lot.cost is None else lot.left_cost}"
         for lot in ledger.inventories[mint_of(money)].lots.get(mint_of(mint), [])
@@ -218,7 +220,7 @@ def show_slices(booked):
 
 
 def show(made):
-    """status, result, slices and flags of the sales for SOL."""
+    """Status, result, slices and flags of the sales for SOL."""
     sales = [one[WHOLE] for one in made if one[WHOLE].side.kind == "sell"]
     return [(one.status, one.result, show_slices(one), one.flags) for one in sales]
 
@@ -235,7 +237,7 @@ STEP = st.one_of(
 
 
 def play(steps, teller, oracle):
-    """Both do the same; steps that would give away more than there is are left out. Yields after
+    """Both do the same; steps that would give away more than there is are skipped. Yields after
     each.
     """
     for verb, mint, raw, *more in steps:
@@ -290,7 +292,7 @@ SOL_VERBS = [
     "failed",
     "unexplained",
 ]
-# a swap gives at least as many units as it took: every slice is worth one
+# a swap gives at least as many units as it used, so every slice is worth one
 SOL_STEP = st.tuples(
     st.sampled_from(SOL_VERBS),
     st.tuples(NAMES, RAW),
@@ -303,7 +305,7 @@ SOL_STEP = st.tuples(
 
 
 def plan_sol_step(teller, drawn):
-    """A step that the wallet can take with what it holds, or None."""
+    """A step that the wallet can take with its holdings, or None."""
     verb, (mint, raw), (other, more), sol, beside_sol, beside, sponsored = drawn
     held = {name: n for name, n in teller.held.items() if n}
     sign = -1 if verb in ("sell", "swap", "transfer_out") else 1
@@ -345,7 +347,7 @@ def write_sol_step(teller, step):
 
 
 def write_sol_steps(drawn):
-    """A Teller that took these steps, as far as it could."""
+    """A Teller that took these steps, as far as possible."""
     teller = Teller(lamports=10**15)
     for one in drawn:
         step = plan_sol_step(teller, one)
@@ -362,7 +364,7 @@ ORDERS = ("order_open", "order_open", "order_fill", "order_cancel")
 
 
 def draw_steps(*verbs):
-    """(verb, what goes, what comes, what passes beside it, flags, on the second account?)"""
+    """(verb, outgoing, incoming, outside the venue, flags, on the second account?)"""
     return st.tuples(
         st.sampled_from(verbs),
         NAMED,
@@ -378,8 +380,8 @@ ANY_STEP = draw_steps(*TRADED, *UNPRICED, *ORDERS, "small_swap", "small_swap")
 
 
 def write_steps(drawn, teller):
-    """Write these steps as far as the wallet holds enough; return the Teller. Only a small swap may
-    give fewer units than it takes, so that some slices are worth none.
+    """Write these steps as far as the holdings allow; return the Teller. Only a small swap may give
+    fewer units than it uses, so that some slices are worth none.
     """
     for verb, (mint, raw), (other, more), beside, flags, is_second in drawn:
         name = f"{mint}/2" if is_second else mint
@@ -403,7 +405,7 @@ def write_steps(drawn, teller):
 
 
 def write_order(teller, verb, name, raw, other, more):
-    """Open, fill or cancel the one order of a mint, as far as something is there."""
+    """Open, fill or cancel a mint's single order, as far as there are units."""
     escrow = f"order of {mint_of(name)}"
     there = teller.held.get(name, 0) if verb == "order_open" else teller.escrow[escrow]
     raw = min(raw, there)
@@ -418,7 +420,7 @@ def list_beside(teller, beside, changes):
     if not beside:
         return []
     mint, n = beside
-    # of one mint one account moves in a transaction
+    # a transaction moves only one account of a mint
     name = next((name for name in changes if mint_of(name) == mint_of(mint)), mint)
     n = max(n, -teller.held.get(name, 0) - min(0, changes.get(name, 0)))
     return [(name, n)] if n else []

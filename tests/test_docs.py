@@ -34,7 +34,7 @@ def test_every_route_is_documented(service):
         if rule.endpoint != "static"
     }
     assert routes - named == set()
-    # Only where METRICS is on.
+    # Only if METRICS is on.
     assert named - routes == {"/metrics"}
 
 
@@ -59,7 +59,7 @@ def test_every_code_is_documented_with_its_status():
 
 
 def test_every_trade_flag_is_documented_and_put_into_words(service):
-    """In the book, in the OpenAPI document and on pages: whatever `chain` gives a trade."""
+    """In the docs, in the OpenAPI document and on pages: all flags that `chain` gives a trade."""
     text = (ROOT / "docs" / "verified.md").read_text()
     table = re.search(r"\n## Flags\n.*?(?=\n## )", text, re.S)[0]
     named = {
@@ -155,7 +155,7 @@ GUIDES = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 
 
 def list_code(page):
-    """What stands in backticks outside of indented blocks."""
+    """Text in backticks outside indented blocks."""
     return re.findall(r"`([^`\n]+)`", page.read_text())
 
 
@@ -173,7 +173,7 @@ def test_every_file_named_in_the_docs_exists(page):
 def find_file(text):
     if (ROOT / text).exists():
         return True
-    # A sentence about a room may leave the room out.
+    # A sentence about a room may omit the room.
     return "/" not in text and any((*ROOT.glob(f"*/{text}"), *ROOT.glob(f"web/*/{text}")))
 
 
@@ -193,7 +193,7 @@ def test_every_module_function_and_setting_named_in_the_docs_exists(page):
 
 
 def is_defined(dotted):
-    """Whether a module, or a name of a module, has this dotted name."""
+    """Whether a module, or a name in a module, has this dotted name."""
     parts = dotted.split(".")
     for size in range(len(parts), 0, -1):
         path = ROOT.joinpath(*parts[:size])
@@ -207,7 +207,7 @@ def is_defined(dotted):
 def test_the_tree_in_architecture_matches_the_files():
     text = (ROOT / "docs" / "architecture.md").read_text()
     tree = re.search(r"\n\n((?:    \S.*\n)+)", text).group(1)
-    # Two spaces end the names of a line.
+    # Two spaces end the names on a line.
     told = {name for line in tree.splitlines() for name in line[4:].split("  ")[0].split()}
     files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split()
     tops = {file.split("/")[0] + "/" for file in files if "/" in file and file[0] != "."}

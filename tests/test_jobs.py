@@ -19,8 +19,8 @@ from storage import trouble
 
 @pytest.fixture
 def crew(settings, db, monkeypatch):
-    """crew(ticks) -> a started Jobs whose work is these: {name: (seconds, tick)}; all are stopped
-    in the end.
+    """crew(ticks) -> a started Jobs with this work: {name: (seconds, tick)}; all are stopped at the
+    end.
     """
     started = []
     monkeypatch.setattr(jobs, "TAKEOVER_SECONDS", 0.05)
@@ -84,7 +84,9 @@ def test_health_shows_how_a_pass_ended(crew):
 
 
 def test_an_error_is_reported_logged_and_survived(crew, caplog):
-    """It goes to the log with its stack, to health by its type only: the text may say anything."""
+    """The log gets its traceback, and health only its type, because its text may contain
+    anything.
+    """
     healed = threading.Event()
 
     def tick(now):
@@ -104,7 +106,7 @@ def test_an_error_is_reported_logged_and_survived(crew, caplog):
 
 
 class FirstFails:
-    """Called the first time, it fails; then it does as `act`."""
+    """Fails on the first call; then acts like `act`."""
 
     def __init__(self, act):
         self.act, self.failed = act, False
@@ -142,7 +144,7 @@ def test_an_error_outside_the_passes_hands_over_the_lead(crew, monkeypatch, capl
 
 
 def test_a_recovering_problem_does_not_mark_the_job_as_failing(crew, monkeypatch):
-    """All endpoints rest for a pass or two. The job is failing when that lasts."""
+    """All endpoints pause for a pass or two. The job counts as failing only when that lasts."""
     problem = {}
     crew({"job": (0.02, lambda now: (problem.get("text"), "{}"))})
     until(lambda: row("job") and row("job").state == "ok")
@@ -158,7 +160,7 @@ def test_a_recovering_problem_does_not_mark_the_job_as_failing(crew, monkeypatch
 
 
 def test_a_locked_database_is_survived(crew, settings, caplog):
-    """Somebody else writes for long: the pass fails, and the next one after it works."""
+    """Another process writes for long: the pass fails, and the next one works."""
     caplog.set_level(logging.CRITICAL)
     counts, holder = {}, storage.make_database(settings)
     tick = counting(counts)
@@ -195,8 +197,8 @@ def test_a_reenabled_job_is_not_off_during_its_first_pass(db):
 
 
 def test_a_late_pass_runs_at_once_and_only_once(db):
-    """Its turn comes again and again while the last pass is still at work: none runs beside that
-    one, and once it ends one makes up for them all, without waiting for the next turn.
+    """It is due repeatedly while the last pass is running: none runs at the same time, and
+    afterwards a single one makes up for them, without waiting for the next turn.
     """
     begun, go_on = [], threading.Event()
 
@@ -211,7 +213,7 @@ def test_a_late_pass_runs_at_once_and_only_once(db):
         until(lambda: leadership._late)
         time.sleep(0.2)
         assert len(begun) == 1
-        # The next turn is an hour away: whatever runs now runs for the turns that were missed.
+        # The next turn is an hour away, so a run now is for the missed turns.
         leadership._scheduler.reschedule_job("job", trigger=jobs.Every(3_600, datetime.now(UTC)))
         go_on.set()
         until(lambda: len(begun) == 2)
@@ -234,7 +236,7 @@ def test_a_wall_clock_jump_stops_no_job(crew, monkeypatch, jump):
 
 
 class SteppedClock(datetime):
-    """The wall clock as APScheduler reads it, `step` seconds off."""
+    """The wall clock as APScheduler reads it, off by `step` seconds."""
 
     step = 0
 
@@ -244,7 +246,7 @@ class SteppedClock(datetime):
 
 
 def test_a_clock_set_back_an_hour_and_forward_two_loses_no_run(crew, monkeypatch):
-    """Without the guard none runs until the hour is over."""
+    """Without the guard, none runs until the hour is over."""
     counts, real = {}, time.time
     monkeypatch.setattr(SteppedClock, "step", 0)
     for module in ("apscheduler.schedulers.base", "apscheduler.executors.base", "jobs"):
@@ -254,21 +256,21 @@ def test_a_clock_set_back_an_hour_and_forward_two_loses_no_run(crew, monkeypatch
     for step in (0, -3_600, 3_600):
         SteppedClock.step = step
         runs, seconds = run_on(counts, 10)
-        # Ten a second, the one at once when the clock is set, and no hour of them made up for.
+        # Ten a second, one immediately when the clock is set, and none for the skipped hour.
         assert runs <= 10 * seconds + 5, (step, runs, seconds)
 
 
 def run_on(counts, least):
-    """Wait until so many passes more have begun: how many have, and in how many seconds."""
+    """Wait until this many more passes have begun; return their number and the seconds."""
     before, began = counts["n"], time.monotonic()
     until(lambda: counts["n"] >= before + least)
-    # The time is read last: it is that of all that were counted.
+    # The time is read last, so that it covers all counted passes.
     runs = counts["n"] - before
     return runs, time.monotonic() - began
 
 
 def test_passes_keep_a_steady_schedule():
-    """Whatever was asked for between. A clock set forward by ten years leaves out 52 million."""
+    """Whatever was requested in between. A clock set forward by ten years skips 52 million."""
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     every, six = jobs.Every(6.0, begun), timedelta(seconds=6)
     assert every.get_next_fire_time(begun, begun) == begun + six
@@ -299,7 +301,7 @@ def test_an_endless_pass_does_not_keep_the_process_alive(crew, monkeypatch):
 
 
 def test_only_one_process_works_at_a_time(settings, db):
-    """The command line waits for the server's pass, and the server for the command line's."""
+    """The command waits for the server's pass, and the server for the command's."""
     order = []
 
     def other():
@@ -316,7 +318,7 @@ def test_only_one_process_works_at_a_time(settings, db):
 
 
 class SilentNodes:
-    """As an Rpc whose pass waits for nodes that never answer, from now on or not."""
+    """Like an Rpc whose pass waits for nodes that never respond, if `silent`."""
 
     seconds = 0.0
 
@@ -325,7 +327,7 @@ class SilentNodes:
 
 
 def test_silent_nodes_are_reported_while_the_pass_waits(crew):
-    """Long before the pass ends; one that is long for honest reasons says nothing of the kind."""
+    """Long before the pass ends; a pass that is long for other reasons isn't reported."""
     waiting, ending = threading.Event(), threading.Event()
 
     def tick(now):

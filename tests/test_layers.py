@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# The folders of the program; bench/ measures it.
+# The program's folders; bench/ measures it.
 ROOMS = sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench"})
 WEB = {
     *("cachetools", "flask", "flask_limiter", "flask_wtf", "gunicorn", "limits"),
@@ -20,7 +20,7 @@ WEB = {
     "werkzeug",
 }
 BELOW = {"models", "storage", "config"}
-# A room may import what stands beside it; what a module alone may import has its own line.
+# Modules that a room may import; a module with its own permissions has its own line.
 MAY_IMPORT = {
     "config": {"pydantic", "pydantic_settings"},
     "storage": {"storage", "config", "apsw", "filelock", "peewee", "playhouse"},
@@ -134,7 +134,7 @@ MAY_IMPORT = {
     },
     "serving": {"config", "jobs", "web", "gunicorn"},
 }
-# Reading never asks a node or a price service.
+# Reading never queries a node or a price provider.
 NEVER = {"web": {"chain.rpc", "market.fetch", "market.providers", "notify.client", "agents.remote"}}
 
 
@@ -184,14 +184,14 @@ def test_imports_point_down(name):
 
 
 def read_graph():
-    """Which modules each module imports, whole rooms with code of their own among them."""
+    """Each module's imports, including whole rooms with their own code."""
     packages = {room: (ROOT / room / "__init__.py").read_text() for room in ROOMS}
     names = {*modules(), *(room for room, text in packages.items() if "import" in text)}
     return {name: find_targets(name, names) - {name} for name in names}
 
 
 def find_targets(name, names):
-    """Of `from room import module` the module, else the room's own code."""
+    """For `from room import module`, the module, or else the room's own code."""
     found = set()
     for node in ast.walk(ast.parse(read(name))):
         if isinstance(node, ast.Import):
@@ -203,7 +203,7 @@ def find_targets(name, names):
 
 
 def find_circles(graph):
-    """The modules that lead back to themselves, by room."""
+    """Modules in import cycles, by room."""
 
     def reach(name):
         todo, found = [name], set()

@@ -9,7 +9,7 @@ MODEL = {"LLM_BASE_URL": "http://127.0.0.1:11434/v1", "LLM_MODEL": "small"}
 
 
 def examine(tmp_path, monkeypatch, **settings):
-    """[(level, first word), ...] of what is said beside that the settings can be read."""
+    """[(level, first word), ...] of the findings, except that the settings are valid."""
     monkeypatch.chdir(tmp_path)
     given = config.load({"DATA_DIR": str(tmp_path / "data"), **settings}, dotenv=None)
     said = list(doctor.check_settings(given))

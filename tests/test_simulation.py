@@ -8,10 +8,10 @@ from simulation import unmended
 from simulation.play import draw, find_failure, play
 from simulation.world import Grounds
 
-# The first steps of these; more of them, and of more, are for bench.
+# The first steps of these; bench runs more steps and seeds.
 SEEDS, MANY_SEEDS, PARTS, FIRST = 12, 40, 4, 6
-# By a mend, a seed that finds it missing, and what it says. Where steps.py changes,
-# `python -m bench seeds --without MEND` tells others.
+# For each bug: a seed that finds it, and its message. If steps.py changes, `python -m bench seeds
+# --without MEND` finds new seeds.
 FOUND = {
     unmended.read_addresses_lazily: (22, "database is locked"),
     unmended.write_and_drop: (9, "trades missing"),

@@ -10,21 +10,21 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = {path.name: path.read_text() for path in sorted((ROOT / "templates").glob("*.*"))}
 SCRIPTS = [path.read_text() for path in sorted((ROOT / "static").glob("*.js"))]
 MODULES = [path.read_text() for path in sorted((ROOT / "web").rglob("*.py"))]
-# Modules whose words become classes: the sides of a drawing, the sign of a number.
+# Modules whose words become classes: sides of a drawing, signs of numbers.
 GIVING = [
     (ROOT / "web" / "site" / name).read_text()
     for name in ("charts.py", "figures.py", "pictures.py", "paper_pages.py")
 ]
-# The sides of a trade come out of the database.
+# The sides of a trade come from the database.
 SIDES = {"buy", "sell"}
-# An attribute may hold expressions with quotes of their own.
+# An attribute may contain expressions with their own quotes.
 CLASSES = re.compile(r'class="((?:\{\{.*?\}\}|\{%.*?%\}|[^"])*)"', re.S)
 NAME = re.compile(r"[A-Za-z_][\w-]*")
-# Before an expression that ends the name: trust-{{ trust.key }}.
+# The prefix before an expression: trust-{{ trust.key }}.
 BEGINNING = re.compile(r"([A-Za-z_][\w-]*-)(?=\{[{%]|\"? ?~)")
-# Where a script names classes.
+# Class names in scripts.
 SCRIPTED = re.compile(r"""(?:classList\.\w+\(|className = )["'`]([\w -]+)""")
-# A string of a module that may be one: a word or a few, and no sentence.
+# A module's string that may be a class: one or a few words, but not a sentence.
 FEW_WORDS = re.compile(r"[a-z][a-z -]{0,19}")
 SELECTOR = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
 
@@ -32,7 +32,7 @@ SELECTOR = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
 def list_selected():
     """The classes that the stylesheet selects."""
     css = re.sub(r"/\*.*?\*/", "", (ROOT / "static" / "candor.css").read_text(), flags=re.S)
-    # What stands in braces without braces inside is declarations.
+    # Text in innermost braces is declarations.
     return {*SELECTOR.findall(re.sub(r"\{[^{}]*\}", "{}", css))}
 
 
@@ -46,7 +46,7 @@ def list_strings(source):
 
 
 def list_written():
-    """The classes that pages may have, and the beginnings of those that are put together."""
+    """Classes that pages may have, and prefixes of assembled ones."""
     attributes = [text for html in TEMPLATES.values() for text in CLASSES.findall(html)]
     told = [text for one in GIVING for text in list_strings(one) if FEW_WORDS.fullmatch(text)]
     scripted = [text for script in SCRIPTS for text in SCRIPTED.findall(script)]
@@ -64,7 +64,7 @@ def test_each_stylesheet_class_is_used():
 
 def test_each_template_is_rendered():
     told = "\n".join([*TEMPLATES.values(), *MODULES])
-    # The tabs of a profile are included by the name of their tab.
+    # A profile's tabs are included by their name.
     names = ("overview", "trades", "holdings", "posts", "record")
     tabs = {f"{kind}_{tab}.html" for kind in ("bot", "trader") for tab in names}
     tabs.add("bot_copying.html")

@@ -26,17 +26,18 @@ from web.api import queries, trades
 from web.site import exports
 
 BOTS, ROWS, LISTED, LEAVES = 2, 1_500, 120, 300
-# Steps of SQLite's machine are counted by the hundred.
+# Steps of SQLite's virtual machine are counted in hundreds.
 STEPS = 100
-# Copies of each row before the first look, and once more before the second.
+# Copies of each row before the first measurement, and again before the second.
 FEW, MANY = 2, 9
-# What a second look at four times as much may take more: of steps nearly nothing; of pages a level
-# of each index.
+# Allowed growth in the second measurement with four times the data: almost none in steps; in pages,
+# one level per index.
 MAX_GROWTH, SLACK = (1.15, 2.2), (60, 150)
-# What is about all there is: a copy of the database, an archive of all that an owner has, the
-# evidence of a bot (web.server.places has few of those at once, and the gate counts their pages).
+# Requests about everything: a database copy, an owner's archive, a bot's evidence
+# (web.server.places limits their number, and the gate counts their pages).
 WHOLE = {"admin.make_backup", "studio.export_account", "evidence.show_evidence"}
-# What grows with the years, and what tells a copy (`n` times NEXT is above all ids) from its row.
+# Tables that grow over the years, and the columns that distinguish a copy (`n` times NEXT is above
+# all IDs) from its row.
 COPIED = {
     "trade": {"uid": "uid || '-' || n", "signature": "signature || n", "slot": "slot + n"},
     "trade_mint": {"trade_id": "trade_id + n * NEXT(trade)", "slot": "slot + n"},
@@ -53,7 +54,7 @@ COPIED = {
 
 
 class Growing:
-    """The tables of COPIED, as they are now: each row is copied, again and again."""
+    """The current COPIED tables; each row is copied repeatedly."""
 
     def __init__(self):
         self.copies = 0
@@ -63,7 +64,7 @@ class Growing:
         }
 
     def grow(self, copies):
-        """Add so many copies of each row, and leaves to the log."""
+        """Add this many copies of each row, and leaves to the log."""
         with writing():
             for table, changes in COPIED.items():
                 self._copy(table, changes, copies)
@@ -85,7 +86,7 @@ class Growing:
 
 
 class Meter:
-    """What all connections take from now on: steps, and pages asked for."""
+    """Counts the steps and pages of all connections from now on."""
 
     def __init__(self, monkeypatch):
         self.connections, self.steps = [], 0
@@ -97,7 +98,7 @@ class Meter:
             self.connections.append(connection)
 
         monkeypatch.setattr(type(database.obj), "_add_conn_hooks", open_watched)
-        # Those that are open, or wait to be used again, were opened without it.
+        # Open or pooled connections were opened without it.
         database.close_all()
 
     def note(self):
@@ -113,7 +114,7 @@ class Meter:
 
 @pytest.fixture
 def reader(tmp_path, monkeypatch):
-    """A Reader at an instance with something of everything."""
+    """A Reader for an instance with something of everything."""
     service = Service(tmp_path / "data")
     now = time.time_ns() // 10**6
     fill(service.config, ROWS, ROWS, BOTS)
@@ -125,7 +126,7 @@ def reader(tmp_path, monkeypatch):
     Period.update(next_position=2).execute()
     post = Post.select().order_by(Post.id.desc()).get()
     conduct.report_post(post.uid, "spam", "", now)
-    # So that little is enough to reach what bounds them.
+    # So that a little data reaches the limits.
     monkeypatch.setattr(trades, "MAX_LOOK_BACK", 60)
     monkeypatch.setattr(queries, "MAX_RECENT", 20)
     monkeypatch.setattr(exports, "PAGE_SIZE", 100)
@@ -153,7 +154,7 @@ def test_write_cost_does_not_grow_with_the_data(reader, monkeypatch, standing_cl
 
 
 def compare(few, many):
-    """Nothing takes more than a little more the second time."""
+    """Check that the second measurement is at most slightly larger."""
     assert sum(steps for steps, _ in few.values()) > 0 < sum(pages for _, pages in few.values())
     worse = [
         f"{asked}: {before} and {after}"
@@ -165,7 +166,7 @@ def compare(few, many):
 
 
 def measure_asked(reader, meter):
-    """What each GET takes. Of many queries at one path, some are asked."""
+    """Measure each GET. For paths with many queries, some are used."""
     by_path = {}
     for asked in reader.list_requests(WHOLE):
         by_path.setdefault(asked.path.partition("?")[0], []).append(asked)
@@ -177,7 +178,7 @@ def measure_asked(reader, meter):
 
 
 def measure_sent(sender, meter):
-    """What each POST takes, with the database as it was before it."""
+    """Measure each POST, with the database restored before each."""
     undoing, found = Undoing(sender.app), {}
     for sent in sender.list_sent(WHOLE):
         meter.connections.clear()
@@ -188,7 +189,7 @@ def measure_sent(sender, meter):
 
 
 def measure(reader, meter, ask):
-    """What an answer takes, of which three parts are read where it comes in parts."""
+    """Measure a response; for streamed ones, the first three parts."""
     reader.forget()
     before = meter.read()
     response = ask()

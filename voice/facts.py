@@ -12,7 +12,7 @@ Facts = Mapping[str, Any]
 # Untrusted text. It is repeated unchanged, but its numbers don't count as facts.
 NAMES = ("symbol", "fromSymbol")
 MAX_NAME = 24
-# Names that are safe to repeat in a sentence without quotes.
+# Names that can be repeated in a sentence without quotes.
 TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
 FOUR_DIGITS = Context(prec=4, rounding=ROUND_HALF_UP)
 MIN_GROUPED = 1000
@@ -181,7 +181,7 @@ def find_false_direction(text: str, facts: Facts) -> str | None:
         if any(means != sign for means in (*words.values(), *marked)):
             return "a wrong sign"
         if words and numbers - results:
-            return "a gain or loss with a number that isn't the result"
+            return "a number that isn't the result next to a gain or a loss"
         if numbers & results and not words and not marked:
             return "a result without its sign"
     return None

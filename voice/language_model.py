@@ -17,7 +17,7 @@ from voice.builtin import Persona
 from voice.facts import Facts, find_false_direction, find_foreign_numbers, find_promise
 
 LIMITS = Limits(connect_seconds=3, read_seconds=5, answer_seconds=8, max_bytes=64_000)
-# Maximum characters in a post.
+# Maximum number of characters in a post.
 MAX_LENGTH = 600
 # The Unicode categories of control, invisible and private characters.
 UNWANTED_CATEGORIES = ("Cc", "Cf", "Co", "Cs")
@@ -55,7 +55,7 @@ class Writer:
         self.problem: str | None = None
 
     def write(self, persona: Persona, facts: Facts, built_in: str) -> Text:
-        """Return the model's text if it can be posted, else `built_in`."""
+        """Return the model's text if it can be posted, or else `built_in`."""
         if not self.config.llm_base_url or self.problem or time.monotonic() > self.deadline:
             return Text(built_in, "built-in")
         try:

@@ -52,7 +52,7 @@ class Lot:
         return Slice(self, quantity, cost, self.since)
 
     def see_cost(self, begins: int) -> int | None:
-        """Return the remaining cost, or None if it is unknown or older than `begins` (UTC
+        """Return the remaining cost, or None if the cost is unknown or older than `begins` (UTC
         ms).
         """
         return self.left_cost if self.since >= begins else None
@@ -410,7 +410,7 @@ class Inventory:
     def cut(self, mint: str, amount: int) -> Cut:
         """Take the oldest lots.
 
-        If a broken chain needs more than there is, the rest is of unknown origin.
+        If a broken chain needs more units than there are, the rest has an unknown origin.
         """
         if mint == self.money:
             return NOTHING

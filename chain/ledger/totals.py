@@ -146,7 +146,7 @@ HOURS_A_DAY = 24
 
 
 def find_drawdown(changes: Iterable[int]) -> int:
-    """Return the deepest fall from a peak of a sum that begins at 0."""
+    """Return the deepest fall from a peak of a sum that starts at 0."""
     realized = high = drawdown = 0
     for change in changes:
         realized += change
@@ -352,7 +352,7 @@ class Positions:
     open: dict[str, OpenPosition] = field(default_factory=dict)
     # The best and worst results of closed positions.
     _ends: tuple[int, ...] = ()
-    # Whether there are unwritten changes.
+    # Whether it has unwritten changes.
     is_changed: bool = False
 
     def follow(self, booked: Booked | None, known: KnownCost, time: int | None) -> None:

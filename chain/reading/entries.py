@@ -82,12 +82,12 @@ class Entry(NamedTuple):
 
     @property
     def venue_sol(self) -> int:
-        """Return the signed lamports that passed through the venue."""
+        """Return the signed lamports that went through the venue."""
         return self.sol - self.beside_sol
 
     @property
     def venue_tokens(self) -> tuple[tuple[str, int, int], ...]:
-        """Return ((mint, raw change, decimals), ...) through the venue, without zeros."""
+        """Return ((mint, raw change, decimals), ...) that went through the venue, without zeros."""
         if not self.beside_tokens:
             return self.tokens
         return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))

@@ -548,7 +548,7 @@ class Flows:
         begun: set[str] = set()
         for balance in self.effect.balances:
             sides = self.receipt.tokens.get(balance.address)
-            # If it was reopened, the first balance shows what the wallet had before.
+            # If it was reopened, the first balance is the wallet's earlier holding.
             if balance.mint is None or sides is None or balance.address in begun:
                 continue
             begun.add(balance.address)
@@ -698,8 +698,8 @@ class Flows:
         return min(self.unshown_in, max(0, pool - strangers) + self.unshown_returned())
 
     def unshown_returned(self) -> int:
-        """Return how many of the lamports without a visible source were paid back to accounts
-        outside the trade.
+        """Return how many of the lamports without a visible source were repaid to accounts outside
+        the trade.
         """
         foreign = self.unshown.keys() - self.partners - self.own
         return sum(
@@ -1217,7 +1217,7 @@ class Feeding:
         )
 
     def _rent(self, move: Move) -> int:
-        """Return how many of the lamports paid into an account opened here are its rent."""
+        """Return the part of the lamports paid into an account opened here that is its rent."""
         if move.mint != WRAPPED_SOL or not (move.opens or self._opens(move.target)):
             return 0
         side = self.flows.receipt.tokens.get(move.target or "", (None, None))[1]

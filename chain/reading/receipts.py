@@ -179,7 +179,7 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
     kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
     if kind == 2:
         return Operation("transfer", a[0], a[1], amount=read_u64(data, 4))
-    # With a seed, the base account comes in between.
+    # Instructions with a seed have the base account in between.
     if kind == 11:
         return Operation("transfer", a[0], a[2], amount=read_u64(data, 4))
     if kind == 0:
@@ -344,7 +344,7 @@ class Receipt:
 
     @cached_property
     def balances(self) -> dict[str, tuple[int, int]]:
-        """Return {address: lamports (before, after)}."""
+        """Return {address: (lamports before, after)}."""
         rows = zip(self.keys, self.before, self.after, strict=True)
         return {address: (before, after) for address, before, after in rows}
 
@@ -409,7 +409,7 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 def _check_conservation(lost: int, rent: int, failed: bool) -> None:
     """Check that lamports are conserved. `lost` are the lamports missing beyond the fee."""
-    # The runtime lists a failed transaction's rent, but stores only some of its accounts.
+    # The runtime lists a failed transaction's rent, but stores only some of the accounts.
     if lost != rent and not (failed and 0 <= lost < rent):
         raise BadReceipt("lamports are not conserved")
 
@@ -647,7 +647,7 @@ def unpack_text(body: bytes) -> str:
 
 
 def unpack(body: bytes, signature: str) -> Any:
-    """Parse a row. Raises ValueError if `body` is damaged or has another signature."""
+    """Parse a row. Raises ValueError if `body` is damaged or belongs to another signature."""
     try:
         raw = orjson.loads(_decompress(body))
         signatures = raw["transaction"]["signatures"]

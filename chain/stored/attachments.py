@@ -34,7 +34,7 @@ Direction = tuple[str, bool]
 def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
     """Return the entry, with a flag if it traded against another wallet of the bot.
 
-    `others` are the entries of the bot's other wallets for the same transaction, or None where one
+    `others` are the entries of the bot's other wallets for the same transaction, or None if one
     is unreadable.
     """
     mine = _list_directions(entry)
@@ -168,7 +168,7 @@ def _by_signature(rows: Iterable[tuple[Any, ...]]) -> Shared:
         try:
             found[stored[0]].append((number, Entry.load(*stored)))
         except UNREADABLE:
-            # Only the sibling stops, but we can't tell what it exchanged.
+            # Only the sibling's ledger stops, but its exchanges can't be read.
             found[stored[0]].append((number, None))
     return found
 
@@ -236,7 +236,7 @@ HOLDERS = "SELECT bot_id, ownership, attached_at FROM attachment WHERE wallet_id
 
 
 class Past(NamedTuple):
-    """The bot that owns a wallet's trades before `until` (ms)."""
+    """The bot that owns a wallet's trades from before `until` (ms)."""
 
     bot: int | str
     until: int

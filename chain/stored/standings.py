@@ -29,7 +29,7 @@ from models import Bot
 from storage import Rows
 
 # ---- warning signs -------------------------------------------------------------------------------
-# The best result of a token in each wallet, found by an index.
+# The best token result in each wallet, found by an index.
 BEST = """
 SELECT a.bot_id, (SELECT MAX(t.realized) FROM token_total t WHERE t.wallet_id = a.wallet_id
                   AND t.money = '{money}' AND t.view = {view})

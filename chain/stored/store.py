@@ -145,7 +145,7 @@ class LedgerStore:
         return pending.ledger
 
     def find(self, wallet_id: int) -> Ledger:
-        """Return a wallet's Ledger as last applied."""
+        """Return a wallet's Ledger after the latest entries applied."""
         return self._pending[wallet_id].ledger
 
     def last_time(self, wallet_id: int) -> int | None:

@@ -285,7 +285,7 @@ for tier, column in (
     StandingTotal.add_index(StandingTotal.index(*ranked, name=f"standing_by_{column}"))
 
 IS_NEAR_LIMIT = f"filled >= {NEAR_LIMIT_PERCENT}"
-# Rare rows that health counts.
+# Rare rows, which health counts.
 for name, model, columns, rare in (
     ("wallet_in_trouble", Wallet, (Wallet.trouble_at, Wallet.id), "trouble IS NOT NULL"),
     (

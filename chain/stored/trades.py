@@ -37,7 +37,7 @@ FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
 
 
 class StoredTrade(NamedTuple):
-    """A row of FOUND."""
+    """A row that FOUND returns."""
 
     signature: str
     id: int
@@ -112,7 +112,7 @@ def find_traded_mint(entry: Entry, currency: str) -> str | None:
     if currency == SOL or entry.mint != currency:
         return entry.mint
     sold = (m for m, change, _ in entry.venue_tokens if change < 0 and m not in entry.residues)
-    # The tokens that paid for an order's fill left when the order was opened.
+    # The tokens that paid for an order's fill already left when the order was opened.
     return next(sold, entry.mint)
 
 

@@ -268,7 +268,7 @@ def test_errors_describe_what_is_allowed(service, bot):
 
 def test_every_missing_field_is_named(service, bot):
     """Together with any other errors."""
-    event_id = "is required, here or as the header Idempotency-Key"
+    event_id = "is required, here or in the Idempotency-Key header"
     both = {"eventId": event_id, "body": "is required"}
     for body, named in (
         ({}, both),

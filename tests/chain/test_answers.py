@@ -59,7 +59,7 @@ def test_page_numbers_fit_their_columns():
 
 @pytest.mark.parametrize("page", [None, {}, {"value": []}, "page", 7])
 def test_a_page_must_be_a_list(page):
-    with pytest.raises(ValueError, match="^not a list of signatures$"):
+    with pytest.raises(ValueError, match="^the response is not a list of signatures$"):
         check_page(page)
 
 
@@ -101,7 +101,7 @@ def test_token_accounts_must_be_addresses():
 
 @pytest.mark.parametrize("result", [None, [], {}, {"value": None}, {"value": [{}]}])
 def test_a_malformed_token_account_list_is_refused(result):
-    with pytest.raises(ValueError, match="^not a list of token accounts$"):
+    with pytest.raises(ValueError, match="^the response is not a list of token accounts$"):
         check_accounts(result)
 
 
@@ -165,7 +165,7 @@ def test_holdings_keep_the_requested_order():
 
 @pytest.mark.parametrize("result", [None, {}, {"context": {}}, {"context": {"slot": 9}}])
 def test_a_malformed_account_list_is_refused(result):
-    with pytest.raises(ValueError, match="^not a list of accounts$"):
+    with pytest.raises(ValueError, match="^the response is not a list of accounts$"):
         check_holdings(result, [(ADA, ADA)])
 
 
@@ -173,7 +173,7 @@ def test_a_malformed_account_list_is_refused(result):
     "account", ["word", 7, {"lamports": 1}, {"lamports": 1, "data": [], "owner": TOKEN}]
 )
 def test_a_malformed_account_is_refused(account):
-    with pytest.raises(ValueError, match="^not a list of accounts$"):
+    with pytest.raises(ValueError, match="^the response is not a list of accounts$"):
         read_holdings(account)
 
 
@@ -212,7 +212,7 @@ def test_decimals_are_one_byte_of_a_mint():
 
 @pytest.mark.parametrize("result", [None, {}, {"value": [{}]}, {"value": ["mint"]}])
 def test_a_malformed_mint_list_is_refused(result):
-    with pytest.raises(ValueError, match="^not a list of accounts$"):
+    with pytest.raises(ValueError, match="^the response is not a list of accounts$"):
         check_decimals(result, [MINT])
 
 
@@ -230,7 +230,7 @@ def test_a_block_gives_transaction_positions():
 
 @pytest.mark.parametrize("result", [None, {}, {"signatures": None}, {"signatures": [[]]}])
 def test_a_block_without_signatures_is_refused(result):
-    with pytest.raises(ValueError, match="^not a list of signatures$"):
+    with pytest.raises(ValueError, match="^the response is not a list of signatures$"):
         check_block(result)
 
 

@@ -239,8 +239,8 @@ def test_the_final_error_does_not_contain_the_address(node, clock, answer, caplo
         ("503", "HTTP 503"),
         ("page", "the response is not JSON"),
         ("list", "the response is not an object"),
-        ("wrong id", "a response to another request"),
-        ("no result", "a response to another request"),
+        ("wrong id", "the response belongs to another request"),
+        ("no result", "the response belongs to another request"),
         ("error text", "error unknown"),
         ("-32016", "error -32016"),
     ],
@@ -305,7 +305,7 @@ def test_a_compressed_bomb_is_measured_unpacked(node, clock):
     url, _ = node(
         say(gzip.compress(b'{"result":"' + b"A" * 30_000_000 + b'"}'), Content_Encoding="gzip")
     )
-    with pytest.raises(BadAnswer, match="endpoint 1: a response of more than 16 MB$"):
+    with pytest.raises(BadAnswer, match="endpoint 1: the response is larger than 16 MB$"):
         line_to(clock, url).call("getSlot", [])
 
 

@@ -38,11 +38,11 @@ from web.site import demonstration
 ROOT = Path(__file__).resolve().parents[2]
 # Unix seconds; service.NOW.
 START = 1_793_880_000
-# All that was recorded is over.
+# Everything recorded has happened.
 END = 9_100
 
 
-# Transactions of the wallet whose history loads slowly, and how many of them the node gives here.
+# Transactions of the wallet whose history loads slowly, and the number that the node returns here.
 SLOW_COUNT, SLOW_GIVEN = 60, 21
 # Seconds to wait for a start on a busy machine.
 PATIENCE = 300
@@ -63,8 +63,8 @@ def chain(recording):
 
 
 class AsOf:
-    """Stands where a node stands: the recording at one moment. `held_back`: signatures of
-    transactions it has not found yet.
+    """Replaces a node with the recording at one moment. `held_back`: signatures of transactions it
+    hasn't found yet.
     """
 
     def __init__(self, chain, at, held_back=()):
@@ -81,8 +81,8 @@ class AsOf:
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory, chain, recording):
-    """(folder, stage.DemoKeys) of a demonstration that was just set up and observed, with ten
-    minutes of paper mode behind it. One is made for all workers, and copied for each file.
+    """(folder, stage.DemoKeys) of a new, observed demonstration with ten minutes of paper mode. It
+    is made once for all workers and copied for each file.
     """
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -98,7 +98,7 @@ def staged(tmp_path_factory, chain, recording):
 
 
 def set_up(folder, chain, recording):
-    """Set up a demonstration as of START, and observe it; its stage.DemoKeys."""
+    """Set up a demonstration as of START and observe it; return its stage.DemoKeys."""
     market = Market(recording["mints"], START)
     stage.clear_folder(folder)
     given = config.load(
@@ -116,7 +116,7 @@ def set_up(folder, chain, recording):
     slow = [row.signature for row in chain.transactions if row.wallet == SLOW]
     with storage.connect(given).connection_context():
         observer = Observer(given, rpc=connect(AsOf(chain, 0, slow[SLOW_GIVEN:])))
-        # Who slept for an hour is looked at again only after a while.
+        # A wallet that was idle for an hour is polled less often.
         for seconds in (0, 400):
             observe_once(observer, (START + seconds) * 1000)
     storage.database.close_all()
@@ -125,7 +125,7 @@ def set_up(folder, chain, recording):
 
 @pytest.fixture
 def show(staged):
-    """A Service over the demonstration; `.keys` beside."""
+    """A Service for the demonstration, with `.keys`."""
     folder, keys = staged
     made = Service(folder)
     made.keys = keys
@@ -137,7 +137,7 @@ def show(staged):
 def test_ledgers_end_with_the_nodes_balances(db, settings, chain, recording):
     from accounts import influencers
 
-    # Of the newcomers the recording says nothing.
+    # The recording doesn't cover the added wallets.
     recorded = recording["wallets"][:SLOW]
     for number, wallet in enumerate(recorded):
         influencers.create_bot(settings, f"Bot {number}", START * 1000, wallet)
@@ -145,7 +145,7 @@ def test_ledgers_end_with_the_nodes_balances(db, settings, chain, recording):
         {"DATA_DIR": str(settings.data_dir), "EXTRA_SWAP_PROGRAMS": recording["venue"]}, dotenv=None
     )
     coverages = observe_once(Observer(given, rpc=connect(AsOf(chain, END))), (START + END) * 1000)
-    # The fourth has an older past.
+    # The fourth one has an older past.
     assert [coverages[wallet]["state"] for wallet in recorded] == [
         "complete",
         "complete",
@@ -171,7 +171,7 @@ def test_ledgers_end_with_the_nodes_balances(db, settings, chain, recording):
     )
     assert kinds["round_trip"] == 1
     unexplained = models.Trade.select().where(models.Trade.flags.contains("value_unexplained"))
-    # Of 0.2 SOL that the second purchase cost, 0.01 were the wallet's.
+    # 0.01 of the 0.2 SOL for the second purchase were the wallet's.
     assert [trade.explained for trade in unexplained] == [5]
     beside = models.Trade.select().where(models.Trade.beside_sol > 0)
     assert [trade.beside_sol for trade in beside] == [250_000_000]
@@ -221,11 +221,11 @@ def test_the_fake_market_uses_the_providers_formats(recording):
         assert not rows.unreadable and pools
         listed, rows = parse_list(market.show_list("profiles", at))
         assert not rows.unreadable and listed
-    # Something is discovered while you look.
+    # Something is discovered while the page is open.
     assert any(token.created_at > 0 for token in TOKENS)
 
 
-def test_every_post_is_one_the_interface_takes(recording):
+def test_every_demo_post_is_accepted_by_the_api(recording):
     lines = cast.list_posts(recording)
     assert [line.at for line in lines] == sorted(line.at for line in lines)
     assert len({(line.bot, line.fields["eventId"]) for line in lines}) == len(lines)
@@ -309,7 +309,7 @@ def test_every_object_says_demonstration_and_links_to_no_explorer(show):
 
 
 def test_the_demo_board_counts_all_history(show):
-    """Wallets are attached where the recording begins, so the record is the whole of it; but for
+    """Wallets are connected when the recording begins, so the record covers all of it, except for
     the bot that connects when the demonstration starts.
     """
     late = {bot.name for bot in cast.BOTS if bot.is_new}
@@ -382,12 +382,12 @@ def test_the_demonstration_shows_both_modes_and_every_verdict(show):
 
 
 def text_of(page):
-    """What a page shows as text."""
+    """The text of a page."""
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.get_data(as_text=True)))
 
 
 def test_every_state_appears_on_a_page(show):
-    """Each name is a state that the product knows."""
+    """Each name is a state of the product."""
     bots = {
         bot["name"]: bot["id"] for bot in show.get("/api/v1/bots", show.keys.read_key).json["data"]
     }
@@ -411,12 +411,12 @@ def test_every_state_appears_on_a_page(show):
     for state, (path, words) in seen.items():
         assert words in text_of(show.get(path)), state
     bar = re.search(r'<progress[^>]* max="(\d+)" value="(\d+)"', show.get(f"/bots/{lena}").text)
-    # Of its history the node gave what was not held back.
+    # The node returned the part of its history that wasn't held back.
     assert (int(bar[1]), int(bar[2])) == (SLOW_COUNT, SLOW_GIVEN)
 
 
 def test_a_boast_appears_next_to_the_loss(show):
-    """Words that a figure contradicts get no verdict of ours: the figure stands beside them."""
+    """Text that a number contradicts gets no verdict: the number appears next to it."""
     posts_shown = show.pages("/api/v1/feed", show.keys.read_key, 100)
     boasts = [post for post in posts_shown if post["body"].startswith("Took profit on")]
     assert boasts
@@ -563,7 +563,7 @@ def test_one_command_serves_the_demonstration(tmp_path, full):
             if bot["results"]
         )
         assert json.loads(get("/api/health"))["demonstration"] is True
-        # There is one already.
+        # A start reuses it.
         assert run("demo", environ).returncode == 1
     finally:
         demo.send_signal(signal.SIGTERM)

@@ -40,7 +40,7 @@ def find_change(row):
 
 
 def test_its_result_is_what_its_trades_left_in_usdc(chain, dora):  # noqa: F811
-    """It buys twice and sells all of it: each turn of three earns the sum of what it moved."""
+    """It buys twice and sells everything: each turn of three earns the sum of its movements."""
     swaps = [one for one in chain.transactions if one.wallet == DORA.wallet and one.kind == "swap"]
     changes = [find_change(one) for one in swaps if one.at <= 0]
     turns = [changes[n : n + 3] for n in range(0, len(changes) - 2, 3)]

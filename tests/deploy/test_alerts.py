@@ -65,9 +65,7 @@ def test_each_alert_is_documented_and_has_its_test():
 
 @pytest.fixture
 def metrics(tmp_path):
-    """{name: names of its labels} of a running instance on which everything was seen at least
-    once.
-    """
+    """{name: label names} of a running instance where everything occurred at least once."""
     service = Service(tmp_path / "data", metrics="on")
     service.make_bot(wallet=address("wallet"))
     models.Wallet.update(polled_at=NOW).execute()
@@ -99,9 +97,7 @@ def test_rules_use_existing_metrics_and_labels(metrics):
 
 
 def test_no_label_is_reserved_by_prometheus(metrics):
-    """`job` and `instance` are set by the server that scrapes: ours would arrive as
-    exported_job.
-    """
+    """The scraping server sets `job` and `instance`, so ours would arrive as exported_job."""
     assert not [
         name for name, labels in metrics.items() if labels & {"job", "instance", "__name__"}
     ]
@@ -144,7 +140,7 @@ def test_the_dashboard_is_valid_and_uses_existing_metrics(metrics):
 
 
 def test_the_dashboard_follows_grafanas_schema():
-    """The classes that Grafana generates from its schema read every member, and drop none."""
+    """Classes generated from Grafana's schema read every member and drop none."""
     dashboard = json.loads((DEPLOY / "dashboard.json").read_text())
     read = json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
     assert list(find_lost(dashboard, read, "dashboard")) == []
@@ -154,7 +150,7 @@ def test_the_dashboard_follows_grafanas_schema():
 
 
 def find_lost(given, read, path):
-    """Where a value was dropped or changed."""
+    """List places where a value was dropped or changed."""
     if isinstance(given, dict | list):
         for name, value in given.items() if isinstance(given, dict) else enumerate(given):
             if isinstance(given, dict) and name not in read:

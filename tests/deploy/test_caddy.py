@@ -24,7 +24,7 @@ from bench._ports import find_port
 if sampling.FULL:
     from test_nginx import test_every_link_works_and_stays_below_the_path  # noqa: F401
 
-# Taken over as they are.
+# Copied unchanged.
 __all__ = [
     "test_an_oversized_body_gets_a_problem_document",
     "test_events_arrive_while_the_stream_is_open",
@@ -34,9 +34,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "deploy" / "Caddyfile"
 CADDY = shutil.which("caddy")
 pytestmark = pytest.mark.skipif(not CADDY, reason="caddy is not installed")
-# For a test alone: no system-wide certificate, no port 80, no port of its own to command it.
+# For tests only: no system-wide certificate, no port 80 and no admin port.
 OPTIONS = "{\n\tskip_install_trust\n\tauto_https disable_redirects\n\tadmin off\n}\n"
-# How the file is changed for each kind, as its own first lines say.
+# Changes to the file for each kind, as its first lines describe.
 PLACES = {
     "root": ("", ()),
     "passed on": (
@@ -51,7 +51,7 @@ PLACES = {
 
 
 class CaddyFront(Front):
-    """Caddy with the shipped file, and a server behind it."""
+    """Caddy with the shipped file in front of a server."""
 
     def __init__(self, folder, at, changes):
         port = find_port()

@@ -20,7 +20,7 @@ from operate import backups
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-# podman-compose asks podman its version, even for what it only reads
+# podman-compose requests podman's version even for read-only commands
 COMPOSE = shutil.which("podman") and shutil.which("podman-compose")
 LITESTREAM = shutil.which("litestream")
 
@@ -41,7 +41,7 @@ def test_the_compose_file_is_valid():
 
 
 def test_compose_file_and_image_agree():
-    """Litestream writes as the user whose files they are, to the volume the image names."""
+    """Litestream writes as the files' user, to the image's volume."""
     compose, image = (DEPLOY / "compose.yaml").read_text(), (ROOT / "Dockerfile").read_text()
     user = re.search(r"^USER (\S+)$", image, re.M)[1]
     assert f'user: "{user}"' in compose and "data:/data" in compose and "VOLUME /data" in image
@@ -60,7 +60,7 @@ def publish(live, post):
 
 
 def litestream(folder, command, *words):
-    """The words and the environment of Litestream with the shipped file, copying to a folder."""
+    """The command and environment of Litestream with the shipped file, copying to a folder."""
     environ = {
         **os.environ,
         "DATA_DIR": str(folder / "data"),

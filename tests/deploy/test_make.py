@@ -16,8 +16,8 @@ from test_worker import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 TEST_PACKAGES = {"pytest", "hypothesis", "schemathesis", "jsonschema", "playwright", "mcp"}
-# The Makefile asks pip for its version, and to install what requirements.txt lists. The real one,
-# which takes five seconds each time, is run by `.ci/install`.
+# The Makefile asks pip for its version and to install requirements.txt. `.ci/install` runs the real
+# pip, which takes five seconds each time.
 PIP = """
 import os, pathlib, sys, zipfile
 if "--version" not in sys.argv:
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not in
 
 
 class Clone:
-    """A folder with the Makefile alone, one pinned requirement, and packages in place of a
+    """A folder with only the Makefile, one pinned requirement, and packages in place of a
     network.
     """
 
@@ -43,7 +43,7 @@ class Clone:
         (self.folder / "app.py").write_text("import candor_probe\nprint('it runs')\n")
 
     def publish(self) -> None:
-        """From now on the requirement can be had."""
+        """Make the requirement available from now on."""
         with zipfile.ZipFile(self.wheels / "candor_probe-1.0-py3-none-any.whl", "w") as file:
             file.writestr("candor_probe.py", "")
 
@@ -66,7 +66,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def clone(tmp_path: Path, environment: Path) -> Clone:
-    """Its Python copies that environment where it is asked for one, and is a Python otherwise."""
+    """Its Python copies that environment if asked for one, and is otherwise a normal Python."""
     python = tmp_path / "python"
     python.write_text(
         f'#!/bin/sh\n[ "$1 $2 $3 $4" = "-m venv --clear .venv" ] || exec {sys.executable} "$@"\n'
@@ -88,7 +88,7 @@ def test_a_failed_first_run_does_not_break_later_ones(clone: Clone) -> None:
 def test_an_installed_environment_is_not_installed_again(clone: Clone) -> None:
     clone.publish()
     assert clone.make(".venv").returncode == 0
-    # A service that may not write here compiles nothing at its start.
+    # A service without write access here compiles nothing at startup.
     assert list((clone.folder / "__pycache__").glob("app.*.pyc"))
     made = (clone.folder / ".venv" / "pyvenv.cfg").stat().st_mtime_ns
     (clone.wheels / "candor_probe-1.0-py3-none-any.whl").unlink()
@@ -99,9 +99,7 @@ def test_an_installed_environment_is_not_installed_again(clone: Clone) -> None:
 
 
 def test_a_broken_environment_is_rebuilt(clone: Clone) -> None:
-    """As an older Makefile left it where python3-venv was missing; and as an upgrade of Python
-    leaves it.
-    """
+    """As left by an older Makefile without python3-venv, and by an upgrade of Python."""
     clone.publish()
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", clone.folder / ".venv"], check=True
@@ -129,7 +127,7 @@ def test_without_venv_make_says_what_to_install(clone: Clone, tmp_path: Path) ->
 
 # ---- the image -----------------------------------------------------------------------------------
 def list_instructions() -> list[tuple[str, str]]:
-    """[(instruction, the rest), ...] of the Dockerfile, continued lines joined."""
+    """[(instruction, the rest), ...] of the Dockerfile, with continued lines joined."""
     text = "\n".join(
         line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#")
     )
@@ -138,7 +136,7 @@ def list_instructions() -> list[tuple[str, str]]:
 
 
 def list_names(requirements: list[str]) -> set[str]:
-    """Names of the packages that these requirements name."""
+    """Package names in these requirements."""
     return {re.split(r"[\[=<>~! ;]", one)[0].lower() for one in requirements}
 
 
@@ -195,7 +193,7 @@ def test_the_image_contains_no_test_packages() -> None:
 
 
 def test_requirements_are_pinned_hashed_and_match_the_project() -> None:
-    """Made by the command in the file's head; nothing in it belongs to one machine."""
+    """Made by the command in the file's head; nothing in it is specific to one machine."""
     text = (ROOT / "requirements.txt").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = list_pinned()

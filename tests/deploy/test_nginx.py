@@ -73,8 +73,8 @@ class Answer:
 
 
 class Front:
-    """nginx with the shipped file, ports and certificate apart, and a server behind it. `at`: where
-    Candor is below the host.
+    """nginx with the shipped file, other ports and its own certificate, in front of a server. `at`:
+    Candor's path below the host.
     """
 
     def __init__(self, folder, at, changes):
@@ -116,8 +116,7 @@ class Front:
         )
         text = (ROOT / "deploy" / "nginx.conf").read_text()
         text = re.sub(r"\n    listen \[::\].*", "", text)
-        # nobody serves pages at another port than 443, which a browser leaves out of the host it
-        # names
+        # pages are served at port 443, which a browser leaves out of the host name
         text = text.replace("Host $host;", "Host $host:$server_port;")
         text = text.replace("https://$host/docs", "https://$host:$server_port/docs")
         for given, put in (
@@ -147,7 +146,7 @@ class Front:
         return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=unverified)
 
     def ask(self, method, path, body=None, whole=False, **headers):
-        """`path` is Candor's own; with `whole` the host's."""
+        """`path` is Candor's own; with `whole`, the host's."""
         connection = self.connect()
         try:
             connection.request(
@@ -172,12 +171,12 @@ def front(request, tmp_path_factory):
     made.stop()
 
 
-# what differs between two addresses of one kind of page: an id, an address, the name of a document
+# parts that differ between two addresses of one kind of page: an ID, an address, a document's name
 PARTICULAR = re.compile(r"\b[a-z]+_\w{8,}|\b[1-9A-HJ-NP-Za-km-z]{32,}|(?<=/docs/).+")
 
 
 def test_every_link_works_and_stays_below_the_path(front):
-    """One page of each kind: test_prefix.py follows every link, without a proxy."""
+    """One page of each kind; test_prefix.py follows every link without a proxy."""
     queue, kinds = [front.at + "/"], set()
     while queue:
         at = queue.pop()

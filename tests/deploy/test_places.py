@@ -59,8 +59,8 @@ def test_a_csv_holds_its_slot_until_sent_or_aborted(service, monkeypatch):
 
 
 def test_csv_pages_count_after_the_first(service, monkeypatch):
-    """With pages of 100, 205 trades are two after the first. Five are allowed: the third table
-    takes the sixth, and no other begins.
+    """With pages of 100, 205 trades are two pages after the first. Five are allowed: the third file
+    uses the sixth, and no other begins.
     """
     monkeypatch.setattr("web.site.exports.COUNTED_ROWS", 100)
     monkeypatch.setattr("web.server.gate.TABLE_PAGES_PER_MINUTE", 5)

@@ -65,7 +65,7 @@ def test_the_program_reads_the_version_without_importing_it():
 
 # ---- the workflows -------------------------------------------------------------------------------
 def find_all(value, name):
-    """Every value of this key, however deep."""
+    """Every value of this key at any depth."""
     if isinstance(value, dict):
         for key, one in value.items():
             if key == name:
@@ -105,6 +105,6 @@ def test_permissions_are_minimal_and_set_per_job(path):
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_no_script_contains_untrusted_input(path):
-    """Expressions are put into the environment, where a shell reads them as text."""
+    """Expressions are passed through the environment, where a shell treats them as text."""
     for script in find_all(yaml.safe_load(path.read_text()), "run"):
         assert isinstance(script, dict) or "${{" not in script

@@ -17,7 +17,7 @@ from test_worker import Server
 
 TESTS = Path(__file__).resolve().parents[1]
 UNIT = TESTS.parent / "deploy" / "candor.service"
-# What systemd calls @resources.
+# systemd's @resources group.
 RESOURCES = (
     "ioprio_set,mbind,migrate_pages,move_pages,nice,sched_setaffinity,sched_setattr,sched_setparam,"
     "sched_setscheduler,set_mempolicy,set_mempolicy_home_node,setpriority,setrlimit"
@@ -38,7 +38,7 @@ needs_systemd = pytest.mark.skipif(
 
 
 def start_and_ask(folder: Path, manner: str, names: str) -> None:
-    """Start the server under this filter; it must answer, and stop when told."""
+    """Start the server under this filter; check that it responds, and stops when told."""
     server = Server(folder, through=[sys.executable, str(TESTS / "confined.py"), manner, names])
     try:
         assert server.get("/api/health")[0] == 200
@@ -64,7 +64,7 @@ def test_the_server_starts_under_the_units_full_filter(tmp_path: Path) -> None:
 
 
 def read_filter(unit: str) -> set[str]:
-    """Return the system calls that a unit allows: its lines in turn add to them or take away."""
+    """Return the system calls that a unit allows; its lines add or remove calls in order."""
     allowed: set[str] = set()
     for without, words in re.findall(r"^SystemCallFilter=(~?)(.+)$", unit, re.M):
         named = {call for word in words.split() for call in list_calls(word)}
@@ -73,7 +73,7 @@ def read_filter(unit: str) -> set[str]:
 
 
 def list_calls(word: str) -> Iterator[str]:
-    """Yield the system calls of a word of a filter: a call, or a set of calls and sets."""
+    """Yield the system calls of a filter's word: a call, or a set of calls and sets."""
     if not word.startswith("@"):
         yield word
         return
@@ -87,7 +87,7 @@ def list_calls(word: str) -> Iterator[str]:
 
 @needs_systemd
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    """Each word of it, but for the program, which is not installed here."""
+    """Every word, except for the program, which isn't installed here."""
     text = UNIT.read_text()
     copy = tmp_path / "candor.service"
     copy.write_text(text.replace("/opt/candor/.venv/bin/python", shutil.which("true")))
@@ -98,7 +98,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
 
 # ---- the command beside it -----------------------------------------------------------------------
 def test_a_command_runs_as_the_service_does(tmp_path):
-    """What is asked of systemd-run is what the unit says; arguments come through as they are."""
+    """systemd-run gets the unit's settings, and arguments are passed unchanged."""
     fake = tmp_path / "systemd-run"
     fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\nexit 3\n')
     fake.chmod(0o755)

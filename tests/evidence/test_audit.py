@@ -29,13 +29,13 @@ from models import Bot, Post, Trade, Wallet, WalletSignature
 from observer import Observer
 from observing import rebuilding
 
-# Each test begins with a copy of one file. tests/evidence/test_evidence.py asks both engines.
+# Each test starts with a copy of one file. tests/evidence/test_evidence.py uses both engines.
 pytestmark = ground.sqlite_only
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory, chain):
-    """The folder of an instance that observed ada by an honest node, with three posts."""
+    """The folder of an instance that observed ada through an honest node, with three posts."""
     folder = tmp_path_factory.mktemp("template") / "data"
     service = Service(folder)
     lookout = Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
@@ -52,7 +52,7 @@ def template(tmp_path_factory, chain):
 
 @pytest.fixture
 def watched(tmp_path, template):
-    """The application over a copy of it."""
+    """The application with a copy of it."""
     shutil.copytree(template, tmp_path / "data")
     service = Service(tmp_path / "data", evidence_per_minute=10**6)
     yield service
@@ -107,7 +107,9 @@ def test_an_omitted_receipt_is_named(watched, chain):
 
 
 def test_a_receipt_omitted_with_all_traces_is_named(watched, chain):
-    """The operator never listed it: his own books close without it but for a gap he hides."""
+    """The operator never listed it: the operator's own sums reconcile without it, except for a
+    hidden gap.
+    """
     quiet = next(row for row in chain.touching(ADA) if row not in chain.moving(ADA))
     Trade.delete().where(Trade.signature == quiet.signature).execute()
     WalletSignature.delete().where(WalletSignature.signature == quiet.signature).execute()
@@ -117,7 +119,9 @@ def test_a_receipt_omitted_with_all_traces_is_named(watched, chain):
 
 @pytest.mark.parametrize("place", [0, -1], ids=["the first", "the last"])
 def test_omissions_at_either_end_are_named(watched, chain, place):
-    """Its coverage still begins and ends with these slots: neither older nor younger excuses."""
+    """Coverage still begins and ends with these slots, so neither a too old nor a too new
+    transaction is an excuse.
+    """
     coverage = orjson.loads(Wallet.get().coverage) | {"state": "partial"}
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
     quiet = list(Trade.select().order_by(Trade.slot, Trade.place))[place]
@@ -134,7 +138,7 @@ def test_balances_disprove_an_invented_trade(watched, chain):
     Trade.create(**columns)
     report = audit(watched, FakeNode(chain))
     assert (signature("made"), "signature") in named(report)
-    # A node that has forgotten what was before it proves nothing.
+    # A node without the earlier history proves nothing.
     pruned = FakeNode(chain)
     pruned.prune(chain.rows[20].slot)
     report = audit(watched, pruned)
@@ -149,8 +153,8 @@ def test_an_overstated_coverage_is_named(watched, chain):
 
 @pytest.mark.parametrize("state", ["complete", "partial"])
 def test_a_concealed_gap_is_named(tmp_path, chain, state):
-    """Nobody's node has one of its transactions, so that the balances do not join; its coverage
-    admits nothing.
+    """No node has one of its transactions, so the balances don't join, but its coverage admits
+    nothing.
     """
     lost = next(row for row in chain.moving(ADA)[5:] if ADA in row.keys)
     node = FakeNode(chain)
@@ -169,7 +173,7 @@ def test_a_concealed_gap_is_named(tmp_path, chain, state):
 
 
 def test_a_history_with_gaps_is_not_complete(watched, chain):
-    """It admits a gap and calls itself complete all the same."""
+    """Its coverage admits a gap but still says complete."""
     gap = {"fromSlot": 1, "toSlot": 2, "reason": "x"}
     coverage = orjson.loads(Wallet.get().coverage)
     assert (coverage["state"], coverage["gaps"]) == ("complete", [])
@@ -195,9 +199,7 @@ def test_an_edited_verification_is_named(watched, chain, was, changes):
 
 
 def forge_span(ask, totals=None, **changes):
-    """What Instance asks with, where a claim of the wallet's span is another one: the digest
-    fits.
-    """
+    """An Instance's client with an altered claim about the wallet's span and a matching digest."""
 
     def answer(path):
         told = orjson.loads(ask(path))
@@ -219,7 +221,7 @@ def forge_span(ask, totals=None, **changes):
     ],
 )
 def test_a_forged_record_is_found_even_when_marked_unpublished(watched, chain, changes):
-    """A span that was not published since it began has null there, and nothing else."""
+    """A span that wasn't published since it began has null there and nothing else."""
     ask = forge_span(ask_service(watched), openPositions=None, **changes)
     report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
     assert report.verdict == "different"
@@ -230,8 +232,8 @@ def test_a_forged_record_is_found_even_when_marked_unpublished(watched, chain, c
 
 @pytest.mark.parametrize(("minutes", "verdict"), [(9, "same"), (11, "cannot_tell")])
 def test_a_transaction_cannot_be_seen_long_before_it_happened(watched, chain, minutes, verdict):
-    """A transaction counts in the forward record from when it was seen, if that is before its
-    block time: an instance could say so of a loss, and it would stand before the attachment.
+    """A transaction counts in the forward record from when it was seen, if that is before its block
+    time. An instance could use this to move a loss before the attachment.
     """
     sale = Trade.get(Trade.kind == "sell", Trade.result.is_null(False))
     seen_at = sale.block_time * 1000 - minutes * 60_000
@@ -280,8 +282,9 @@ def test_later_transactions_are_not_differences(watched, chain):
 
 @pytest.mark.parametrize("says_it_saw", [True, False])
 def test_concealed_recent_transactions_are_noted(tmp_path, chain, says_it_saw):
-    """An instance whose numbers end before ada's last five transactions, though it says that it saw
-    the wallet after them. Numbers are compared as far as it claims some, so the verdict stays.
+    """An instance's numbers end before ada's last five transactions, though it claims to have seen
+    the wallet after them. Numbers are compared up to the last claimed transaction, so the verdict
+    stays.
     """
     mine = chain.touching(ADA)
     service = Service(tmp_path / "data")
@@ -311,7 +314,9 @@ def test_one_transaction_missing_at_the_node_is_not_a_difference(watched, chain)
 
 def test_forged_receipts_that_do_not_join_are_not_a_difference(watched, chain):
     def forge(receipt):
-        """Ada has a lamport more, who is rich one less: nothing is lost, and nothing joins."""
+        """Ada has one lamport more, and the rich account one less: lamports are conserved, but
+        nothing joins.
+        """
         keys = [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]]
         after, own = receipt["meta"]["postBalances"], keys.index(ADA)
         rich = max((n for n in range(len(keys)) if n != own), key=after.__getitem__)

@@ -27,7 +27,7 @@ from operate import schema
 from storage import database, writing
 from storage.log import append_leaf
 
-# Each test begins with a copy of one file.
+# Each test starts with a copy of one file.
 pytestmark = ground.sqlite_only
 EVE = address("eve")
 CUP = {
@@ -39,13 +39,13 @@ USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 
 @pytest.fixture(scope="module")
 def story():
-    """What ada and eve did, drawn by chance and always the same."""
+    """Random transactions of ada and eve, the same every time."""
     return market(seed=3, people=("ada", "eve"), length=40)
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory, story):
-    """An instance that observed both, and logged what it claims; ada's bot posts about trades."""
+    """An instance that observed both and logged its claims; ada's bot posts about trades."""
     folder = tmp_path_factory.mktemp("template") / "data"
     service = Service(folder)
     lookout = Lookout.begin(service.config, FakeNode(story), wallets=[ADA, EVE])
@@ -79,7 +79,7 @@ def told(tmp_path, template):
 
 
 def iterate_reports(service, story):
-    """Yield the reports on all bots, as `app.py audit --all` makes them."""
+    """Yield the reports on all bots, like `app.py audit --all`."""
     auditor = make_auditor(ask_service(service), FakeNode(story), reads_log=True)
     bots = list(auditor.instance.list_bots())
     yield from map(auditor.audit, bots)
@@ -163,7 +163,7 @@ FOUND = [
         ("UPDATE post SET delay = 1 WHERE delay IS NOT NULL",),
         "posts.{post}.delaySeconds",
     ),
-    # More: each table that feeds a page.
+    # Additional ones: each table that feeds a page.
     ("a handle is edited", ("UPDATE bot SET handle = handle || 'x'",), "bot.logged.words"),
     ("a voice is edited", ("UPDATE bot SET voice = '{}'",), "bot.logged.words"),
     ("a bot is made older", ("UPDATE bot SET created_at = 1",), "bot.logged.createdAtMs"),
@@ -255,7 +255,7 @@ def test_each_lie_is_named_by_its_field(told, story, statements, field):
 
 
 def test_an_unfinished_history_is_noted(told, story):
-    """Nobody but the instance knows the cause, and it keeps a bot off the boards."""
+    """Only the instance knows the cause, and it keeps a bot off the boards."""
     edit("UPDATE wallet SET coverage = json_set(coverage, '$.state', 'partial')")
     report = audit_all(told, story)[0]
     assert report.notes == [f"{ADA}: its history is 'partial'"]
@@ -268,7 +268,7 @@ def test_edits_after_a_renewal_are_named(told, story):
 
 
 def test_a_completely_deleted_bot_is_named(told, story):
-    """Nothing of eve is left but the leaves of the log."""
+    """Only the log's leaves are left of eve."""
     eve = Bot.get(Bot.id == 2)
     for table in ("standing_total",):
         database.execute_sql(f"DELETE FROM {table} WHERE bot_id = 2")
@@ -284,7 +284,7 @@ def test_a_completely_deleted_bot_is_named(told, story):
 
 
 def test_an_edited_log_hash_is_named(told, story):
-    """The server signs a root that its leaves don't lead to."""
+    """The server signs a root that doesn't follow from its leaves."""
     with writing():
         for number in range(300):
             append_leaf("digest", Post.get().created_at + number)
@@ -294,7 +294,7 @@ def test_an_edited_log_hash_is_named(told, story):
 
 # ---- every column --------------------------------------------------------------------------------
 CHECK = Path(__file__).resolve().parents[2] / "docs/check.md"
-# Columns and whole tables that no audit sees, by the row of docs/check.md that says so.
+# Columns and whole tables that audits don't see, with the docs/check.md row that says so.
 UNSEEN = {
     "token prices and names": ("token", "snapshot"),
     "the simulated return of copying a bot": ("copy_total", "copied_trade"),
@@ -325,14 +325,14 @@ UNSEEN = {
     "observations of other instances' logs": ("witnessed",),
     "search results": ("post_words",),
 }
-# The audit can't go on after these: it says so.
+# The audit can't continue after these, and says so.
 STOPS = {"wallet.rules", "log.first_leaf", "log_leaf.id"}
 # Each table has rows here or below.
 TESTED_ALONE = {"log_node"}
 
 
 def list_columns():
-    """{table: columns that aren't mere row numbers}, of all tables that a migration creates."""
+    """{table: columns except plain row numbers} of all tables that a migration creates."""
     return {
         model._meta.table_name: [
             one for one in model._meta.sorted_fields if not isinstance(one, AutoField)
@@ -345,14 +345,14 @@ COUNT = "SELECT COUNT(*) FROM {}"
 
 
 def test_no_table_is_left_out(told):
-    """A new one is audited, or gets a row in docs/check.md and here."""
+    """A new table is audited, or gets a row in docs/check.md and here."""
     unseen = {name for names in UNSEEN.values() for name in names}
     found = database.execute_sql("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
     tables = {re.sub("^post_words_.*", "post_words", name) for (name,) in found}
     tables -= {"schema_migration", "sqlite_sequence", "sqlite_stat1"}
     assert tables == {*list_columns(), "post_words"}
     assert {name.partition(".")[0] for name in unseen} <= tables
-    # An audited table without rows would be tested in vain.
+    # An audited table without rows would test nothing.
     empty = [name for name in AUDITED if not database.execute_sql(COUNT.format(name)).fetchone()[0]]
     assert not empty
     rows = CHECK.read_text().partition("## What the audit can't detect")[2]
@@ -364,7 +364,7 @@ def is_unseen(table, column):
 
 
 def write_edit(field):
-    """SQL of another value of about the same shape."""
+    """SQL for another value of a similar shape."""
     name, last = field.column_name, f"substr({field.column_name}, -1)"
     for parent in ("bot", "wallet", "owner"):
         if name.endswith(f"{parent}_id"):

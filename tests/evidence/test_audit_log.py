@@ -21,12 +21,12 @@ from storage import writing
 from storage.log import append_leaf, open_log
 
 NOW = 1_800_000_000_000
-# With its opening and the bot's other leaves more than a full bundle of 256.
+# With its opening and the bot's other leaves, more than a full bundle of 256.
 COUNT = 270
 
 
 def tell(folder):
-    """A Service with a bot without wallet, whose 8th post of 270 is hidden."""
+    """A Service with a bot without a wallet, whose 8th post of 270 is hidden."""
     service = Service(folder, evidence_per_minute=10**6)
     made = influencers.create_bot(service.config, "Ada", NOW)
     for n in range(COUNT):
@@ -38,7 +38,7 @@ def tell(folder):
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    """The folder of such an instance, which each test copies where its database is a file."""
+    """The folder of such an instance, which each test copies if its database is a file."""
     folder = tmp_path_factory.mktemp("template") / "data"
     if not ground.SERVER:
         tell(folder).close()
@@ -77,13 +77,13 @@ def test_a_hidden_post_shows_neither_words_nor_salt(told):
     assert lines[hidden]["words"] is None and lines[hidden]["hiddenAtMs"] == NOW + 2
     assert lines[shown]["words"]["salt"] == Post.get(Post.uid == shown).salt
     assert lines[shown]["words"]["body"] == "word 8"
-    # A leaf stands before the posts: the log's opening.
+    # The log's opening is a leaf before the posts.
     assert lines[shown]["logIndex"] - lines[hidden]["logIndex"] == 1
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_post_claimed_twice_is_named(told, is_first):
-    """One line as it was logged, and one that says that a lie was verified."""
+    """One line as logged, and one that says that a lie was verified."""
     asked = ask_service(told)
 
     def ask(path):
@@ -108,7 +108,7 @@ def test_a_hidden_post_that_is_shown_again_is_named(told):
 
 
 def move_while_read(told, event, is_shown):
-    """Ask an instance that logs a verification after its evidence was read the first time;
+    """An instance's client that logs a verification after the first read of its evidence;
     `is_shown`: and shows it from then on.
     """
     post, ask, moved = Post.get(Post.event_id == event), ask_service(told), []
@@ -141,7 +141,7 @@ def test_a_logged_but_hidden_verification_is_named(told):
 
 
 def test_a_constantly_changing_instance_is_judged_by_earlier_data(told):
-    """With each reading one more leaf comes, and shows only in the reading after it."""
+    """Each read adds a leaf, which appears only in the next read."""
     ask, late = ask_service(told), []
     waiting = [one.uid for one in Post.select().where(Post.hidden_at.is_null()).limit(9)]
 
@@ -158,7 +158,7 @@ def test_a_constantly_changing_instance_is_judged_by_earlier_data(told):
 
 
 def test_understating_the_log_size_first_hides_nothing(told):
-    """All other leaves would be younger than the evidence, which lacks a post."""
+    """All other leaves would be newer than the evidence, which lacks a post."""
     gone, ask = find_uid("e20"), show_early(told)
 
     def lie(path):
@@ -173,7 +173,7 @@ def test_understating_the_log_size_first_hides_nothing(told):
 
 
 def test_a_bot_missing_from_the_list_is_named(told):
-    """Otto made no post, and had a wallet: his leaf says that he is there."""
+    """Otto didn't post but had a wallet, so a leaf mentions him."""
     ada, otto = Bot.get().uid, told.make_bot("Otto", ADA).bot.uid
     told.make_bot("Quiet")
 
@@ -286,7 +286,7 @@ def test_retirement_and_creation_match_the_log(told, at):
 
 
 def replace(service, start, answer):
-    """Ask a service that answers this under addresses that begin with `start`."""
+    """A service's client that returns this for addresses with the prefix `start`."""
     ask = ask_service(service)
 
     def asked(path):
@@ -342,7 +342,7 @@ def test_leaves_are_fetched_once(told):
 
 
 def test_cached_lies_are_read_again(told):
-    """A bundle that nobody signed is kept by an audit that is stopped then."""
+    """An interrupted audit caches a bundle that nobody signed."""
     memory = Memory(None)
 
     def lie(bundle):
@@ -356,10 +356,10 @@ def test_cached_lies_are_read_again(told):
 @pytest.mark.parametrize(
     ("origin", "seen_size", "before"),
     [
-        # The log that was seen had more: what it held then counts.
+        # The cached log had more leaves, so its content counts.
         ("candor/log_a", 12, 12),
         ("candor/log_a", 9, 10),
-        # Another one, from before a restore, tells nothing of this one.
+        # A different log, from before a restore, says nothing about this one.
         ("candor/log_b", 12, 10),
         (None, 0, 10),
     ],

@@ -27,7 +27,7 @@ DAMAGED = (
 )
 
 
-# All of them are read by one function: text that is no JSON, and members of a wrong type.
+# One function reads them all: text that isn't JSON, and members of a wrong type.
 SOME = DAMAGED[:1] + DAMAGED[5:6]
 
 
@@ -43,7 +43,7 @@ def damage(text, wallet=EVE):
 
 
 def complain(seen, **more):
-    """What the doctor says of it."""
+    """The doctor's findings about it."""
     found = doctor.examine(seen.config, seen.now, **more)
     return [one for one in found if "coverage" in one.text and EVE in one.text]
 
@@ -112,7 +112,7 @@ def test_doctor_names_it_and_rebuild_repairs_it(seen):
         assert seen.state(EVE) == "complete"
 
 
-# Where a page shows them, but for the first one.
+# All except the first one, which pages show.
 TABS = {"positions": "holdings", "reconciliation": "record"}
 SHOWN = (
     "results",
@@ -180,7 +180,7 @@ def test_a_damaged_trade_is_left_out_and_the_others_remain(seen, service, caplog
     first, second = service.get(path, key).json["data"]
     Trade.update(lots="{").where(Trade.uid == first["id"]).execute()
     page = service.get(path, key).json
-    # As many rows as were asked for were looked at, so that the next page begins where it would.
+    # The requested number of rows was examined, so the next page begins at the usual place.
     assert page["data"] == [second] and page["nextCursor"]
     number = Trade.get(Trade.uid == first["id"]).id
     assert f"lots of trade {number} can't be read" in caplog.text

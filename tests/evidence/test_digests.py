@@ -14,7 +14,7 @@ ADA, EVE = address("ada"), address("eve")
 
 
 def told():
-    """[(wallet, digest)] of the log."""
+    """[(wallet, digest)] in the log."""
     one = log.find_log()
     leaves = map(json.loads, log.read_leaves(one, 0, one.size)) if one else ()
     return [(leaf["wallet"], leaf["digest"]) for leaf in leaves if leaf["kind"] == "evidence"]
@@ -32,7 +32,7 @@ def test_a_digest_is_logged_once_and_again_when_it_changes(seen):
     for later in (0, 1):
         job.run_tick(seen.now + later)
         assert told() == digests
-    # Another process finds what was logged.
+    # Another process finds the logged digest.
     DigestLog().run_tick(seen.now + 2)
     assert told() == digests
     wallet = seen.wallets[0]

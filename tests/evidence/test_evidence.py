@@ -27,7 +27,7 @@ W, M = address("w"), address("m")
 
 @pytest.fixture
 def watched(tmp_path, chain):
-    """The application over what an honest node told of ada."""
+    """The application after an honest node reported on ada."""
     service = Service(tmp_path / "data")
     Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
     yield service
@@ -60,7 +60,7 @@ def test_evidence_lists_every_receipt_with_its_trades_fields(watched):
 
 
 def test_demonstration_evidence_says_so_and_can_be_checked(tmp_path, chain, monkeypatch):
-    """The document says it as a whole: digests are over lines and pages as they stand."""
+    """The document says it as a whole, because digests cover its lines and pages unchanged."""
     service = Service(tmp_path / "data", demonstration=True)
     Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
     monkeypatch.setattr(lines, "PAGE_SIZE", 10)
@@ -90,7 +90,7 @@ def test_full_pages_are_named_by_digest_and_never_change(watched, monkeypatch):
         assert hashlib.sha256(answer.data).hexdigest() == one["digest"]
         paged += answer.json["receipts"]
     assert paged + told["receipts"] == whole
-    # A line that moves has another name.
+    # A changed line has another name.
     Trade.update(fee=Trade.fee + 1).where(Trade.signature == paged[0]["signature"]).execute()
     first = told["receiptPages"][0]
     uid = Bot.get().uid
@@ -130,7 +130,7 @@ def test_a_wallet_digest_changes_with_claims_and_not_with_polls(watched):
 
 
 def publish():
-    """As the observer does, on a connection of its own: a result and what is summed of it."""
+    """Publish a result and its totals as the observer does, on a separate connection."""
 
     def write():
         with storage.database.connection_context(), writing():
@@ -143,7 +143,7 @@ def publish():
 
 
 def test_documents_and_digests_are_one_snapshot(watched, monkeypatch):
-    """However often the wallet is published while one is made, and between which of its parts."""
+    """However often the wallet is published meanwhile, and between any of its parts."""
     wallet, name = Wallet.get(), document.name_pages
     make = {
         "digest": lambda: document.digest_wallet(wallet.id),
@@ -201,7 +201,7 @@ def test_posts_are_listed_with_their_verifying_trade(service):
 
 
 def test_no_cache_keeps_post_text_and_hidden_posts_show_none(service, monkeypatch):
-    # The page of one post is full, and has a name.
+    # The page with one post is full and has a name.
     monkeypatch.setattr(lines, "PAGE_SIZE", 1)
     bot = service.make_bot("Ada")
     posted = service.post({"eventId": "a", "body": "Sold"}, bot.publish_key.text).json
@@ -262,7 +262,7 @@ def test_evidence_has_its_own_limit_per_address(tmp_path):
 
 @pytest.mark.usefixtures("standing_clock")
 def test_a_document_counts_as_its_pages(watched, monkeypatch):
-    """60 per minute. The answer that goes over the limit is still sent."""
+    """60 per minute. The response that exceeds the limit is still sent."""
     monkeypatch.setattr(lines, "PAGE_SIZE", 2)
     told = read(watched).json
     count = len(told["receiptPages"]) + len(told["postPages"])

@@ -56,13 +56,13 @@ def trial(tmp_path_factory, full):
 
 
 def test_a_node_failing_a_fifth_of_calls_gives_the_same_ledger(trial, fault_names, seed):
-    """Readers and a poster get no 5xx in the meantime."""
+    """Readers and a poster get no 5xx during the run."""
     assert not trial.try_faults(fault_names, 0.2, seed)
     assert not [status for status in trial.answers if status >= 500]
 
 
 def test_node_failures_accuse_nobody(trial, full):
-    """An audit by a misbehaving node finds no difference, or can't tell."""
+    """An audit with a misbehaving node finds no difference, or can't tell."""
     trial.run([], 0, 0, trial.truth)
     for names in [[one] for one in NAMES] if full else [[*LISTS, *RECEIPTS]]:
         verdict, differences = trial.audit(names, 0.2, seed=7)
@@ -71,15 +71,14 @@ def test_node_failures_accuse_nobody(trial, full):
 
 
 class Trial:
-    """A replay node, an empty service over it, and what the node told without faults."""
+    """A replay node, an empty service for it, and the results without failures."""
 
     def __init__(self, folder, wallets=3):
 
         history, expected = read_history(), read_expected()
         self.own = table((history["venue"],))
         self.wallets, self.answers = history["wallets"][:wallets], Counter()
-        # Where something fails in here, too: a node left behind and a short deadline would fail
-        # others.
+        # If something fails here too, a leftover node and a short deadline would break other tests.
         with contextlib.ExitStack() as undo:
             undo.callback(setattr, rpc, "DEADLINE_SECONDS", rpc.DEADLINE_SECONDS)
             rpc.DEADLINE_SECONDS = DEADLINE
@@ -92,7 +91,7 @@ class Trial:
             self._undo = undo.pop_all()
 
     def _look_without_faults(self, expected):
-        """What is true: a look at everything while nothing misbehaves."""
+        """Observe everything while nothing misbehaves, for the true results."""
         self.moving = {
             w: sum(
                 any(
@@ -114,7 +113,7 @@ class Trial:
         self._undo.close()
 
     def run(self, names, rate, seed, truth):
-        """(Lookout, how often coverage said `complete` too early)."""
+        """(Lookout, number of times that coverage said `complete` too early)."""
         self.node.control(faults=names, rate=rate, seed=seed, reset=True)
         storage.database.connect(reuse_if_open=True)
         seen = Lookout.begin(self.service.config, wallets=self.wallets)
@@ -145,7 +144,7 @@ class Trial:
         return Rpc(urls, 1e6, clock=clock, sleep=clock.sleep)
 
     def _asker(self):
-        """A reader and a poster, one request at each step."""
+        """A reader and a poster that send one request at each step."""
         bot = Bot.select().first()
         key, publish = (
             api_keys.create_key(
@@ -172,7 +171,7 @@ class Trial:
             yield
 
     def try_faults(self, names, rate, seed):
-        """Run one case; return what is wrong."""
+        """Run one case; return its problems."""
         seen, early = self.run(names, rate, seed, self.truth)
         found = {
             "another ledger": seen.ledger() != self.truth,
@@ -183,7 +182,7 @@ class Trial:
         return [name for name, is_so in found.items() if is_so]
 
     def audit(self, names, rate, seed):
-        """(verdict, differences) of an audit whose node has these faults."""
+        """(verdict, differences) of an audit whose node fails like this."""
         self.node.control(faults=names, rate=rate, seed=seed, reset=True)
         instance, clock = (
             Instance("http://instance.invalid", ask_service(self.service)),

@@ -10,7 +10,7 @@ from models import Bot, Post
 from operate.doctor import check_finality
 from web.api.health import check_health
 
-# Ten minutes of polls each 15 s; slots that become final at once after them.
+# Ten minutes of polls every 15 s; all these slots then become final at once.
 POLLS, JUMP_SLOTS = 40, 5_000
 
 
@@ -41,7 +41,7 @@ def test_finality_can_stall_for_ten_minutes_and_jump(look):
     node = FakeNode(story.chain())
     seen = look(node).settle()
     node.tip = story.slot
-    # It happens now, and is not final.
+    # It has happened but isn't final.
     story.slot = BEGIN + seen.now // 1000 - BEGIN_TIME
     sold = story.sell("ada", "CAT", 400, 300_000)
     node.chain = story.chain()

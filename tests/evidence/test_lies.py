@@ -11,9 +11,7 @@ from web.api.health import check_health
 
 # ---- lies ----------------------------------------------------------------------------------------
 def skim(receipt):
-    """A thousand lamports less for ada, a thousand more for whoever else is there: still
-    conserved.
-    """
+    """Take a thousand lamports from ada and give them to another account: still conserved."""
     meta, keys = (
         receipt["meta"],
         [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]],
@@ -24,15 +22,13 @@ def skim(receipt):
 
 
 def inflate(receipt):
-    """Five units more on ada's token account than there are."""
+    """Add five units to ada's token account that don't exist."""
     row = next(b for b in receipt["meta"]["postTokenBalances"] if b["owner"] == ADA)
     row["uiTokenAmount"]["amount"] = str(int(row["uiTokenAmount"]["amount"]) + 5)
 
 
 def shift(receipt):
-    """A thousand lamports more for ada before and after: the receipt itself is consistent in
-    everything.
-    """
+    """Add a thousand lamports to ada before and after: the receipt stays consistent."""
     meta, keys = (
         receipt["meta"],
         [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]],
@@ -48,7 +44,7 @@ def trades_of(chain):
 @pytest.mark.parametrize("lie", [skim, inflate, shift])
 @pytest.mark.parametrize("place", sample([7, 0, -1], 2))
 def test_a_forged_receipt_that_conserves_lamports_is_detected(look, chain, lie, place):
-    """By the chain of balances, or if it is the last one by the closing balances."""
+    """By the chain of balances or, for the last receipt, by the closing balances."""
     row = trades_of(chain)[place]
     node = FakeNode(chain)
     node.forge(row.signature, lie)
@@ -58,7 +54,7 @@ def test_a_forged_receipt_that_conserves_lamports_is_detected(look, chain, lie, 
     )
     node.restore()
     seen.clock.sleep(3_600)
-    # Asked again, it told the truth.
+    # When asked again, the node told the truth.
     assert seen.settle().state() == "complete"
 
 
@@ -66,7 +62,9 @@ def test_a_forged_receipt_that_conserves_lamports_is_detected(look, chain, lie, 
 @pytest.mark.parametrize("lie", [skim, inflate, shift])
 @pytest.mark.parametrize("place", sample([7, 0, -1], 1))
 def test_the_true_receipt_comes_from_the_other_endpoint(look, chain, lie, place, liar):
-    """Whichever lies. A second endpoint that lies spoils nothing, by night neither."""
+    """Whichever endpoint lies. A second endpoint that lies does no harm, not even in the nightly
+    scan.
+    """
     row = trades_of(chain)[place]
     nodes = [FakeNode(chain), FakeNode(chain)]
     nodes[liar].forge(row.signature, lie)
@@ -76,8 +74,8 @@ def test_the_true_receipt_comes_from_the_other_endpoint(look, chain, lie, place,
 
 
 def test_a_lying_node_is_not_believed_about_a_real_gap(look, chain):
-    """A receipt is withheld by both; asked about its neighbours, the second endpoint lies. The
-    ledger keeps what holds better.
+    """Both endpoints withhold a receipt; asked about its neighbors, the second one lies. The ledger
+    keeps the version that balances better.
     """
     rows = trades_of(chain)
     nodes = [FakeNode(chain), FakeNode(chain)]
@@ -128,7 +126,9 @@ def test_an_impossible_receipt_is_refused_and_named(look, chain, why, lie):
 
 
 def test_a_receipt_of_other_wallets_is_not_stored(look, chain):
-    """A node that lists for ada what does not name her: kept pending, nothing derived."""
+    """A node lists a transaction for ada that doesn't involve her: it stays pending, and nothing is
+    derived.
+    """
     stranger = next(
         row for row in market(3, ("eve",), 10).rows if ADA not in row.keys and len(row.keys) > 2
     )
@@ -138,5 +138,5 @@ def test_a_receipt_of_other_wallets_is_not_stored(look, chain):
     assert (
         stranger.signature not in {t.signature for t in seen.trades()}
         and seen.state() == "partial"
-        and "names none" in seen.gaps()[0][2]
+        and "any of the wallet's accounts" in seen.gaps()[0][2]
     )

@@ -23,7 +23,7 @@ WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
 
 
 def leaves():
-    """What the log that grows says, leaf by leaf."""
+    """The growing log's content, leaf by leaf."""
     one = log.find_log()
     return [json.loads(leaf) for leaf in log.read_leaves(one, 0, one.size)]
 
@@ -69,7 +69,7 @@ def test_the_log_starts_with_opening_profile_and_attachment(bot):
 def test_a_post_leaf_has_its_facts_and_one_salted_text_hash(bot):
     uid = publish(bot, body="Zoë sold", symbol="BONK", reason="thin")
     leaf, post = leaves()[-1], Post.get(Post.uid == uid)
-    # JSON.stringify gives the same bytes in a reader's browser.
+    # JSON.stringify gives the same bytes in a browser.
     words = json.dumps(
         [post.salt, "e1", "Zoë sold", "BONK", "thin"], ensure_ascii=False, separators=(",", ":")
     )
@@ -182,7 +182,7 @@ def test_two_threads_produce_gapless_indices(bot):
 
 
 def root_of(one):
-    """The root of a log from its leaves alone, by pymerkle."""
+    """A log's root computed by pymerkle from its leaves alone."""
     import pymerkle
 
     other = pymerkle.InmemoryTree(algorithm="sha256")
@@ -192,7 +192,7 @@ def root_of(one):
 
 
 def test_higher_tiles_are_stored_when_full(db, monkeypatch):
-    # 4 instead of 256: two levels fill within a few leaves.
+    # 4 instead of 256, so that two levels fill with a few leaves.
     for module in (storage.log, tree):
         monkeypatch.setattr(module, "TILE_WIDTH", 4)
     with writing():
@@ -201,7 +201,7 @@ def test_higher_tiles_are_stored_when_full(db, monkeypatch):
     rows = database.execute_sql(
         "SELECT level, COUNT(*) FROM log_node GROUP BY level ORDER BY level"
     )
-    # 36 leaves with the opening: 9 full tiles, of which 8 fill two above.
+    # 36 leaves with the opening: 9 full tiles, 8 of which fill two above.
     assert [tuple(row) for row in rows.fetchall()] == [(1, 9), (2, 2)]
     ((stored,),) = database.execute_sql(
         "SELECT hash FROM log_node WHERE level = 2 AND place = 1"
@@ -233,7 +233,7 @@ def grown(service):
 
 
 def read_checkpoint(service):
-    """The checkpoint that is served, its signature verified by the key that is served."""
+    """The served checkpoint, verified with the served key."""
     note = notes.parse_note(service.get("/log/checkpoint").data)
     key = notes.Verifier.parse(service.get("/log/key").text.strip())
     notes.check_note(note, key)

@@ -28,7 +28,7 @@ def grown(settings):
 
 
 def grow(settings):
-    """A bot with a wallet, one that was retired, a hidden post and 259 others: a full tile."""
+    """A bot with a wallet, a retired bot, a hidden post and 259 others: a full tile."""
     made = influencers.create_bot(settings, "Ada", NOW, WALLET)
     other = influencers.create_bot(settings, "Bo", NOW, owner=made.owner).bot
     influencers.retire_bot(other, NOW + 1)
@@ -39,7 +39,7 @@ def grow(settings):
 
 
 def find(settings):
-    """(table, field or what) of every difference, in the order in which they are told."""
+    """(table, field or text) of every difference, in order."""
     reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
@@ -217,7 +217,7 @@ def test_two_logs_are_each_compared_with_their_own_tree(grown):
 
 @pytest.mark.parametrize("count", [3, 260])
 def test_a_log_with_a_deleted_row_is_named(settings, db, count):
-    """However few its leaves are: no full tile tells of it then."""
+    """Even with few leaves and no full tile."""
     made = influencers.create_bot(settings, "Ada", NOW)
     for n in range(count):
         posts.publish(made.bot.id, posts.PostBody(eventId=f"e{n}", body="word"), NOW, "api")

@@ -14,7 +14,7 @@ from models import Attachment, Bot, Wallet
 
 @pytest.fixture
 def told(tmp_path):
-    """A bot that proved A, added B and C, took D instead of them, and added B again."""
+    """A bot that proved A, added B and C, replaced them by D, and added B again."""
     service = Service(tmp_path / "data", evidence_per_minute=10**6, max_wallet_changes_per_day=99)
     bot = service.make_bot("Ada", A).bot
     wallets.attach_wallet(service.config, bot, A, NOW + 1, "proven")
@@ -49,7 +49,7 @@ def test_a_concealed_attachment_is_named_even_when_the_log_size_was_understated(
 
 
 def test_earlier_logs_are_compared_too(told):
-    """All its times with a wallet began before the new log; then one begins."""
+    """All its attachments began before the new log started."""
     log.renew_log("operator", NOW + 8)
     wallets.add_wallet(told.config, Bot.get(), E, NOW + 9)
     wallets.remove_wallet(Bot.get(), B, NOW + 10)

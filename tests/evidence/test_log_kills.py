@@ -20,7 +20,7 @@ from operate import inspection
 
 NOW = 1_800_000_000_000
 ROOT = Path(__file__).resolve().parents[2]
-# Publishes and hides for ever, and prints each post's id once it is stored.
+# Publishes and hides endlessly, and prints each post's ID once it is stored.
 POSTING = """
 import itertools, os, sys
 import config, storage
@@ -48,7 +48,7 @@ def start(settings, bot, out):
 
 
 def wait_for(path, bytes_more, process):
-    """Wait until the process has printed so much more."""
+    """Wait until the process has printed this much more."""
     before, end = path.stat().st_size, time.monotonic() + 60
     while path.stat().st_size < before + bytes_more and time.monotonic() < end:
         assert process.poll() is None
@@ -67,7 +67,7 @@ def test_log_and_tables_agree_after_every_kill(settings, db, tmp_path, full):
             process.kill()
             process.wait()
             file.close()
-        # The last line may be cut.
+        # The last line may be incomplete.
         out += [line for path in paths for line in path.read_text().split("\n")[:-1]]
         reader = inspection.Reader(settings)
         with reader.snapshot():

@@ -61,8 +61,8 @@ def test_a_changed_byte_is_detected():
 
 
 def check_cosignature(note, witness):
-    """When a witness found a note's checkpoint consistent, as c2sp.org/tlog-cosignature has it:
-    eight bytes of time, then the signature over a header and the text.
+    """Check a note's cosignature and return its time, per c2sp.org/tlog-cosignature: eight bytes of
+    time, then the signature over a header and the text.
     """
     signature = note.find(witness)
     seconds = int.from_bytes(signature[:8], "big")
@@ -71,7 +71,7 @@ def check_cosignature(note, witness):
 
 
 def test_a_cosignature_contains_time_and_signer():
-    # c2sp.org/tlog-cosignature: key id, eight bytes of time, signature over a header and the text
+    # c2sp.org/tlog-cosignature: key ID, eight bytes of time, signature over a header and the text
     line = SIGNER.cosign("w", TEXT, 1679315147)
     raw = base64.b64decode(line.split(" ")[2])
     witness = SIGNER.verifier("w", notes.COSIGNATURE)
@@ -150,10 +150,10 @@ def test_an_invalid_key_is_refused(text):
         notes.Verifier.parse(text)
 
 
-# The first three have bits that belong to no byte: `AA==`, `AA==` and `AAA=` say the same.
+# The first three have bits outside any byte: `AA==`, `AA==` and `AAA=` decode the same.
 @pytest.mark.parametrize("text", ["AB==", "AP==", "AAB=", "AA", "A A==", "AA==\n"])
 def test_bytes_have_one_encoding(text):
-    """Who may write a signature or a root in two ways has two notes that say the same."""
+    """If a signature or a root had two encodings, two different notes could say the same."""
     assert notes.decode("AA==") == b"\0"
     with pytest.raises(notes.BadNote, match="not base64"):
         notes.decode(text)

@@ -29,7 +29,7 @@ def publish(bot, name):
 
 @pytest.fixture
 def bot(settings, db):
-    """A bot whose posts are logged."""
+    """A bot with logged posts."""
     bot = influencers.create_bot(settings, "Ada", NOW, WALLET).bot
     publish(bot, "e1")
     return bot
@@ -70,7 +70,7 @@ def test_another_configured_log_key_is_refused(settings, bot):
 
 
 def test_another_key_is_refused_if_other_machines_may_have_the_right_one(settings, bot):
-    """With a database that several machines share a file that is new here says nothing."""
+    """With a database shared by several machines, a new file here proves nothing."""
     log.ensure_log(settings, SIGNER, NOW)
     before, shared = log.find_log().uid, ground.change(settings, database_url="postgresql://x/y")
     with pytest.raises(BadSetting, match="the file log_key in DATA_DIR"):
@@ -80,7 +80,7 @@ def test_another_key_is_refused_if_other_machines_may_have_the_right_one(setting
 
 # ---- a restore -----------------------------------------------------------------------------------
 def fill(settings, folder):
-    """An instance with two posts, a backup of it, and one post more; the log as it was last."""
+    """An instance with two posts, a backup of it, and one more post; the log's last state."""
     backups.migrate(settings)
     with database.connection_context():
         bot = influencers.create_bot(settings, "Ada", NOW, WALLET).bot

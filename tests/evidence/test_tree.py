@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from storage import tree
 
-# certificate-transparency's merkletree tests: leaves, and the root of the first n of them.
+# certificate-transparency's merkletree tests: leaves, and the roots of the first n.
 LEAVES = [
     *(b"", b"\0", b"\x10", b" !", b"01", b"@ABC"),
     *(b"PQRSTUVW", b"`abcdefghijklmno"),
@@ -75,7 +75,7 @@ CONSISTENCY = [
 
 
 def reader(leaves):
-    """A `read` over these leaves, level by level, as the tiles hold them."""
+    """A `read` function for these leaves, level by level, as in the tiles."""
     levels = [[tree.hash_leaf(leaf) for leaf in leaves]]
     while len(levels[-1]) >= tree.TILE_WIDTH:
         below = levels[-1]

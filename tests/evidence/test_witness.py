@@ -35,7 +35,7 @@ def grow(size):
 
 
 def fetching(service, **replaced):
-    """A Fetch of this service; `replaced`: {start of an address: answer, or None for a refusal}."""
+    """A Fetch for this service; `replaced`: {address prefix: response, or None for an error}."""
 
     def get(path):
         for start, answer in replaced.items():
@@ -56,7 +56,7 @@ def look(service, **replaced):
 
 
 def edit(sql, *values):
-    """Change the tables of the log behind its back, and forget the hashes above."""
+    """Edit the log's tables directly, and drop the hashes above."""
     with writing():
         database.execute_sql(sql, values)
         for (place,) in database.execute_sql("SELECT place FROM log_node").fetchall():
@@ -228,7 +228,7 @@ def test_a_new_log_over_a_forged_past_is_reported(grown):
 def test_hostile_data_about_the_earlier_log_stops_no_other_check(
     grown, monkeypatch, caplog, hostile
 ):
-    """It is told as an alarm, in our words, and the instance after it is looked at too."""
+    """It is reported as an alarm in our words, and the next instance is checked too."""
     look(grown)
     other = "https://other.example"
     with writing():
@@ -273,7 +273,7 @@ def test_silence_and_invalid_responses_are_not_blamed(grown, replaced):
 
 
 class Endless(http.server.BaseHTTPRequestHandler):
-    """A server whose answer never ends."""
+    """A server whose response never ends."""
 
     def do_GET(self):
         self.send_response(200)
@@ -282,7 +282,7 @@ class Endless(http.server.BaseHTTPRequestHandler):
             while True:
                 self.wfile.write(bytes(65_536))
         except OSError:
-            # Whoever asked has gone.
+            # The client has gone.
             self.close_connection = True
 
     def log_message(self, *_):
@@ -305,7 +305,7 @@ def test_an_endless_response_is_cut(service, serving):
 
 
 class Busy(http.server.BaseHTTPRequestHandler):
-    """A server that is busy until a date which no clock can hold."""
+    """A server that is busy until a date that no clock can represent."""
 
     def do_GET(self):
         self.send_response(503)
@@ -343,7 +343,9 @@ def test_concurrent_checks_do_not_overwrite_each_other(grown):
 
 # ---- WITNESSES -----------------------------------------------------------------------------------
 def cosigned(size_of):
-    """What another instance would show of the log as it is now, or as `size_of` makes it."""
+    """The cosigned checkpoint that another instance would show of the current log, or as `size_of`
+    makes it.
+    """
     one = log.find_log()
     size, root = size_of(one)
     note = own_signer().sign_note(one.origin, notes.Checkpoint(one.origin, size, root).write())

@@ -41,12 +41,12 @@ def session():
 
 
 def exact(text):
-    """JSON with exact numbers, as fetch_json gives it."""
+    """Parse JSON with exact numbers, like fetch_json."""
     return json.loads(text, parse_float=Decimal)
 
 
 def pair(**changes):
-    """A pair of DexScreener in all its parts, with some of them changed."""
+    """A complete DexScreener pair, with some members changed."""
     return {
         "chainId": "solana",
         "pairAddress": address(8),
@@ -107,7 +107,7 @@ def test_recorded_pools_parse_completely_and_exactly(receipts):
         / 2
     )
     assert abs(Fraction(one.pool_sol) - half) <= Fraction(1, 2 * 10**9)
-    # Its price in SOL is given, the pool has no SOL.
+    # Its price in SOL is given, but the pool has no SOL.
     in_usdc = quotes["9udd47zzccdC5Pr97fHGZtvge7KuUW9frCFKSbkPpump"]
     assert (in_usdc.price_sol, in_usdc.pool_sol, in_usdc.liquidity_usd) == (
         "0.00000000843421847829443",
@@ -238,7 +238,7 @@ def test_the_most_liquid_sol_pair_is_used():
     )
     for order in ([usdc, shallow, deep, unknown], [unknown, deep, shallow, usdc]):
         assert parse_pairs(order)[0][MINT].price_usd == "2"
-    # A price in another currency is no price in SOL.
+    # A price in another currency isn't a price in SOL.
     assert parse_pairs([usdc])[0][MINT].price_sol is None
 
 
@@ -425,7 +425,7 @@ def test_an_oversized_response_is_abandoned(market, session):
 
 def test_a_trickling_response_ends_at_the_deadline(market, session):
     limits = replace(PROVIDER_LIMITS, answer_seconds=0.2)
-    # The whole answer would take forty seconds.
+    # The whole response would take forty seconds.
     market.answer(PROFILES, body=b"[" + b"1," * 2000 + b"1]", drip=0.02)
     with pytest.raises(FetchError, match="in time"):
         fetch_json(session, market.url + PROFILES, limits=limits)

@@ -15,7 +15,7 @@ MINUTE_MS = tokens.MINUTE_MS
 
 
 def checks(**statuses):
-    """Stored checks: key=status."""
+    """Stored checks, as key=status."""
     return orjson.dumps(
         [
             {"key": key, "label": key.title(), "status": status, "detail": None}
@@ -60,7 +60,7 @@ def test_a_change_compares_the_price_now_with_the_one_stored_then(service, now):
     token = track("up", now, "1.50")
     remember(token, now - 5 * MINUTE_MS - 1, "1.20")
     remember(token, now - 60 * MINUTE_MS, "2.00")
-    # Too late for five minutes ago, and doubted.
+    # Too late for five minutes ago, and doubtful.
     remember(token, now - 4 * MINUTE_MS, "9.00")
     remember(token, now - 5 * MINUTE_MS, "9.00", absurd="jump")
     (row,) = table(now)["rows"]
@@ -92,7 +92,7 @@ def test_rows_sort_by_number_with_unknown_last(service, now):
 def test_the_newest_pair_comes_first_whatever_its_source(service, now):
     track("old", now, pair_created_at=now - 60 * 24 * 60 * MINUTE_MS)
     track("hour", now, discovered_at=now - 5 * MINUTE_MS, pair_created_at=now - 60 * MINUTE_MS)
-    # Found 30 minutes ago, and nobody told when it was created.
+    # Found 30 minutes ago, with an unknown creation time.
     track("untold", now, discovered_at=now - 30 * MINUTE_MS)
     assert symbols(now) == ["untold", "hour", "old"]
     assert 'aria-sort="ascending"' in service.get("/market").text
@@ -138,7 +138,7 @@ def test_the_page_has_sort_links_and_pages(service, now):
         track(f"T{n}", now + n)
     page = service.get("/market?sort=price")
     assert 'aria-sort="descending"' in page.text and "page 1 of 2" in text_of(page)
-    # Forty rows and the head.
+    # Forty rows and the header.
     assert page.text.count("<tr>") == 41 and len(page.data) < 100_000
     assert service.get("/market?sort=price&page=2").text.count("<tr>") == 2
     assert "No tokens match" in text_of(service.get("/market?show=priced"))

@@ -52,7 +52,7 @@ def market():
 
 @pytest.fixture
 def world(db, tmp_path, market):
-    """A scout over an empty database; `world.tick()` is one pass, a minute after the last one on
+    """A scout with an empty database; `world.tick()` runs one pass, a minute after the last one on
     both clocks.
     """
     settings = ground.settings_of(
@@ -131,7 +131,7 @@ def test_tokens_from_all_sources_are_listed_newest_first(world):
         False,
         None,
     )
-    # DexScreener has no pair of it: GeckoTerminal's price stands in.
+    # DexScreener has no pair for it, so GeckoTerminal's price is used.
     three = entry(world, THREE)
     assert (three["symbol"], three["priceUsd"], three["priceSol"], three["liquidityUsd"]) == (
         "THREE",
@@ -274,7 +274,7 @@ def test_checks_show_what_accounts_allow_and_when_they_were_read(world):
 
 @pytest.mark.parametrize("data", [{"parsed": {"type": "mint"}}, "AAAA", None])
 def test_an_account_not_in_base64_is_not_accepted(data):
-    """Of what a node decoded by itself any part may be anything."""
+    """An account that a node decoded itself may contain anything."""
     node = FakeNode({TWO: {"owner": KEY, "data": data}})
     with pytest.raises(ValueError, match="^returned an unexpected response format$"):
         fetch_accounts(node, [ONE, TWO])
@@ -291,7 +291,7 @@ def test_before_the_first_read_everything_is_unknown(world):
         health(world)["safety"]["state"] == "failing"
         and "every endpoint is paused" in health(world)["safety"]["lastError"]
     )
-    # The one does not answer for the other.
+    # One response doesn't replace the other.
     assert health(world)["discovery"]["state"] == "ok"
 
 
@@ -324,8 +324,8 @@ def test_mint_accounts_are_reread_after_ten_minutes_and_kept_during_node_failure
 
 @pytest.mark.parametrize("account", [None, mint_account((1, b"\0" * 8))])
 def test_an_unreadable_transfer_fee_keeps_the_last_known_one(world, account):
-    """The node knows no such account for once, or an extension that ends early: nothing about the
-    fee is known, least of all that there is none.
+    """The node temporarily lacks the account, or an extension is truncated: the fee is unknown, and
+    certainly not known to be zero.
     """
     world.node.accounts = {ONE: mint_account((1, fees(300, 300)))}
     discover(world, ONE)
@@ -404,8 +404,8 @@ def test_a_failing_provider_leaves_the_cache_and_is_named(world, fault):
 
 
 def test_one_malformed_row_is_dropped_alone_and_counted(world):
-    """Of two tokens one has no number for a price, for ten passes: nothing fails, its price grows
-    stale, the other one is renewed.
+    """For ten passes, one of two tokens has a price that isn't a number: nothing fails, its price
+    becomes stale, and the other one is renewed.
     """
     discover(world, ONE, TWO)
     world.tick()
@@ -446,7 +446,7 @@ def test_an_entirely_invalid_response_is_reported(world):
 
 
 def test_a_malformed_row_among_other_chains_counts_as_one(world):
-    """Rows of no interest can be read: a list of foreign tokens with one broken entry is no broken
+    """Irrelevant rows are readable: a list of foreign tokens with one broken entry isn't a broken
     list.
     """
     for number in range(5):
@@ -503,7 +503,7 @@ def test_a_provider_that_asks_for_a_pause_gets_it(world):
 def test_a_slow_provider_delays_one_request_each(world):
     discover(world, *(address(n) for n in range(1, 100)))
     world.tick()
-    # Only now: on a busy machine what answers at once takes longer than this, too.
+    # Set only now, because on a busy machine even an immediate response takes longer.
     world.scout.limits = replace(PROVIDER_LIMITS, read_seconds=0.5)
     world.market.break_all(body=b"[" + b"1," * 100, headers={"Content-Length": 10_000})
     asked = world.market.asked[PRICES]
@@ -519,7 +519,7 @@ def test_batches_after_a_failed_one_go_first_next_time(world):
     world.market.heal()
     world.tick()
     assert sum(row["priceUsd"] is not None for row in entries(world).values()) == 60
-    # The first thirty had had their turn.
+    # The first thirty already had their turn.
     assert Snapshot.get(Snapshot.id == 1).token.mint == address(31)
 
 
@@ -599,8 +599,8 @@ def test_success_times_survive_a_restart(world):
 
 # ---- the limits ----------------------------------------------------------------------------------
 def test_a_thousand_tokens_stay_within_both_providers_limits(world):
-    """A pass a minute: 1 + 1 list calls of 60, 1 of 30 new pools, ceil(1000 / 30) = 34 price calls
-    of 300.
+    """One pass a minute: 1 + 1 list calls of 60, 1 of 30 for new pools, ceil(1000 / 30) = 34 price
+    calls of 300.
     """
     mints = [address(n) for n in range(1, 1001)]
     discover(world, *mints)
@@ -617,7 +617,7 @@ def test_a_thousand_tokens_stay_within_both_providers_limits(world):
     }
     assert world.market.most_asked == 30 and len(entries(world)) == 100
     assert Snapshot.select().count() == 4000
-    # 500 a pass, then nothing for ten minutes.
+    # 500 per pass, then nothing for ten minutes.
     assert len(world.node.calls) == 10 and all(len(call) == 100 for call in world.node.calls)
 
 
@@ -628,8 +628,8 @@ def test_frequent_passes_stay_within_the_limits_too(world):
         world.tick(minutes=1 / 30)
     asked = world.market.asked
     assert asked[PROFILES] + asked[BOOSTS] <= 60 and asked[POOLS] <= 30 and asked[PRICES] <= 300
-    # 200 calls a minute of 30 are 100 tokens a second: a round takes ten seconds, and a pass comes
-    # every two
+    # 200 calls a minute of 30 tokens are 100 tokens a second: a round takes ten seconds, with a
+    # pass every two
     assert Token.select(fn.MIN(Token.asked_at)).scalar() >= world.now - 14_000
 
 
@@ -671,7 +671,7 @@ def test_a_dropped_token_is_forgotten_and_may_return(world, monkeypatch):
     world.market.profiles = []
     world.tick(minutes=20)
     assert set(entries(world)) == {TWO} and Token.get(mint=ONE).discovered_at == NOW + MINUTE_MS
-    # Its snapshots were kept two hours.
+    # Its snapshots were kept for two hours.
     world.tick(minutes=130)
     assert (
         Token.get_or_none(mint=ONE) is None
@@ -679,7 +679,7 @@ def test_a_dropped_token_is_forgotten_and_may_return(world, monkeypatch):
     )
     discover(world, ONE)
     world.tick()
-    # New ones go before the busy.
+    # New tokens come before busy ones.
     assert set(entries(world)) == {ONE}
 
 
@@ -701,12 +701,12 @@ def test_older_snapshots_are_kept_more_sparsely():
     start = NOW // DAY_MS * DAY_MS
     # On probation
     assert keep_until(start, None, start) == start + 2 * HOUR_MS
-    # First of its hour.
+    # The first of its hour.
     assert keep_until(start, start - MINUTE_MS, start - PROBATION_MS) == start + 30 * DAY_MS
     fifth, sixth = start + 5 * MINUTE_MS, start + 6 * MINUTE_MS
     assert keep_until(fifth, start + 4 * MINUTE_MS, 0) == fifth + DAY_MS
     assert keep_until(sixth, fifth, 0) == sixth + 2 * HOUR_MS
-    # Of a held token, asked for every six seconds.
+    # From a held token, requested every six seconds.
     later = sixth + 6_000
     assert keep_until(later, sixth, 0) == later + HOUR_MS // 2
     assert keep_until(later, sixth, later - 1) == later + HOUR_MS // 2
@@ -740,7 +740,7 @@ def test_thinning_keeps_promised_ages_and_pinned_snapshots(world):
     day = [at for at, age in zip(taken[1:], ages, strict=True) if 120 < age <= 24 * 60]
     assert all(at % (5 * MINUTE_MS) == 0 for at in day) and len(day) == (24 * 60 - 120) // 5
     rest = [at for at, age in zip(taken[1:], ages, strict=True) if age > 24 * 60]
-    # 30 hours of history: six full hours beyond the day.
+    # 30 hours of history, six full hours more than a day.
     assert all(at % HOUR_MS == 0 for at in rest) and len(rest) == 6
 
 
@@ -751,7 +751,7 @@ def test_a_snapshot_pinned_during_pruning_is_kept(world, monkeypatch):
     expired = store.list_expired(late)
     assert expired == [1]
     store.pin_snapshots(expired)
-    # What was read just before the pin.
+    # Rows read just before the pin.
     monkeypatch.setattr(store, "list_expired", lambda now, answers=[[], expired]: answers.pop())
     store.prune(late)
     assert Snapshot.select().count() == 1
@@ -779,7 +779,7 @@ def test_a_jump_is_more_than_twentyfold(usd, before, mark):
 
 # ---- what paper mode holds -----------------------------------------------------------------------
 def test_held_tokens_are_requested_between_passes(world):
-    """Their price is new, nobody else's, and a snapshot of it is kept."""
+    """Only their prices are new, and a snapshot of each is kept."""
     discover(world, ONE, TWO)
     world.tick()
     Token.update(held=True).where(Token.mint == ONE).execute()
@@ -804,7 +804,7 @@ def test_a_short_pass_waits_for_no_other_and_needs_a_holding(world):
 
 
 def test_requests_are_counted_per_provider_and_day(world):
-    """Two lists and a page of prices, one of new pools; a short pass asks once more."""
+    """Two lists and a page of prices, and one list of new pools; a short pass adds one request."""
     discover(world, ONE)
     world.tick()
     budgets = json.loads(world.scout._report(world.now)[1])["budgets"]
@@ -822,7 +822,7 @@ def test_requests_are_counted_per_provider_and_day(world):
 
 
 def test_requests_held_back_by_a_minute_limit_are_counted(world):
-    """31 mints are two requests for prices, of which the minute has one left."""
+    """31 mints need two price requests, but only one is left in the minute."""
     discover(world, ONE)
     world.tick()
     for number in range(31):
@@ -839,7 +839,7 @@ def test_requests_held_back_by_a_minute_limit_are_counted(world):
     told = health(world)
     assert told["budgets"]["dexscreener"]["heldBackToday"] == 1
     assert told["budgets"]["dexscreener"]["heldBackAt"] == show_time(world.now + 6_000)
-    # It waits for the next pass; nothing has failed.
+    # It waits for the next pass, without a failure.
     assert told["discovery"]["state"] == "ok" and told["budgets"]["geckoterminal"] == {
         **told["budgets"]["geckoterminal"],
         "heldBackToday": 0,
@@ -861,7 +861,7 @@ def test_an_exhausted_day_is_reported_and_ends_at_midnight(world):
         "GeckoTerminal new pools: the daily limit on requests is used up; requests resume at"
         " 00:00 UTC"
     )
-    # The other service goes on; a restart forgets nothing.
+    # The other provider continues, and a restart keeps the counts.
     assert told["discovery"]["feeds"]["dexscreenerPrices"]["lastError"] is None
     again = Scout(world.settings, world.node, lambda: world.seconds)
     again._restore_times()
@@ -888,7 +888,7 @@ def test_doctor_reports_budgets(world):
     assert level == "look" and text.startswith(
         f"{used}; its limits delayed other requests (today: 1,"
     )
-    # What was asked yesterday says nothing.
+    # Yesterday's requests don't matter.
     assert tell(world.now + DAY_MS) == []
 
 

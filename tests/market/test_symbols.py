@@ -85,7 +85,7 @@ def test_a_token_without_a_readable_symbol_has_none(told):
 
 
 def observe(service, told):
-    """A bot that bought the stranger's token and posted about it, and the key of it."""
+    """A bot that bought a stranger's token and posted about it, and the bot's key."""
     bot = service.make_bot("Ada", W)
     Token.create(mint=M, symbol=told, name=told, discovered_at=NOW, tracked_at=NOW, found_by="[]")
     service.observe_trade(W, "buy", 1, mint=M)
@@ -104,7 +104,7 @@ def observe(service, told):
 
 
 def list_symbols(shown):
-    """Every `symbol` beside this mint in an answer."""
+    """Every `symbol` next to this mint in a response."""
     if isinstance(shown, list):
         return [one for part in shown for one in list_symbols(part)]
     if not isinstance(shown, dict):

@@ -23,7 +23,7 @@ SECRET = "pAsSwOrD"
 
 
 def change(service, **named):
-    """Other settings from now on; those of hooks stay."""
+    """Use other settings from now on, keeping those of hooks."""
     service.config = ground.change(service.config, **named)
 
 
@@ -33,7 +33,7 @@ def rows():
 
 
 def apprise_url(one, scheme="json"):
-    """The address by which Apprise posts JSON to a receiver."""
+    """The address at which Apprise posts JSON to a receiver."""
     return f"{scheme}://user:{SECRET}@{urllib.parse.urlsplit(one.url).netloc}/hook"
 
 
@@ -59,10 +59,10 @@ def test_the_operator_gets_every_bots_events_in_order_and_once(
     until(lambda: len(good.got) == 2)
     first, second = read(good)
     assert first.startswith("Ada: words of one\nNot verified\nhttp://127.0.0.1:8000/posts/")
-    # Nobody is called by words that somebody else chose.
+    # Untrusted text mentions nobody.
     assert second.startswith("Otto: words of two @\u200beveryone\n")
     assert good.got[0][0]["authorization"].startswith("Basic ")
-    # Another pass goes on where this one was: what happened meanwhile is not lost.
+    # Another pass continues from here, so events in between aren't lost.
     delivering.stop()
     say(private, ada, "three")
     delivering()
@@ -182,10 +182,10 @@ def test_an_unusable_address_is_refused_without_repeating_it(name, text):
 
 
 def test_apprises_social_networks_are_refused():
-    """Those of the installed version, by the words with which it names itself."""
+    """Those of the installed version, by their own names."""
     from apprise.manager_plugins import NotificationManager
 
-    # Its plugins are imported at this; some use modules that are going.
+    # This imports all plugins, some of which use deprecated modules.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         known, plugins = set(NotificationManager().schemas()), NotificationManager().plugins()

@@ -19,7 +19,7 @@ import storage
 from accounts import hooks, influencers
 
 NOW = 1_800_000_000_000
-# As good as no pace of hosts.
+# Effectively no rate limit per host.
 HURRY = "import notify.outbox\nnotify.outbox.HOST_SECONDS = 0.05\n"
 KILLS, POSTS = 2, 12
 
@@ -32,7 +32,7 @@ def receiver():
 
 
 def make_bot(folder, url):
-    """A publishing key of a bot, and the secret of its hook."""
+    """A bot's publishing key, and the secret of its hook."""
     settings = config.load({**ground.environ(folder / "data"), "HOOKS_PRIVATE": "on"}, dotenv=None)
     database = storage.connect(settings)
     storage.migrate(database)
@@ -44,7 +44,7 @@ def make_bot(folder, url):
 
 
 def post(server, key, event):
-    """Post it; return whether it was accepted."""
+    """Publish it; return whether it was accepted."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -71,7 +71,7 @@ def test_kills_lose_no_event(tmp_path, receiver):
         for n in range(POSTS):
             assert post(server, key, f"{turn}-{n}")
             accepted.append(f"{turn}-{n}")
-        # Some of this turn's are told, not all: the kill falls between.
+        # Some events of this turn were delivered and some weren't, so the kill falls in between.
         told = len(receiver.got) + dice.randint(1, POSTS - 2)
         until(lambda: len(receiver.got) >= told, 30)
         kill(server)
@@ -85,7 +85,7 @@ def test_kills_lose_no_event(tmp_path, receiver):
 
 
 def ids_of(receiver):
-    """{event id: the webhook ids it came with}, in the order in which they came first."""
+    """{event ID: its webhook IDs}, in order of first arrival."""
     found = {}
     for headers, body in list(receiver.got):
         event = json.loads(body)["data"].get("eventId")

@@ -41,7 +41,7 @@ POST = {
 
 @pytest.fixture
 def receivers():
-    """receivers(n) -> that many, each on a port of its own"""
+    """receivers(n) -> n receivers, each on its own port"""
     made = []
 
     def make(count=1):
@@ -61,7 +61,7 @@ def private(service):
 
 @pytest.fixture
 def delivering(private, monkeypatch):
-    """delivering() -> an Outbox at work in a thread, without the pace of hosts"""
+    """delivering() -> an Outbox running in a thread, without the rate limit per host"""
     monkeypatch.setattr(outbox, "HOST_SECONDS", 0.0)
     monkeypatch.setattr(outbox, "STORE_SECONDS", 0.05)
     running = []
@@ -149,7 +149,7 @@ def test_a_hook_turned_off_mid_delivery_gets_nothing_more(private, delivering, r
     delivering()
     say(private, bot, "on its way")
     until(lambda: slow.got)
-    # Its answer, which would make it active, comes after it was switched off.
+    # Its response, which would activate the hook, arrives after it was turned off.
     with storage.database.connection_context():
         assert acts.switch_hook(made.hook.uid, False, acts.COMMAND_LINE, "", NOW)
     go.set()
@@ -162,12 +162,12 @@ def test_a_hook_turned_off_mid_delivery_gets_nothing_more(private, delivering, r
     until(lambda: row(made).state == "active")
     say(private, bot, "later")
     until(lambda: "later" in events_of(slow))
-    # Between them the ping.
+    # The ping is between them.
     assert events_of(slow) == ["on its way", None, "later"]
 
 
 def test_a_commit_is_delivered_at_once(private, delivering, receivers, monkeypatch):
-    """Not at the end of a pause that lasts a minute here."""
+    """It doesn't wait for the end of a pause, which is a minute here."""
     monkeypatch.setattr(outbox, "POLL_SECONDS", 60.0)
     (good,), made = receivers(), private.make_bot("Nell")
     add(private, made, good.url)
@@ -198,7 +198,7 @@ def test_a_crash_loses_nothing_and_repeats_have_the_same_id(
     (good,) = receivers()
     bot = private.make_bot()
     add(private, bot, good.url)
-    # Nothing is stored before the crash: the worst moment.
+    # Nothing is stored before the crash, the worst moment.
     monkeypatch.setattr(outbox.Outbox, "_store", lambda self, everything=False: None)
     delivering()
     say(private, bot, "a", "b")
@@ -236,7 +236,7 @@ def test_failing_receivers_delay_no_others(private, delivering, receivers):
 
 
 class HookClock:
-    """The clock of notify.outbox, which stands still until it is set: `now`, in seconds."""
+    """The clock of notify.outbox, which stops until it is set: `now`, in seconds."""
 
     def __init__(self):
         self.now = 1_000.0
@@ -256,7 +256,7 @@ def clock(monkeypatch):
 
 
 def deliver_each_second(made, clock, seconds):
-    """Have an outbox deliver once a second, by its own clock."""
+    """Make an outbox deliver once a second, by its own clock."""
     with storage.database.connection_context():
         made.synchronize()
         for _ in range(seconds):
@@ -265,8 +265,8 @@ def deliver_each_second(made, clock, seconds):
 
 
 def test_hooks_of_one_host_take_turns(private, clock):
-    """Ada has six posts to tell, Otto two: her hook, the older one, must not have the host's one
-    message a second for itself until it has told all.
+    """Ada has six posts to deliver, Otto two: her older hook must not use the host's one message
+    per second until it is done.
     """
     told = []
     ada, otto = private.make_bot("Ada"), private.make_bot("Otto")
@@ -286,7 +286,7 @@ def test_hooks_of_one_host_take_turns(private, clock):
 
 
 def test_a_host_is_the_same_however_its_address_is_written(private, clock):
-    """Three hooks at one host: none of the ways to write it brings it three messages a second."""
+    """Three hooks at one host, spelled differently, still get one message per second together."""
     told = []
     bot = private.make_bot()
     for host in ("x.example", "X.example:443", "x.example."):
@@ -303,13 +303,13 @@ def test_a_host_is_the_same_however_its_address_is_written(private, clock):
     assert told == [1_000.0, 1_001.0, 1_002.0]
 
 
-# How many receivers hang in the tests below.
+# Number of receivers that hang in the tests below.
 HANGING = 60
 KINDS = ("webhook", "discord", "slack", "telegram", "ntfy")
 
 
 def add_many(service, made, one, count):
-    """Add hooks of all kinds at a receiver: their paths are /0, /1, ..."""
+    """Add hooks of all kinds at a receiver, with paths /0, /1, ..."""
     service.config = ground.change(service.config, max_hooks_per_owner=count)
     for number in range(count):
         url = f"{one.url.removesuffix('/hook')}/{number}"
@@ -317,13 +317,13 @@ def add_many(service, made, one, count):
         with_chat = f"{url}?chat_id=1" if kind == "telegram" else url
         hook = add(service, made, with_chat).hook
         with storage.database.connection_context():
-            # Their hosts are fixed, and none of them is here.
+            # Their hosts are fixed and not local.
             Hook.update(kind=kind).where(Hook.id == hook.id).execute()
 
 
 def hang_now_and_then(held, under_way):
-    """At each path accept every other message and hang at the others, in turn; `under_way`: how
-    many hang at the moment of each request.
+    """Accept every other message at each path and hang at the others; `under_way`: number of
+    hanging requests at each request.
     """
     counts, hanging, lock = {}, [], threading.Lock()
 
@@ -336,7 +336,7 @@ def hang_now_and_then(held, under_way):
             if hangs:
                 hanging.append(path)
         if hangs:
-            # The client hangs up.
+            # The client disconnects.
             handler.connection.settimeout(60)
             while not held.is_set() and handler.connection.recv(1):
                 pass
@@ -349,9 +349,9 @@ def hang_now_and_then(held, under_way):
 
 
 def measure_news(service, bot, honest, event):
-    """Say something; return the seconds until all hooks of the honest receiver were told.
+    """Publish a post; return the seconds until all hooks of the honest receiver got it.
 
-    After a restart a hook may get its last message again, so only those of this event count.
+    After a restart, a hook may get its last message again, so only this event counts.
     """
     words = f"words of {event}".encode()
     say(service, bot, event)
@@ -363,8 +363,8 @@ def measure_news(service, bot, honest, event):
 def test_occasionally_hanging_receivers_delay_no_others(
     private, delivering, receivers, monkeypatch
 ):
-    """Sixty receivers accept a message and hang at the next one. An honest receiver is told before
-    any of them is given up, also right after a restart.
+    """Sixty receivers accept a message and hang at the next one. An honest receiver gets its
+    message before any of them times out, also right after a restart.
     """
     monkeypatch.setattr(client, "ANSWER_SECONDS", 3.0)
     monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
@@ -386,7 +386,7 @@ def test_occasionally_hanging_receivers_delay_no_others(
 
 
 def test_hanging_receivers_share_a_lane_for_a_while(private, delivering, receivers, monkeypatch):
-    """Few messages to them are under way, and each receiver gets all of its own in order."""
+    """Few messages to them are in flight, and each receiver gets all of its own in order."""
     monkeypatch.setattr(client, "ANSWER_SECONDS", 2.0)
     monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
     monkeypatch.setattr(outbox, "SLOW_SECONDS", 1.5)
@@ -398,13 +398,13 @@ def test_hanging_receivers_share_a_lane_for_a_while(private, delivering, receive
     add_many(private, bot, bad, 20)
     delivering()
     say(private, bot, "a", "b")
-    # Accepted; at the next one all hung for the first time; then in the lane.
+    # Accepted; at the next one all hung for the first time; then in the slow lane.
     until(lambda: len(bad.got) == 60)
     assert max(under_way[20:40]) > 12
     under_way.clear()
     say(private, bot, "c")
     until(lambda: len(bad.got) == 100)
-    # The lane has four places. The receiver notices a moment late that somebody left one.
+    # The lane has four slots. The receiver notices a moment late when one is freed.
     assert max(under_way) <= 8
     told = [one["eventId"] for one in map(read_data, bad.got) if one]
     # Four of the hooks are webhooks.
@@ -413,7 +413,7 @@ def test_hanging_receivers_share_a_lane_for_a_while(private, delivering, receive
 
 
 def read_data(got):
-    """What a webhook was told; None for a message of another kind."""
+    """A webhook's data; None for a message of another kind."""
     headers, body = got
     return json.loads(body)["data"] if "webhook-id" in headers else None
 
@@ -424,7 +424,7 @@ def has_operators_hook():
 
 
 def test_the_operators_own_receivers_never_wait(private, delivering, receivers, monkeypatch):
-    """Also where messages to others take all places there are."""
+    """Even if messages to others use all slots."""
     monkeypatch.setattr(outbox, "MAX_BUSY", 2)
     private.config = ground.change(private.config, apprise_urls=("json://127.0.0.1/in",))
     told, held = [], threading.Event()
@@ -438,7 +438,7 @@ def test_the_operators_own_receivers_never_wait(private, delivering, receivers, 
     bot = private.make_bot()
     add_many(private, bot, bad.behave(receiver.hang(held)), 3)
     delivering()
-    # They are told of what happens from then on.
+    # They get events from then on.
     until(has_operators_hook)
     say(private, bot, "one")
     until(lambda: len(bad.got) >= 2)
@@ -528,7 +528,7 @@ def test_coverage_changes_go_to_hooks_and_not_to_the_stream(private, delivering,
 
 
 def test_messages_state_what_the_chain_shows(private):
-    """Sold 1 of what 3 decimals count, for 5,000 lamports; bought for 1,000 before."""
+    """Sold 1 unit of a 3-decimal token for 5,000 lamports; bought for 1,000 before."""
     bot = private.make_bot("Nell", address("w"))
     with storage.database.connection_context():
         trade = private.observe_trade(
@@ -579,7 +579,7 @@ def test_failures_back_off_and_pause_the_hook_after_a_day():
         seen = plan.after_failure(seen, now, 500, "returned HTTP 500")
         waits.append((seen.due_at - now) // 1000)
         now = max(seen.due_at, now + 1)
-    # 5 + 15 + 60 + 300 + 900 s, then hours: 1280 s + 24 * 3600 s is the first beyond a day.
+    # 5 + 15 + 60 + 300 + 900 s, then hourly: 1280 s + 24 * 3600 s is the first beyond a day.
     assert waits[:7] == [5, 15, 60, 300, 900, 3600, 3600]
     assert 1280 * 1000 + 23 * 3600_000 < DAY_MS <= 1280 * 1000 + 24 * 3600_000
     assert len(waits) == 5 + 24 + 1 and seen.delivered == 7
@@ -597,7 +597,7 @@ def test_failures_back_off_and_pause_the_hook_after_a_day():
     ],
 )
 def test_a_clock_set_back_silences_no_hook(failures, due_in_seconds, is_due):
-    """A hook that works waits for nothing; no wait is longer than a day."""
+    """A working hook waits for nothing, and no wait is longer than a day."""
     one = progress(failures=failures, due_at=NOW + 1_000 * due_in_seconds)
     assert plan.is_due(one, NOW) is is_due
 
@@ -607,7 +607,7 @@ def test_retry_after_is_respected(receivers):
     busy.behave(receiver.answer(429, **{"Retry-After": "90"}))
     answered = client.post(Message(busy.url, {}, b"x"), private=True)
     assert answered == client.Answer(429, "returned HTTP 429", 90)
-    # Not sooner than it asks, and not sooner than we would by ourselves: 5 s, then 15 s.
+    # No sooner than requested, and no sooner than our own backoff: 5 s, then 15 s.
     once = plan.after_failure(progress(), 0, *answered)
     assert once.due_at == 90_000
     assert plan.after_failure(once, 0, 429, "returned HTTP 429", 1).due_at == 15_000
@@ -633,7 +633,7 @@ def test_retry_after_values_are_parsed(text, seconds):
 
 
 def test_a_test_requested_during_a_delivery_is_sent_too(private, clock):
-    """The message fails: it waits its five seconds, and the test comes after them, before it."""
+    """The message fails and waits five seconds; the test is sent after them, before the message."""
     sent = []
     bot = private.make_bot()
     made = add(private, bot, "https://x.example/in")
@@ -662,7 +662,7 @@ def test_a_ping_told_to_wait_delays_what_follows():
 
 
 def test_a_date_without_a_zone_is_utc(monkeypatch):
-    """The oldest form of HTTP's dates, on a machine fourteen hours ahead: a minute after 0."""
+    """HTTP's oldest date format, on a machine fourteen hours ahead: a minute after 0."""
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
     time.tzset()
     try:
@@ -678,7 +678,7 @@ def test_success_resets_failures():
 
 
 # ---- addresses -----------------------------------------------------------------------------------
-# By the registries of IANA for special purposes (IPv4 and IPv6), and the documents of clouds.
+# From IANA's special-purpose registries (IPv4 and IPv6), and cloud providers' documents.
 NOT_PUBLIC = {
     "this machine": "127.0.0.1 0.0.0.0 ::1 ::",
     "private networks": "10.1.2.3 172.16.0.1 192.168.1.1 100.64.0.1 fc00::1 fec0::1",
@@ -696,7 +696,7 @@ NOT_PUBLIC = {
     "6to4": "2002:7f00:1:: 2002:a9fe:a9fe::1",
     "Teredo": "2001::1 2001:0:7f00:1::",
 }
-# The last ones are next to what is refused.
+# The last ones are adjacent to refused ranges.
 PUBLIC = """1.1.1.1 93.184.216.34 2606:4700::1111 2a00:1450:4001::1 ::ffff:1.1.1.1
     191.255.255.255 192.0.1.1 168.63.129.15 168.63.129.17 192.88.98.255 192.88.100.0
     2001:200::1 2003::1 3ffe:ffff::1 3fff:1000::1"""
@@ -722,7 +722,7 @@ def test_private_addresses_are_refused_by_default(receivers):
 
 
 def test_dns_rebinding_leads_nowhere(monkeypatch):
-    """The address that was checked is the one connected to: the name is asked once."""
+    """The checked address is the one connected to; the name is resolved once."""
     asked, connected = [], []
     first = [(2, 1, 6, "", ("93.184.216.34", 443))]
 
@@ -868,8 +868,8 @@ def test_long_text_is_cut_and_the_link_kept():
 )
 @pytest.mark.parametrize("body", ["字" * 4000, "😀" * 4000, "*" * 4000, "\\" * 4000, "字*" * 2000])
 def test_long_text_fits_each_messengers_limit(kind, url, body):
-    """ntfy takes 4,096 bytes, and makes a file of more; 1,800 of these characters have up to 7,200.
-    Discord takes 2,000 characters, also where each was given a backslash.
+    """ntfy accepts 4,096 bytes, and turns longer text into a file; 1,800 of these characters have
+    up to 7,200. Discord accepts 2,000 characters, including the backslashes for escaping.
     """
     to = messages.Receiver("hook_1", kind, url, None)
     event = Event(1, "post", {**POST, "body": body})
@@ -877,13 +877,13 @@ def test_long_text_fits_each_messengers_limit(kind, url, body):
     told = orjson.loads(sent) if kind != "ntfy" else {"text": sent.decode()}
     text = told.get("content") or told["text"]
     assert len(text) <= 2_000 and len(text.encode()) <= 4_096
-    # The words are not cut shorter than they must be, and what stands below them is whole.
+    # The text isn't cut more than necessary, and the lines below it are complete.
     assert len(text) >= 900
     assert text.endswith("…\nVerified by a finalized transaction\nhttps://c.example/posts/post_1")
 
 
 def test_hostile_text_formats_nothing():
-    """What Discord and Slack would take for markup is shown as it was written."""
+    """Markup for Discord and Slack is shown as typed."""
     body = "# [sure](https://evil.example) **x** _y_ `z` ||s|| <@1>\n>>> all https://a.example/b_c"
     post = {**POST, "botName": "N*ll", "body": body}
     event = Event(1, "post", post, "Sold 1 [FERN](https://evil.example) for 2 SOL")
@@ -893,7 +893,7 @@ def test_hostile_text_formats_nothing():
         return orjson.loads(messages.write_message(to, event, 0, "https://c.example").body)
 
     told = text("discord", "https://discord.com/api/webhooks/1/a")["content"]
-    # A backslash before each sign of Discord's Markdown; addresses stay what they are.
+    # A backslash precedes each Discord Markdown character; addresses stay unchanged.
     assert told.splitlines() == [
         r"N\*ll: \# \[sure\](https://evil.example) \*\*x\*\* \_y\_ \`z\` \|\|s\|\| \<@1\>",
         r"\>\>\> all https://a.example/b_c",
@@ -920,7 +920,7 @@ def test_hostile_text_mentions_nobody_and_links_nothing():
     telegram = orjson.loads(sent.body)
     assert sent.url == "https://api.telegram.org/bot1:a/sendMessage"
     assert telegram["chat_id"] == "-5" and "parse_mode" not in telegram
-    # Telegram calls whom a name behind this sign names.
+    # Telegram mentions a name after this character.
     assert "@everyone" not in telegram["text"] and "everyone" in telegram["text"]
     ntfy = body("ntfy", "https://ntfy.sh/topic")
     assert ntfy.body.decode().startswith("Nell: <!channel> @everyone")
@@ -931,7 +931,7 @@ def test_an_address_is_shown_without_its_path():
 
 
 def test_signatures_match_the_specification():
-    """The example of the reference libraries of Standard Webhooks."""
+    """The example from Standard Webhooks' reference libraries."""
     signed = messages.sign(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -943,8 +943,8 @@ def test_signatures_match_the_specification():
 
 # ---- while nothing happens -----------------------------------------------------------------------
 def test_events_are_read_only_after_a_write(private, monkeypatch):
-    """PostgreSQL counts writers of the whole cluster, and the tests beside this one are some: what
-    is read at each version that was seen counts, not how often.
+    """PostgreSQL counts writes of the whole cluster, including other tests, so this checks what is
+    read at each version, not how often.
     """
     reads, versions, ask = [], [], storage.database.data_version
     bot = private.make_bot()

@@ -13,7 +13,7 @@ import storage
 from accounts import hooks
 
 TOKEN = "sEcReT-tOkEn"
-# kind -> the path of its addresses, and how the service takes a message: status, type, body.
+# kind -> the path of its addresses, and the service's response to a message: status, type, body.
 SERVICES = {
     "discord": (f"/api/webhooks/1234/{TOKEN}", (204, "", b"")),
     "slack": (f"/services/T0/B0/{TOKEN}", (200, "text/html", b"ok")),
@@ -23,7 +23,7 @@ SERVICES = {
     ),
     "ntfy": (f"/{TOKEN}", (200, "application/json", b'{"id":"x","event":"message"}')),
 }
-# kind -> how each refuses, as its documentation has it.
+# kind -> its error response, according to its documentation.
 REFUSALS = {
     "discord": (404, b'{"message":"Unknown Webhook","code":10015}'),
     "slack": (403, b"action_prohibited"),
@@ -38,7 +38,7 @@ TEXT = "Ada: words of one\nNot verified\nhttp://127.0.0.1:8000/posts/"
 
 @pytest.fixture
 def hook(private, receivers, monkeypatch):  # noqa: F811
-    """hook(kind) -> (bot, its hook of this kind, the receiver that plays the service)"""
+    """hook(kind) -> (bot, its hook of this kind, the receiver that acts as the service)"""
 
     def make(kind, name="Ada"):
         [service] = receivers()
@@ -46,7 +46,7 @@ def hook(private, receivers, monkeypatch):  # noqa: F811
         path, (status, content, body) = SERVICES[kind]
         service.behave(answer(status, body, **({"Content-Type": content} if content else {})))
         bot = private.make_bot(name)
-        # Its own host could not be reached from a test.
+        # A test couldn't reach its own host.
         with storage.database.connection_context(), monkeypatch.context() as patched:
             patched.setitem(hooks.HOSTS, kind, ())
             made = hooks.add_hook(private.config, bot.owner, root + path, NOW, kind)
@@ -56,7 +56,7 @@ def hook(private, receivers, monkeypatch):  # noqa: F811
 
 
 def read_text(kind, body):
-    """The text that a person sees, from what the service is sent."""
+    """The text shown to a person, from the message to the service."""
     if kind == "ntfy":
         return body.decode()
     sent = json.loads(body)
@@ -65,7 +65,7 @@ def read_text(kind, body):
 
 @pytest.mark.parametrize("kind", SERVICES)
 def test_each_messenger_gets_its_format(private, delivering, hook, kind):  # noqa: F811
-    """Its first message is the test that every new hook must answer."""
+    """Its first message is the ping that every new hook must answer."""
     bot, made, service = hook(kind)
     say(private, bot, "one")
     delivering()
@@ -103,7 +103,7 @@ def test_refused_messages_are_retried(
     until(lambda: row(made).failures)
     assert row(made).last_error == f"returned HTTP {status}" and row(made).state == "active"
     assert row(made).due_at > NOW // 10**6 and TOKEN not in caplog.text
-    # What is refused is not forgotten.
+    # A refused message is kept.
     service.behave(accepting)
     with storage.database.connection_context():
         hooks.ask_for_ping(made.hook.uid, 0)

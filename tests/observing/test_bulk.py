@@ -24,7 +24,7 @@ def observe(settings, *nodes):
 
 @pytest.fixture(scope="module")
 def singly(long_chain):
-    """What a lookout without the method tells, once it was asked for."""
+    """The result of a lookout without the method, after it was requested once."""
     told = {}
 
     def tell(settings):
@@ -46,7 +46,8 @@ def test_a_backfill_takes_a_request_per_hundred_transactions(settings, db, long_
     assert told["state"] == "complete"
     listed = len(long_chain.touching(ADA))
     assert told["calls"]["getTransaction"] == listed > 200
-    # What only the lists of token accounts name, few among many stored ones, is fetched singly.
+    # Transactions listed only for token accounts, few among many stored ones, are fetched one by
+    # one.
     assert node.calls[BULK] <= 6 and node.calls["getTransaction"] < listed // 3
     for method in ("getSignaturesForAddress", "getMultipleAccounts"):
         assert node.calls[method] <= told["calls"][method]
@@ -58,7 +59,7 @@ def test_a_node_without_the_method_is_asked_once(settings, db, long_chain, singl
 
 
 def forge(data):
-    """Lamports from nowhere: no receipt that is accepted."""
+    """Create lamports from nothing, so that the receipt isn't accepted."""
     data = copy.deepcopy(data)
     for one in data[::2]:
         one["meta"]["postBalances"][0] += 1
@@ -66,7 +67,7 @@ def forge(data):
 
 
 def place(**more):
-    """All in other places than the lists say."""
+    """Move all to positions other than listed."""
     return lambda data: [{**one, **{key: one[key] + n for key, n in more.items()}} for one in data]
 
 
@@ -116,7 +117,7 @@ def test_a_transaction_of_other_wallets_is_not_stored(settings, db, long_chain, 
 
 
 def test_a_transaction_the_bulk_method_hides_is_found_missing(settings, db, long_chain):
-    """It is listed, so it is asked for; a node that drops it keeps the history open."""
+    """It is listed, so it is requested; a node that drops it keeps the history open."""
     hidden = long_chain.moving(ADA)[7].signature
     node = FakeNode(long_chain)
     node.drop(hidden)

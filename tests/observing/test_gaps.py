@@ -12,7 +12,7 @@ from models import Address, Wallet
 from observing.listing import HEAD_PAGE
 from operate.inspection import inspect
 
-# How many transactions of the chain move something of ada.
+# Number of the chain's transactions that move something of ada's.
 MOVING = len(market().moving(ADA))
 
 
@@ -28,7 +28,7 @@ def test_a_withheld_transaction_is_a_gap_until_returned(look, chain, truth, plac
     row = chain.moving(ADA)[place]
     node, seen = withhold(look, chain, ADA, row.signature)
     assert seen.state() == "partial"
-    # Before the first one there is nothing a break could show against: see below.
+    # Before the first one, no break can show: see below.
     if place:
         assert any(first <= row.slot <= last for first, last, _ in seen.gaps()), row.slot
         last = max(last for _, last, _ in seen.gaps())
@@ -47,8 +47,8 @@ def test_a_gap_is_repaired_within_minutes(look, chain, truth):
 
 
 def test_a_withheld_first_receipt_makes_the_wallet_older_than_its_history(look, chain):
-    """Nothing can show the slot of what came before everything: it is partial, and the note says
-    why.
+    """Nothing can show the slot of the very first transaction: the history is partial, and the note
+    says why.
     """
     _node, seen = withhold(look, chain, ADA, chain.touching(ADA)[0].signature)
     assert (
@@ -59,18 +59,18 @@ def test_a_withheld_first_receipt_makes_the_wallet_older_than_its_history(look, 
 
 
 def test_a_transaction_without_a_balance_change_is_found_by_the_nightly_full_scan(look):
-    """No balance tells of another's transaction that only names ada. Listed again, it is found
-    within a day.
+    """No balance shows another person's transaction that only mentions ada. Once listed again, it
+    is found within a day.
     """
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 5, 5_000)
     quiet_one = story.mention("ada")
-    # So that it lies below what the head lists again.
+    # So that it is below the part that the head lists again.
     for _ in range(2 * HEAD_PAGE):
         story.buy("ada", "CAT", 5, 5_000)
     node, seen = withhold(look, story.chain(), ADA, quiet_one)
-    # Nothing can show it.
+    # Nothing can reveal it.
     assert seen.state() == "complete"
     node.give(quiet_one)
     seen.look(10)
@@ -128,7 +128,7 @@ def test_a_pruned_history_is_partial(look, chain):
 
 
 def open_second_account(story, mint, raw):
-    """A stranger opens another account of the mint for ada and fills it; the word for it."""
+    """A stranger opens another account of the mint for ada and fills it; return its name."""
     word = account_of("ada, too", mint)
     story.tokens[word] = [mint, "ada", 0]
     moves = [("lamports", "maker", word, RENT), ("tokens", mint, "maker", "ada, too", raw)]
@@ -137,11 +137,11 @@ def open_second_account(story, mint, raw):
 
 
 def test_an_untouched_account_balance_was_there_from_the_beginning(look):
-    """Ada's second account of CAT got 4 in times that the node forgot. Then 10 are bought for
-    1,000,000 and a fee of 5,000, and sold for 2,000,000 less a fee.
+    """Ada's second account of CAT got 4 in a time that the node has forgotten.
 
-    The oldest are sold first: 4 of unknown cost, and 6 that cost 603,000 and bring 6/10 of
-    1,995,000 = 1,197,000: 594,000, and not 990,000.
+    Then 10 are bought for 1,000,000 and a fee of 5,000, and sold for 2,000,000 minus a fee. The
+    oldest are sold first: 4 of unknown cost, and 6 that cost 603,000 and sell for 6/10 of 1,995,000
+    = 1,197,000: 594,000 instead of 990,000.
     """
     story = Story()
     story.fund("ada", 10**10)
@@ -186,8 +186,8 @@ def test_decimals_of_an_untouched_mint_are_requested(look):
 
 
 def test_an_unknown_mint_is_requested_with_backoff(look):
-    """An untouched holding of it waits. Asked at once, then after 60, 120, 240... seconds: in ten
-    minutes of polls every 15 s no more than 1 + log2(600 / 60 + 1) = 4.5 times.
+    """A holding of it waits. It is requested at once, then after 60, 120, 240... seconds: in ten
+    minutes of polls every 15 s, at most 1 + log2(600 / 60 + 1) = 4.5 times.
     """
     story = Story()
     story.fund("ada", 10**10)

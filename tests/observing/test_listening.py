@@ -33,7 +33,7 @@ PLACES = [
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
-    """Pauses of an impatient listener."""
+    """Use the delays of an impatient listener."""
     for name in ("READ_SECONDS", "MIN_PAUSE_SECONDS"):
         monkeypatch.setattr(subscriptions, name, 0.05)
 
@@ -46,7 +46,7 @@ def node():
 
 @pytest.fixture
 def listen():
-    """listen(node or port, most) -> a started Listener; all are stopped in the end."""
+    """listen(node or port, most) -> a started Listener; all are stopped at the end."""
     started = []
 
     def start(node, most=100):
@@ -73,7 +73,7 @@ def until(test, seconds=60):
 
 
 def take(listener):
-    """The wallets that are due, once one is."""
+    """The due wallets, once one is due."""
     return listener.notices.take(time.monotonic, 60)
 
 
@@ -145,7 +145,7 @@ def test_an_endpoint_that_allows_no_subscriptions_is_dropped_quietly(node, liste
     until(lambda: listener.state == "resting")
     time.sleep(0.5)
     assert node.connections == 1 and not caplog.records
-    # Health goes on to tell of it.
+    # Health still shows it.
     assert listener.refused == len(node.requests) > 0
 
 
@@ -165,7 +165,9 @@ def test_a_silent_endpoint_is_dropped(node, listen, monkeypatch):
 
 
 class DeadLine:
-    """A relay before a node that can fall silent: it keeps connections and passes nothing on."""
+    """A relay in front of a node that can fall silent: it keeps connections but forwards
+    nothing.
+    """
 
     def __init__(self, port):
         self.silent, self._port, self.accepted = False, port, 0
@@ -197,8 +199,8 @@ class DeadLine:
 
 
 def test_a_connection_that_falls_silent_is_reopened(node, listen, monkeypatch):
-    """No byte comes any more and nobody hangs up: it shows within two pings, 40 s of the 60 that
-    are allowed; here half a second each. Meanwhile nobody passes for heard.
+    """No bytes arrive, and the connection stays open: this is detected after two pings, 40 s of the
+    allowed 60; here half a second each. Meanwhile no wallet counts as covered.
     """
     assert 2 * subscriptions.PING_SECONDS < 60
     monkeypatch.setattr(subscriptions, "PING_SECONDS", 0.5)
@@ -262,7 +264,7 @@ def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
     for _ in range(500):
         node.lie(("logsSubscribe", ADA), {"context": {"slot": 1}, "value": {}})
     until(lambda: len(noticed_at) > 150)
-    # The first may be among the last of its second; two whole seconds lie between.
+    # The first may be among the last of its second; two whole seconds are in between.
     assert noticed_at[150] - noticed_at[0] > 1.0
 
 
@@ -326,7 +328,7 @@ def test_the_job_survives_an_internal_error(settings, db, caplog, monkeypatch):
 
 
 def test_a_listener_survives_an_internal_error(node, listen, monkeypatch, caplog):
-    """Its text may hold the address, and with it a token: the log has its type."""
+    """Its text may contain the address and a token, so the log has only its type."""
     read, faults = subscriptions.read_message, [ZeroDivisionError("canary-of-the-bell")]
 
     def fail_once(value):

@@ -43,7 +43,7 @@ def test_a_wallet_is_observed_completely(look, chain):
 
 
 def test_a_page_is_stored_in_fetching_order(look, chain):
-    """Oldest first, though nodes list the newest first: so pages stay full as rows grow."""
+    """Oldest first, although nodes list the newest first, so that pages stay full as rows grow."""
     look(chain).settle()
     stored = WalletSignature.select(WalletSignature.signature).order_by(WalletSignature.id)
     named = [row.signature for row in chain.touching(ADA) if ADA in row.keys]
@@ -51,7 +51,7 @@ def test_a_page_is_stored_in_fetching_order(look, chain):
 
 
 def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain):
-    """After the first poll everything is fetched; complete it is once each address was scanned
+    """After the first poll everything is fetched; it is complete once each address was scanned
     twice and the balances were compared.
     """
     seen, states = look(chain), []
@@ -71,7 +71,7 @@ def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain)
 
 
 def test_followers_get_each_coverage_change(look, chain):
-    """Loading, and then complete: once for each, however often it is looked at."""
+    """Loading, then complete: once each, however often it is polled."""
     seen = look(chain)
     for _ in range(6):
         seen.look()
@@ -81,7 +81,7 @@ def test_followers_get_each_coverage_change(look, chain):
 
 
 def test_an_unused_wallet_is_complete(look, chain):
-    """Nothing listed is no proof, but all balances are 0 and two full scans found nothing."""
+    """An empty list proves nothing, but all balances are 0 and two full scans found nothing."""
     seen = look(chain, wallets=[address("nobody")]).settle()
     assert (seen.state(), seen.coverage()["receipts"]) == ("complete", 0)
 
@@ -106,8 +106,8 @@ def test_recorded_wallets_match_the_oracle(look, history, expected):
 # ---- arrivals ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("seed", sampling.sample(range(6), 2))
 def test_arrival_order_does_not_matter(look, seed):
-    """A chain that grows by leaps while it is watched, with restarts between: the same bytes as
-    seen at once.
+    """A chain that grows in bursts while it is watched, with restarts in between, gives the same
+    bytes as one observation.
     """
     chain = market(seed, ("ada", "eve"), 60)
     at_once = look(chain, wallets=[ADA, address("eve")]).settle()
@@ -123,7 +123,7 @@ def test_arrival_order_does_not_matter(look, seed):
 
 
 def test_a_transfer_naming_only_the_token_account_is_found(look):
-    """getSignaturesForAddress(wallet) never lists it: its token account's balance moved, and that
+    """getSignaturesForAddress(wallet) never lists it. Its token account's balance changed, so that
     account is listed.
     """
     story = Story()
@@ -144,8 +144,8 @@ def test_a_transfer_naming_only_the_token_account_is_found(look):
 
 
 def test_an_account_no_receipt_names_is_found(look):
-    """A stranger opened an account for ada without naming her: only the list of her accounts tells,
-    once a day.
+    """A stranger opened an account for ada without mentioning her: only the daily list of her
+    accounts shows it.
     """
     story = Story()
     story.fund("ada", 10**9)
@@ -186,7 +186,7 @@ def test_transactions_a_post_waits_for_are_fetched_first(look, chain):
 
 @ground.sqlite_only
 def test_posts_stored_during_requests_fail_no_pass(look, chain):
-    """Somebody commits during every request: nothing the observer has open holds an old
+    """Somebody commits during every request, so no open statement of the observer may hold an old
     snapshot.
     """
     node = FakeNode(chain, tip=chain.rows[20].slot)
@@ -237,7 +237,7 @@ def test_a_restart_before_the_block_request_loses_nothing(look, chain, monkeypat
 
 # ---- owners of 2021 ------------------------------------------------------------------------------
 def test_receipts_without_owners_are_reread_once_the_account_is_known(look):
-    """An early receipt names no owner; a later one tells that the account is ada's. Then the early
+    """An early receipt names no owner; a later one shows that the account is ada's. Then the early
     one moved her tokens too.
     """
     story = Story()
@@ -258,7 +258,7 @@ def test_receipts_without_owners_are_reread_once_the_account_is_known(look):
 
 
 def test_an_added_venue_turns_stored_receipts_into_trades(look):
-    """By a restart: no transaction is asked for again."""
+    """After a restart, without requesting any transaction again."""
     venue, story = address("a venue of tomorrow"), Story()
     story.fund("ada", 10**9)
     story.transact(
@@ -283,8 +283,8 @@ def test_an_added_venue_turns_stored_receipts_into_trades(look):
 
 # ---- receipts that were stored and cannot be read any more ---------------------------------------
 def test_rereading_the_newest_receipt_loses_no_trade(look):
-    """Its body became unreadable, entries are read again, it is fetched anew at the head: it was
-    dropped and booked in one breath, and stayed dropped.
+    """Its body became unreadable, so entries are reread and it is fetched again at the head. A bug
+    dropped and applied it in one step, and it stayed dropped.
     """
     story = Story()
     story.fund("ada", 10**9)
@@ -303,7 +303,7 @@ def test_rereading_the_newest_receipt_loses_no_trade(look):
 
 
 def test_another_wallets_damaged_receipt_is_fetched_again(look):
-    """Ada's transaction with eve became unreadable on the disk before eve's own list had it."""
+    """Ada's transaction with eve became unreadable on disk before eve's own list had it."""
     story = Story()
     story.fund("ada", 10**9)
     story.fund("eve", 10**9)
@@ -320,7 +320,7 @@ def test_another_wallets_damaged_receipt_is_fetched_again(look):
 
 
 def test_a_refetched_receipt_stays_with_an_idle_wallet_too(look):
-    """Eve's wallet was given up; nobody would fetch what she and ada have in common for her."""
+    """Eve's wallet is disconnected; nothing would fetch their shared transactions for her."""
     story = Story()
     story.fund("ada", 10**9)
     story.fund("eve", 10**9)
@@ -343,8 +343,8 @@ class Cut(Exception):
 
 
 def test_rereading_under_new_rules_resumes_where_it_stopped(look, chain, monkeypatch):
-    """Forty transactions in steps of seven; the power fails after the third. Nothing is read twice,
-    and the ledger is what it was.
+    """Forty transactions in steps of seven, with a power cut after the third. Nothing is read
+    twice, and the ledger is unchanged.
     """
     monkeypatch.setattr(entries, "REREAD_BATCH", 7)
     seen = look(chain).settle()
@@ -372,8 +372,8 @@ def test_rereading_under_new_rules_resumes_where_it_stopped(look, chain, monkeyp
 
 # ---- others at work, clocks, caps ----------------------------------------------------------------
 def test_a_start_with_long_histories_polls_reread_wallets(look, monkeypatch):
-    """Each of five ledgers takes six seconds to make, a pass reads for fifteen: three, then two.
-    Those that are made are polled in each pass.
+    """Each of five ledgers takes six seconds to build, and a pass builds for fifteen: three, then
+    two. Finished ones are polled in each pass.
     """
     story, people = Story(), [f"bot {number}" for number in range(5)]
     for person in people:
@@ -402,8 +402,8 @@ def test_a_start_with_long_histories_polls_reread_wallets(look, monkeypatch):
 
 
 def test_another_running_process_is_detected(look, chain):
-    """`observe` beside a running server fetches some receipts: the server's memory of the ledger is
-    not the database's any more.
+    """`observe` fetches receipts while a server is running, so the server's ledger in memory is
+    outdated.
     """
     node = FakeNode(chain, tip=chain.rows[15].slot)
     seen = look(node).settle()
@@ -417,9 +417,7 @@ def test_another_running_process_is_detected(look, chain):
 
 
 def test_the_command_polls_now_and_waits_for_a_paused_endpoint(look, chain):
-    """Wallets that are not due are looked at all the same; a 429 in the middle costs ten seconds,
-    not the pass.
-    """
+    """Wallets that aren't due are polled too; a 429 in between costs ten seconds, not the pass."""
     node = FakeNode(chain, tip=chain.rows[20].slot)
     seen = look(node).settle()
     Wallet.update(due_at=seen.now + 200_000).execute()
@@ -453,7 +451,7 @@ def test_the_command_gives_up_when_no_node_responds(look, chain):
 def test_a_clock_jump_stops_nothing(look, chain, jump):
     node = FakeNode(chain, tip=chain.rows[15].slot)
     seen = look(node).settle()
-    # The monotonic clock never goes back; the wall clock does both.
+    # The monotonic clock never goes back; the wall clock goes both ways.
     seen.clock.time += max(0, jump)
     global_begin = seen.now
     node.tip = chain.rows[25].slot
@@ -471,7 +469,7 @@ def test_a_clock_jump_stops_nothing(look, chain, jump):
 
 # ---- limits --------------------------------------------------------------------------------------
 def changes_something(row):
-    """Does a transaction change lamports or tokens of ada?"""
+    """Whether a transaction changes ada's lamports or tokens."""
     meta, keys = row.receipt["meta"], row.keys
     held = [
         [one for one in meta[f"{side}TokenBalances"] if one["owner"] == ADA]
@@ -487,7 +485,9 @@ def read_stored_signatures():
 
 
 def test_the_newest_part_of_a_long_history_is_loaded(look, chain):
-    """12 of those that name ada, and all from that slot on that name only her token accounts."""
+    """12 of those that involve ada, and from that slot on all that involve only her token
+    accounts.
+    """
     seen = look(chain, max_receipts_per_wallet=12).settle()
     named = [row for row in chain.touching(ADA) if ADA in row.keys]
     first = named[-12].slot
@@ -517,7 +517,7 @@ def test_a_history_that_outgrows_the_limit_stays_complete(look, chain):
     assert seen.state() == "complete" and Wallet.get().history_from is None
     node.tip = None
     seen.settle()
-    # A nightly scan of all that is known leaves nothing out either.
+    # A nightly scan of everything known doesn't drop anything either.
     seen.clock.sleep(86_400)
     assert seen.settle().state() == "complete" and Wallet.get().history_from is None
     assert read_stored_signatures() == {row.signature for row in chain.touching(ADA)}
@@ -545,7 +545,7 @@ def mention_often(count):
 
 
 def test_transactions_that_change_nothing_do_not_count(look):
-    """10 of 40 change something: they fit into 12, so that all is loaded."""
+    """10 of 40 change something; they fit into 12, so all are loaded."""
     chain = mention_often(30)
     seen = look(chain, max_receipts_per_wallet=12).settle()
     seen.look(20)
@@ -601,8 +601,8 @@ def test_a_page_beyond_the_limit_says_so(look, chain):
 
 
 def test_a_full_scan_resumes_where_it_stopped(look, chain, monkeypatch):
-    """Endpoints rest in the middle of a full scan, the process restarts: it is not begun again.
-    When its place is gone, it is.
+    """Endpoints pause during a full scan and the process restarts: the scan resumes. If its stored
+    position is gone, it starts over.
     """
     monkeypatch.setattr(listing, "FULL_PAGE", 5)
     node = FakeNode(chain)
@@ -640,7 +640,7 @@ def test_a_full_scan_with_a_damaged_position_starts_over(look, chain, monkeypatc
 @pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
 @pytest.mark.parametrize("age", [0, 7_200, 400_000])
 def test_small_instances_stay_within_two_intervals(look, trading, age):
-    """However long ago it traded, and while another is fetched as slowly as the nodes allow."""
+    """However long ago it traded, and while another one is fetched as slowly as the nodes allow."""
     story = Story()
     for person in ("ada", "eve"):
         story.fund(person, 10**9)
@@ -658,7 +658,7 @@ def test_small_instances_stay_within_two_intervals(look, trading, age):
         begun = seen.clock()
         seen.observer.run_tick(seen.now)
         polls.append(Wallet.get(Wallet.address == ADA).polled_at)
-        # as the jobs do: an interval after the last one began, at once where that took longer
+        # as the jobs do: an interval after the last start, or immediately if that took longer
         seen.clock.sleep(max(0.0, seen.config.observer_interval_seconds - seen.clock() + begun))
     assert node.asked.total() > 100
     assert max(b - a for a, b in pairwise(polls)) < 30_000, polls
@@ -684,7 +684,7 @@ def test_an_idle_wallet_costs_at_most_one_request_per_address_and_poll(look, peo
 
 
 def test_a_crowded_first_page_costs_an_idle_wallet_one_page(look):
-    """Three hundred receipts inside the overlap: listed again only where something new was."""
+    """Three hundred receipts inside the overlap: listed again only if something was new."""
     story = Story(slots_apart=1)
     story.fund("ada", 10**9)
     for _ in range(300):

@@ -22,8 +22,8 @@ from web.api.health import check_health
 
 
 def test_a_wallet_with_unlisted_token_accounts_is_not_complete(look, chain):
-    """Some providers refuse that list for some wallets: the rest is observed, and it is not said to
-    be whole.
+    """Some providers refuse that list for some wallets: the rest is observed but not called
+    complete.
     """
     node = FakeNode(chain)
     node.fail("getTokenAccountsByOwner", -32602)
@@ -40,7 +40,7 @@ def test_a_wallet_with_unlisted_token_accounts_is_not_complete(look, chain):
 
 
 def test_a_wallet_no_node_answered_for_was_not_polled(look, chain):
-    """Health shows the lag of each wallet by this: it grows while no node answers."""
+    """Health derives each wallet's lag from this: it grows while no node responds."""
     node = FakeNode(chain)
     seen = look(node).settle()
     looked, checked = Wallet.get().polled_at, seen.coverage()["checkedAt"]
@@ -82,7 +82,7 @@ def test_a_program_is_refused_as_a_wallet_without_harming_others(look):
 
 # ---- trouble of one wallet is its own ------------------------------------------------------------
 class Hoarder(FakeNode):
-    """A node that also tells of thousands of empty token accounts of one wallet."""
+    """A node that also reports thousands of empty token accounts of one wallet."""
 
     def __init__(self, chain, owner, count):
         super().__init__(chain)
@@ -96,7 +96,7 @@ class Hoarder(FakeNode):
 
 
 def count_looks(seen, wallet, most=60):
-    """Looks until a wallet is complete."""
+    """Number of polls until a wallet is complete."""
     for count in range(most):
         if seen.state(wallet) == "complete":
             return count
@@ -105,7 +105,7 @@ def count_looks(seen, wallet, most=60):
 
 
 def test_a_wallet_of_12000_token_accounts_delays_no_other(look):
-    """An honest wallet attached after it is complete within twice the looks it takes alone."""
+    """An honest wallet attached after it is complete within twice the polls it needs by itself."""
     ada, eve = market(1, ("ada", "eve"), 30), address("eve")
     alone = look(FakeNode(ada), wallets=[ADA])
     alone.pace()
@@ -131,7 +131,7 @@ def test_a_wallet_of_12000_token_accounts_delays_no_other(look):
 
 
 def test_accounts_beyond_the_cap_are_dropped_and_coverage_says_so(look, chain, monkeypatch):
-    """Known transactions name ada's accounts: those stay, whatever a list tells besides."""
+    """Known transactions mention ada's accounts, so those stay whatever a list contains."""
     monkeypatch.setattr(listing, "MAX_ADDRESSES", 20)
     seen = look(Hoarder(chain, ADA, 100)).settle()
     own = {ADA, *(address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX"))}
@@ -161,7 +161,7 @@ def test_a_named_account_replaces_the_unnamed_one(look, monkeypatch):
 
 
 def test_never_traded_token_accounts_make_room_for_others(look, monkeypatch):
-    """Of 3 traded tokens, 12 gifts before the last purchase and 12 after it, 5 accounts fit."""
+    """With 3 traded tokens, 12 gifts before the last purchase and 12 after it, 5 accounts fit."""
     monkeypatch.setattr(listing, "MAX_ADDRESSES", 6)
     story = Story()
     story.fund("ada", 10**9)
@@ -177,7 +177,7 @@ def test_never_traded_token_accounts_make_room_for_others(look, monkeypatch):
     assert {ADA} | traded < watched and len(watched) == 6
     assert seen.state() == "partial" and "more token accounts" in seen.coverage()["note"]
     assert Wallet.get().filled == 100
-    # The newest of the others.
+    # The newest of the other accounts.
     assert address(account_of("ada", "GIFT 23")) in watched
 
 
@@ -188,7 +188,7 @@ FAULTS = {
     "a refusal": rpc.Refused("error -32602"),
     "no answer": rpc.Unavailable("ReadTimeout"),
 }
-# By name, the part of the observer that does the step.
+# By name, the observer's part that does the step.
 ASKING = {
     "_show_moved": module.Observer,
     "scan_page": Listing,
@@ -257,7 +257,7 @@ def test_an_internal_error_is_logged_once_with_its_traceback(look, chain, monkey
 
 
 def test_balances_are_compared_though_one_wallet_breaks_the_shared_call(look):
-    """A node refuses whatever asks for eve's accounts: ada's are asked for without them."""
+    """A node refuses all requests about eve's accounts: ada's are requested without them."""
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     node = FakeNode(chain)
     seen, answer = look(node, wallets=[eve, ADA]).settle(), node.answer
@@ -278,7 +278,7 @@ def test_balances_are_compared_though_one_wallet_breaks_the_shared_call(look):
 
 
 def test_every_wallet_recovers_once_its_call_succeeds(look):
-    """Refused together, then each alone; once the common call is answered nobody asks alone."""
+    """Refused together, then separately; once the shared call succeeds, none is sent separately."""
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     node = FakeNode(chain)
     seen = look(node, wallets=[eve, ADA]).settle()
@@ -301,14 +301,14 @@ def test_every_wallet_recovers_once_its_call_succeeds(look):
 
 
 def list_troubled(seen):
-    """Let hours pass, poll once, and read from health who is in trouble."""
+    """Let hours pass, poll once, and return the wallets with errors in health."""
     seen.clock.sleep(4_000)
     seen.look()
     return check_health(seen.config, seen.now)["walletObserver"]["troubled"]
 
 
 def hold_lamports(*people):
-    """A chain of people who hold nothing but lamports, each with the address of a wallet alone."""
+    """A chain of people with lamports only, so each has a single address."""
     story = Story()
     for person in people:
         story.fund(person, 10**9)
@@ -316,8 +316,8 @@ def hold_lamports(*people):
 
 
 def test_a_wallet_whose_list_was_refused_goes_first_next_time(look):
-    """A poll has a request for each address. Of three one is for balances and one for the time;
-    what failed is listed beyond them.
+    """A poll has one request per address: of three, one is for balances and one for the time;
+    failed lists come in addition.
     """
     people = ("ada", "bob", "eve")
     node = FakeNode(hold_lamports(*people).chain())
@@ -352,7 +352,7 @@ def test_a_busy_database_ends_the_pass_but_keeps_other_wallets_state(look, monke
     with pytest.raises(OperationalError):
         seen.look()
     forgotten = kept.keys() - seen.observer.state.ledger_store._pending.keys()
-    # on a server others may have written meanwhile: there all is read again
+    # on a server others may have written meanwhile, so everything is reread there
     assert len(forgotten) == (2 if ground.SERVER else 1)
     assert Wallet.select().where(Wallet.trouble.is_null(False)).count() == 0
 

@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 
 
 def tell_crowd(count):
-    """A chain of so many people who bought something."""
+    """A chain of this many people who bought something."""
     story = Story()
     for number in range(count):
         story.fund(f"bot {number}", 10**9)
@@ -27,7 +27,7 @@ def tell_crowd(count):
 
 
 def spy(monkeypatch):
-    """A list that grows by each statement that is run."""
+    """A list of every statement that is run."""
     asked, run = [], storage.database.execute_sql
 
     def note(sql, params=None):
@@ -39,7 +39,7 @@ def spy(monkeypatch):
 
 
 def rest(seen):
-    """Look until polls in full are over: one that changes nothing, and one that sees that."""
+    """Poll until full polls are over: one that changes nothing, and one that notices that."""
     seen.settle().look(2)
     return seen
 
@@ -66,8 +66,8 @@ def store_post(seen, signature, **more):
 
 # ---- what it costs -------------------------------------------------------------------------------
 def test_a_poll_takes_three_statements_per_wallet(look, monkeypatch):
-    """One tells when it was looked at, two list its head; all others are asked once a pass. A poll
-    in full takes some forty.
+    """One stores when it was polled, two list its head; all others run once per pass. A full poll
+    needs about forty.
     """
     counts = []
     for people in (3, 13):
@@ -83,9 +83,7 @@ def test_a_poll_takes_three_statements_per_wallet(look, monkeypatch):
 
 
 def test_a_short_poll_reports_the_same_as_a_full_one(look, chain):
-    """An hour of polls, then one by a process that remembers nothing: the same rows, with later
-    times.
-    """
+    """An hour of polls, then one by a new process: the same rows, with later times."""
     seen = rest(look(chain))
     seen.clock.sleep(3_600)
     seen.look(3)
@@ -108,7 +106,7 @@ def test_another_processs_post_is_checked_by_the_next_poll(look, chain):
 
 
 def test_a_post_whose_transaction_never_comes_is_not_found(look, chain):
-    """Ten minutes after it, by the chain's time, which moves with the clock here."""
+    """Ten minutes after it by the chain's time, which follows the clock here."""
     seen = rest(look(chain))
     store_post(seen, "1" * 88)
     seen.look()
@@ -183,7 +181,7 @@ def test_a_wallet_made_due_during_its_poll_is_polled_again(look, chain, monkeypa
 
 
 def test_errors_of_a_quiet_wallet_are_reported(look, chain):
-    """A node refuses its list alone: the coverage names it, and no poll writes that over."""
+    """A node refuses only its list: coverage shows it, and no poll overwrites that."""
     node = FakeNode(chain)
     seen = rest(look(node))
     node.fail("getSignaturesForAddress", -32602)
@@ -208,7 +206,7 @@ def test_everything_is_scanned_again_a_day_later(look, chain):
 
 
 def test_a_wallet_with_a_gap_is_never_quiet(look):
-    """What is missing is looked for in each poll, ever more rarely."""
+    """Each poll looks for the missing part, with backoff."""
     chain = market(5, length=40)
     lost = chain.moving(ADA)[-8].signature
     node = FakeNode(chain)

@@ -14,7 +14,7 @@ from observing.state import Watch
 
 NOW = 1_800_000_000_000
 WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
-# An hour, as a pause is at most.
+# An hour, the longest backoff.
 DUE = NOW, NOW + 3_600_000
 
 
@@ -25,7 +25,7 @@ def wallet(settings, db):
 
 
 def list_pending(wallet, count, **columns):
-    """List so many signatures, the newest first, as full scans do. Each slot has two."""
+    """List this many signatures, newest first, like full scans. Each slot has two."""
     slots = range(count // 2, 0, -1)
     rows = [
         {"wallet": wallet, "signature": f"{columns}{slot}{n}", "slot": slot, "seen_at": NOW}
@@ -59,7 +59,7 @@ def read(sql, *values):
 
 
 def read_all(wallet):
-    """What posts wait for, what arrived at the head, and what full scans listed."""
+    """Rows that posts wait for, that arrived at the head, and that full scans listed."""
     return (
         read(OF_POSTS, wallet.id, *DUE),
         read(OF_HEAD_OR_SCANS, wallet.id, True, *DUE),
@@ -68,7 +68,7 @@ def read_all(wallet):
 
 
 class Slices(Fetching):
-    """Records the rows to fetch. No node offers bulk requests."""
+    """Records the rows to fetch. No node supports bulk requests."""
 
     def __init__(self):
         rpc = SimpleNamespace(call_optional=lambda *_: None)
@@ -94,15 +94,15 @@ def test_a_slice_is_the_oldest_twenty_of_its_kind(wallet):
     list_pending(wallet, 2, head=True)
     list_pending(wallet, 6, state="stored")
     list_pending(wallet, 4, due_at=NOW + 1)
-    # Put off by a clock that ran wrong.
+    # Postponed by a wrong clock.
     list_pending(wallet, 2, due_at=DUE[1] + 1)
     late, newest = "{'due_at': %s}11" % (NOW + 1), "{}500"
     name_in_posts(wallet, newest, newest, late, "unlisted")
     of_posts, at_head, of_scans = read_all(wallet)
-    # Two posts name it.
+    # Two posts cite it.
     assert [one.signature for one in of_posts] == [newest, newest]
     assert [one.signature for one in at_head] == ["{'head': True}10", "{'head': True}11"]
-    # Slot 1 has two more: with them nine slots of two are twenty.
+    # Slot 1 has two more, so nine slots of two make twenty.
     wrong = "{'due_at': %s}1" % (DUE[1] + 1)
     first = ["{}10", "{}11", f"{wrong}0", f"{wrong}1"]
     others = [f"{{}}{slot}{n}" for slot in range(2, 10) for n in range(2)]
@@ -118,10 +118,10 @@ def make_slice(*slots):
 
 
 def test_a_full_slice_leaves_its_last_slot_to_the_next_one():
-    """Eighteen transactions in six slots, and two of a seventh that may have more."""
+    """Eighteen transactions in six slots, and two in a seventh that may have more."""
     full = make_slice(*[slot for slot in range(1, 7) for _ in range(3)], 7, 7)
     assert end_with_slot(full) == full[:18]
-    # All that waits, or one slot that no slice holds whole.
+    # Everything pending, or one slot that no slice holds completely.
     for rows in (full[1:], make_slice(7), make_slice(*[7] * 20)):
         assert end_with_slot(rows) == rows
 
@@ -142,8 +142,8 @@ def test_the_next_slice_takes_the_same_steps_however_much_waits(wallet):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_showing_a_slice_takes_a_tenth_of_the_total_time(count):
-    """Wallets in turn: a step takes a tenth of a second, showing it one. In a thousand seconds that
-    is a hundred times, and once more for each.
+    """Wallets take turns: a step takes a tenth of a second, showing it one second. In a thousand
+    seconds that is a hundred times, plus once for each.
     """
     watches, clock, shown = [Watch() for _ in range(count)], 0.0, 0
     while clock < 1000:

@@ -55,7 +55,7 @@ def test_a_wallet_is_polled_once_a_second_despite_many_notices():
 
 
 def poll(notices, now, found=False, pending=False):
-    """Whether a wallet is due at a time; it is polled then."""
+    """Return whether a wallet is due at a time, and poll it."""
     taken = notices.take(lambda: now)
     assert notices.is_urgent() == bool(taken)
     notices.begin_pass(taken)
@@ -160,7 +160,7 @@ def test_a_poll_just_after_a_notice_counts_as_on_time():
 
 # ---- what a notice leads to ----------------------------------------------------------------------
 class Street:
-    """A wallet that is observed whole, on a chain that goes on."""
+    """A completely observed wallet on a chain that continues."""
 
     def __init__(self, look, people=("ada",)):
         self.story = Story()
@@ -176,13 +176,13 @@ class Street:
         return self.seen.observer.notices
 
     def go_on(self, verb, *what):
-        """Let something happen; its row."""
+        """Make a transaction happen; return its row."""
         getattr(self.story, verb)(*what)
         self.node.chain = self.story.chain()
         return self.story.rows[-1]
 
     def tell(self, row, person="ada", endpoint="endpoint 1"):
-        """As an honest node does: of the person, and of its token accounts."""
+        """Notify like an honest node: about the person, and about its token accounts."""
         own = address(person)
         for _ in {own, *self.node.chain.owned[own]} & set(row.keys):
             self.notices.add(self.ids[own], endpoint, self.seen.clock())
@@ -191,7 +191,7 @@ class Street:
         self.notices.add(self.ids[address(person)], "endpoint 1", self.seen.clock())
 
     def pass_on(self, seconds=1.1):
-        """Let time pass and notices lead to a pass; what nodes were asked, by method."""
+        """Let time pass and notices start a pass; return the requests to nodes by method."""
         before = self.node.calls.copy()
         self.seen.clock.sleep(seconds)
         poll_noticed(self.seen)
@@ -199,7 +199,7 @@ class Street:
 
 
 def poll_noticed(seen):
-    """As the job that subscribes does."""
+    """Poll like the job that subscribes."""
     if due := seen.observer.notices.take(seen.clock):
         make_due(due)
         seen.observer.run_tick(seen.now)
@@ -209,7 +209,7 @@ SALE = {"getMultipleAccounts": 1, "getSignaturesForAddress": 1, "getTransaction"
 
 
 def forget_time(asked):
-    """Without the time of a block, which is asked for once a minute."""
+    """Leave out the block time, which is requested once a minute."""
     return {method: count for method, count in asked.items() if method != "getBlockTime"}
 
 
@@ -234,8 +234,8 @@ def test_a_notice_polls_only_its_wallet(look):
 
 
 def test_an_unannounced_sale_is_found_in_the_wallets_list(look):
-    """It moved a token account, too, which needs no list then. Where there is news the page before
-    it is asked for as well.
+    """It moved a token account too, which then needs no list. If there is news, the page before it
+    is requested as well.
     """
     street = Street(look)
     street.seen.look(2)
@@ -250,8 +250,8 @@ def test_an_unannounced_sale_is_found_in_the_wallets_list(look):
 
 @pytest.mark.parametrize("sold", [400, 25])
 def test_a_poll_finds_what_a_listed_sale_overtook(look, sold):
-    """Tokens arrive at an account alone and are sold before the poll. The sale explains what the
-    account holds now; where just as many are sold, the account does not even seem to have moved.
+    """Tokens arrive at just one account and are sold before the poll. The sale explains the
+    account's balance; if as many are sold, the account doesn't even seem to have changed.
     """
     street = Street(look)
     arrival = street.go_on("receive", "ada", "CAT", 25)
@@ -271,8 +271,8 @@ def test_a_move_of_only_a_token_account_is_listed_there(look):
 
 
 def test_transactions_overtaken_by_a_known_one_are_listed(look):
-    """Tokens arrive at an account alone and are sold at once: one pass takes both, and what the
-    account holds is what the sale left.
+    """Tokens arrive at just one account and are sold at once: one pass fetches both, and the
+    account's balance is what the sale left.
     """
     street = Street(look)
     arrival = street.go_on("receive", "ada", "CAT", 25)
@@ -286,7 +286,7 @@ def test_transactions_overtaken_by_a_known_one_are_listed(look):
 
 
 def test_a_transfer_not_listed_yet_is_listed_again_soon(look):
-    """The node that is polled is behind the one that sent the notice."""
+    """The polled node lags behind the one that sent the notice."""
     street = Street(look)
     row = street.go_on("receive", "ada", "CAT", 25)
     street.node.tip = row.slot - 1
@@ -329,7 +329,7 @@ def test_a_transaction_no_node_has_yet_is_requested_again(look):
 
 
 def test_endless_false_notices_cost_a_bounded_number_of_requests(look):
-    """Of each wallet ten a second, until the endpoint is muted."""
+    """Ten a second for each wallet, until the endpoint is muted."""
     people = [f"bot {number}" for number in range(6)]
     street, asked, seconds = Street(look, people), 0, 0
     while not street.notices.is_false("endpoint 1") and seconds < 60:
@@ -345,7 +345,7 @@ def test_endless_false_notices_cost_a_bounded_number_of_requests(look):
 
 @pytest.mark.parametrize("seed", sampling.sample(range(4), 1))
 def test_lost_repeated_late_shuffled_and_forged_notices_change_no_ledger(look, seed):
-    """Of each notice a dice says what becomes of it; the ledger is the one that polls lead to."""
+    """Each notice's fate is random; the ledger equals the polled one."""
     people, dice = ("ada", "bob"), random.Random(seed)
     street, late = Street(look, people), []
     rows = market(seed, people, 60).rows
@@ -376,7 +376,7 @@ def test_lost_repeated_late_shuffled_and_forged_notices_change_no_ledger(look, s
 
 
 def test_a_long_pass_ends_early_when_a_notice_arrives(look):
-    """A wallet with a long past is backfilled; another one sells meanwhile."""
+    """A wallet with a long past is backfilled while another one sells."""
     street = Street(look, people=("ada", "bob"))
     seen, sold = street.seen, []
 
@@ -399,8 +399,8 @@ def test_a_long_pass_ends_early_when_a_notice_arrives(look):
 
 
 def test_with_every_notice_lost_polling_finds_everything(look):
-    """Listened to and told nothing: the transaction shows in the next poll, and what moves nothing
-    after two at the latest.
+    """Subscribed without notices: the transaction shows in the next poll, and one that moves
+    nothing after two at most.
     """
     street = Street(look)
     street.notices.want((Subscription(1, ADA),))
@@ -418,7 +418,7 @@ def test_with_every_notice_lost_polling_finds_everything(look):
 
 
 def count_idle_requests(look, covered):
-    """Requests of ten polls in which six wallets do nothing, by method; they traded before."""
+    """Requests of ten polls by method, while six wallets do nothing; they traded before."""
     people = [f"bot {number}" for number in range(6)]
     story = Story(slots_apart=1)
     for person in people:
@@ -449,8 +449,8 @@ PEOPLE, FLOW_SECONDS, A_SECOND, TICK_SECONDS = 20, 40 if sampling.FULL else 10, 
 
 
 class Flow(Street):
-    """Twenty wallets of which all is covered, and something of one of them eight times a second; a
-    notice comes a twentieth of a second after its transaction, a poll every 15 seconds.
+    """Twenty fully covered wallets, with eight transactions a second among them; a notice comes a
+    twentieth of a second after its transaction, a poll every 15 seconds.
     """
 
     def __init__(self, look):
@@ -461,7 +461,7 @@ class Flow(Street):
         self.notices.cover("endpoint 1", set(self.ids.values()))
 
     def happen(self):
-        """One transaction in ten names a token account alone."""
+        """One in ten transactions involves only a token account."""
         person, verb = (
             self.dice.choice(self.people),
             self.dice.choice([*["buy"] * 5, *["sell"] * 3, "give", "receive"]),
@@ -472,7 +472,7 @@ class Flow(Street):
         self.due.append((self.seen.clock() + TICK_SECONDS, row, person))
 
     def run(self):
-        """Let it flow; what nodes were asked meanwhile, by method."""
+        """Let it run; return the requests to nodes by method."""
         before = self.node.calls.copy()
         polled_at = begun_at = self.seen.clock()
         while (now := self.seen.clock()) < begun_at + FLOW_SECONDS:

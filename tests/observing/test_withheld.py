@@ -19,17 +19,17 @@ def test_a_withheld_transaction_is_named_and_repaired(settings, db, history, num
 
 
 def withhold_each(settings, history, number, every):
-    """Withhold every Nth transaction, one at a time; return the verdicts that are wrong."""
+    """Withhold every Nth transaction, one at a time; return the wrong verdicts."""
     wallet = history["wallets"][number - 1]
 
     def begin(node):
-        # All of it has happened by then: what is ahead of the clock counts from its listing on.
+        # Everything has happened by then; times ahead of the clock count from their listing.
         made = Lookout.begin(settings, node, wallets=[wallet])
         made.clock.sleep(max(row.receipt["blockTime"] for row in chain.rows) - made.now // 1000)
         return made
 
     whole = Chain.recorded(history)
-    # What else happened there changes nothing for this wallet.
+    # Other events there don't change this wallet.
     chain = Chain(whole.touching(wallet))
     moving = {row.signature for row in chain.moving(wallet)}
     sound = begin(FakeNode(chain)).settle()
@@ -52,7 +52,7 @@ def withhold_each(settings, history, number, every):
             else judge_quiet(seen, sound.state() if number == 3 else "complete")
         )
         node.give(row.signature)
-        # What no gap tells of is found by the nightly full scan.
+        # The nightly full scan finds what no gap shows.
         seen.clock.sleep(1 if "gap" in verdict else 86_400)
         seen.look(6)
         if seen.settle().ledger() != truth:
@@ -72,10 +72,10 @@ def mints_of(row, wallet):
 
 
 def judge(seen, row, wallet, results, opening, earlier):
-    """What was said while `row` was withheld, in words; NOT stands where it was not right.
+    """What was reported while `row` was withheld, in words, with NOT if it was wrong.
 
-    `earlier`: mints the wallet moved before. Where its history has no beginning, what a first
-    receipt moved cannot be told from opening inventory.
+    `earlier`: mints the wallet moved before. If its history has no beginning, a first receipt's
+    moves look like opening inventory.
     """
     told = [gap for gap in seen.gaps() if gap[0] <= row.slot <= gap[1]]
     mints = mints_of(row, wallet)

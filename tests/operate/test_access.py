@@ -27,7 +27,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone gives files t
 
 @pytest.fixture
 def instance():
-    """The settings of an instance whose folder and files belong to a user that is not root."""
+    """The settings of an instance whose folder and files belong to a non-root user."""
     folder = Path(tempfile.mkdtemp(prefix="candor-access-"))
     config = load({"DATA_DIR": str(folder)}, dotenv=None)
     backups.migrate(config)
@@ -54,8 +54,8 @@ def become_plain():
 
 
 def run_plain(function):
-    """What a function returns in another process, whose user is not root. JSON."""
-    # What it needs is loaded before: the library's folder may be closed to that user.
+    """A function's JSON result in another process with a non-root user."""
+    # Its imports are loaded before, because the library's folder may be closed to that user.
     heard, told = os.pipe()
     child = os.fork()
     if not child:
@@ -75,7 +75,7 @@ def run_plain(function):
 
 
 def examine(config, deep=False):
-    """[level, text, advice] of what is not fine."""
+    """[level, text, advice] of findings that aren't fine."""
     found = doctor.examine(config, now_ms(), deep=deep)
     return [[one.level, one.text, one.advice] for one in found if one.level != "fine"]
 
@@ -91,7 +91,7 @@ def complain(config):
 
 
 def run(config, *argv):
-    """Exit code and what a command printed, as a user that is not root."""
+    """Exit code and output of a command, as a non-root user."""
     os.environ["DATA_DIR"] = str(config.data_dir)
 
     def work():
@@ -100,7 +100,7 @@ def run(config, *argv):
             code = parser.main(argv)
         return [code, out.getvalue()]
 
-    # As this user first: then everything is loaded.
+    # As this user first, so that everything is loaded.
     work()
     storage.database.close_all()
     files.unlock_data_dir()
@@ -135,7 +135,7 @@ def test_root_is_told_who_owns_the_instance(instance):
 
 @as_root
 def test_files_only_the_server_reads_may_belong_to_root(instance):
-    """As an operator who is root writes it."""
+    """Written by an operator who is root."""
     for name in ("programs.csv", "about.txt"):
         (instance.data_dir / name).write_text("")
         (instance.data_dir / name).chmod(0o644)
@@ -193,7 +193,7 @@ def test_a_command_without_permission_says_so(instance, monkeypatch, name, argv)
 
 @as_root
 def test_files_created_by_a_root_command_belong_to_the_server(instance, monkeypatch, tmp_path):
-    """In the folder of an instance, and in one that is still empty, as systemd makes it."""
+    """In the folder of an instance, and in an empty one made by systemd."""
     monkeypatch.setenv("DATA_DIR", str(instance.data_dir))
     mine = instance.data_dir / "programs.csv"
     mine.write_text("")

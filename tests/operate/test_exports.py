@@ -23,7 +23,7 @@ def read(service, bot, name):
 
 
 def sell(service):
-    """3,000 sold for 700: 2,000 of a purchase for 500, 1,000 of nobody knows what."""
+    """3,000 sold for 700: 2,000 from a purchase for 500, 1,000 of unknown origin."""
     lots = [["trade_bought", "2000", "500"], [None, "1000", None]]
     service.observe_trade(W, "bought", 1, mint=M, raw=2_000, sol=-500)
     service.observe_trade(
@@ -110,7 +110,7 @@ def test_an_unknown_bot_has_no_csv_and_one_without_trades_an_empty_one(service, 
 
 
 def test_a_csv_is_streamed(service, bot, monkeypatch):
-    """Of 6 trades in pages of 2, no page is read before the one before it was taken."""
+    """With 6 trades in pages of 2, no page is read before the previous one was sent."""
     monkeypatch.setattr(exports, "PAGE_SIZE", 2)
     for slot in range(6):
         service.observe_trade(W, f"t{slot}", slot)

@@ -10,7 +10,7 @@ from config import load
 from operate import doctor
 from storage import files
 
-# Debian with an encrypted disk, an automounted NFS home, a share with a blank and a backslash in
+# Debian with an encrypted disk, an automounted NFS home, a share with a space and a backslash in
 # its name, and a folder of the share bound to another place.
 DEBIAN = r"""22 28 0:21 / /proc rw,nosuid,nodev,noexec,relatime shared:12 - proc proc rw
 28 1 254:1 / / rw,relatime shared:1 - ext4 /dev/mapper/vg-root rw,errors=remount-ro
@@ -37,11 +37,11 @@ DOCKER = """600 500 0:60 / / rw,master:20 - overlay overlay rw,lowerdir=/l/A,upp
     "mountinfo, folder, kind, warned",
     [
         (DEBIAN, "/var/lib/candor", "ext4", False),
-        # The mount that covers the automounter's.
+        # The mount on top of the automounter's.
         (DEBIAN, "/home/me/candor/data", "nfs4", True),
         (DEBIAN, "/homestead/data", "ext4", False),
         (DEBIAN, "/mnt/team share\\old/data", "cifs", True),
-        # A bind mount, and a local disk mounted inside of it.
+        # A bind mount, and a local disk mounted inside it.
         (DEBIAN, "/srv/candor", "cifs", True),
         (DEBIAN, "/srv/candor/disk/data", "xfs", False),
         (DEBIAN, "/media/remote/data", "fuse.sshfs", True),
@@ -64,7 +64,7 @@ def test_the_filesystem_of_a_folder_is_recognized(mountinfo, folder, kind, warne
 
 @pytest.fixture
 def on_nfs(tmp_path, monkeypatch):
-    """A folder that the system says is on NFS; DATA_DIR is a link to it."""
+    """A folder that the system reports as NFS; DATA_DIR is a link to it."""
     (tmp_path / "share").mkdir(mode=0o700)
     (tmp_path / "data").symlink_to(tmp_path / "share")
     mounts = tmp_path / "mountinfo"

@@ -35,7 +35,7 @@ def settings_for(folder):
 
 
 def leave():
-    """Step out of DATA_DIR, as a process that ends does."""
+    """Leave DATA_DIR like a process that ends."""
     storage.database.close_all()
     files.unlock_data_dir()
 
@@ -55,9 +55,7 @@ def damage(path):
 
 @pytest.fixture
 def backup(service, tmp_path):
-    """A backup of an instance with one bot and two posts; nobody uses the instance any
-    more.
-    """
+    """A backup of an unused instance with one bot and two posts."""
     bot = service.make_bot()
     for n in range(2):
         service.post({"eventId": f"e-{n}", "body": "words"}, bot.publish_key.text)
@@ -88,7 +86,7 @@ def test_every_backup_under_load_restores_a_prefix_of_the_posts(service, tmp_pat
             time.sleep(0.05)
             before = dict(acknowledged)
             backups.store_backup(service.config, tmp_path / f"{n}.db")
-            # One more may be stored and not acknowledged yet.
+            # One more may be stored without an acknowledgment.
             after = {bot: count + 1 for bot, count in acknowledged.items()}
             backups.restore_backup(
                 settings_for(tmp_path / f"restored-{n}"), tmp_path / f"{n}.db", False, NOW
@@ -186,8 +184,8 @@ def test_restore_keeps_the_current_database_aside(backup, service):
 
 
 def test_restore_keeps_writes_that_are_only_in_the_wal(backup, service, tmp_path):
-    """A killed server leaves its last writes in app.db-wal; a WAL left beside the restored file
-    would be played into it.
+    """A killed server leaves its last writes in app.db-wal; SQLite would apply a leftover WAL to
+    the restored file.
     """
     database = service.config.database_path
     script = (
@@ -205,7 +203,7 @@ def test_restore_keeps_writes_that_are_only_in_the_wal(backup, service, tmp_path
 
 
 def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
-    """A WAL and a journal beside the file that it was about to make."""
+    """A WAL and a journal next to the file that it was about to create."""
     folder = service.config.data_dir
     left = folder / "app.db.restored"
     left.write_bytes(backup.read_bytes())
@@ -222,7 +220,7 @@ def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
 
 
 def test_a_restore_interrupted_late_leaves_the_current_database(backup, service, monkeypatch):
-    """It has a second name then, which the next start takes away again."""
+    """It then has a second name, which the next start removes."""
     before, folder = list_events(service.config.database_path), service.config.data_dir
 
     def stop(*_):
@@ -287,7 +285,7 @@ def test_a_damaged_database_can_be_replaced(backup, service):
 
 
 def test_restore_refuses_while_a_server_may_open_the_database(backup, service):
-    # As each worker does at its start; no connection is open yet.
+    # Like each worker at startup; no connection is open yet.
     storage.connect(service.config)
     with pytest.raises(Refused, match="stop it first"):
         backups.restore_backup(service.config, backup, True, NOW)
@@ -343,12 +341,12 @@ REWRITTEN = {
 
 
 def rewrite_schema(path, table, given, put):
-    """Change the SQL of a table where no statement could."""
+    """Change a table's SQL in a way that no statement could."""
     with contextlib.closing(apsw.Connection(str(path))) as db:
         sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
         assert given in sql
         changed = sql.replace(given, put, 1)
-        # A table's constraint stands behind its columns.
+        # A table's constraint comes after its columns.
         if put.startswith(given):
             changed = (
                 sql[: sql.rindex(")")]
@@ -431,7 +429,7 @@ def test_names_that_are_not_text_are_refused_in_one_sentence(backup, tmp_path):
 
 
 def test_a_backup_of_an_altered_schema_is_made_with_a_note(service, tmp_path, capsys):
-    """Whoever runs on it needs a backup all the same."""
+    """An instance running on it needs a backup anyway."""
     storage.database.execute_sql(FOREIGN["a view"])
     holding = backups.store_backup(service.config, tmp_path / "backup.db")
     assert holding.foreign == ("the view 'everything' isn't Candor's",)
@@ -464,7 +462,7 @@ def test_a_newer_or_damaged_database_is_not_migrated(backup, service, monkeypatc
 
 # ---- the doctor ----------------------------------------------------------------------------------
 def complain(given, now=NOW):
-    """What the doctor calls wrong, as one text."""
+    """The doctor's `wrong` findings as one text."""
     return "\n".join(
         f"{one.text} -> {one.advice}" for one in doctor.examine(given, now) if one.level == "wrong"
     )
@@ -478,7 +476,7 @@ def test_a_healthy_instance_has_no_findings(service):
 
 
 def test_an_interrupted_transaction_is_rolled_back_before_reading(tmp_path, service):
-    """A journal tells of it; a reader alone could not undo it."""
+    """A journal shows it; a reader couldn't roll it back."""
     given, path = settings_for(tmp_path / "cut"), service.config.database_path
     given.data_dir.mkdir(mode=0o700)
     leave()
@@ -524,7 +522,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(service):
     assert any("before a migration" in text for text in looked) and any(
         "notes.txt" in text and "an unknown file" in text for text in looked
     )
-    # What `app.py demo` writes, and says where.
+    # `app.py demo` writes this file and prints its path.
     assert not any("server.log" in text for text in looked)
     assert "the clock says" in complain(service.config, NOW - 3_600_000)
     leave()
@@ -585,7 +583,7 @@ def test_doctor_reports_a_read_only_or_missing_database(service):
     ],
 )
 def test_doctor_reports_rows_from_the_future(service, change):
-    """A clock ran ahead and was set right, or it is behind now."""
+    """A clock ran fast and was corrected, or is now slow."""
     bot = service.make_bot()
     models.Session.create(owner=bot.owner, hash="0" * 64, created_at=NOW, seen_at=NOW)
     models.Wallet.create(address="a", bot=bot.bot, created_at=NOW)
@@ -612,8 +610,8 @@ def test_doctor_reports_clock_differences_from_a_node(off_seconds, words, advice
 
 
 def test_leftovers_of_a_killed_copy_are_reported_and_removed(service, tmp_path):
-    """By the next start in DATA_DIR, by the next backup to the same file elsewhere; what another
-    process is writing stays.
+    """By the next start in DATA_DIR, or by the next backup to the same file elsewhere; files that
+    another process is writing stay.
     """
     folder = service.config.data_dir
     for name in (

@@ -36,7 +36,7 @@ def up(migrator, db):
     db.execute_sql("DELETE FROM owner")
     1 / 0
 """
-# It says that it has begun, and waits to be killed.
+# It prints that it has begun, and waits to be killed.
 HANGS = """
 def up(migrator, db):
     db.execute_sql("DELETE FROM owner")
@@ -50,7 +50,7 @@ class More(Base):
 
 
 class LoggedWallet(Base):
-    """As evidence.tables has it, with a column more in the middle."""
+    """As in evidence.tables, with one more column in the middle."""
 
     wallet = ForeignKeyField(Wallet, primary_key=True, backref="+")
     note = TextField(null=True)
@@ -65,7 +65,7 @@ NEWER = (*(one for one in schema.TABLES if one.__name__ != "LoggedWallet"), Logg
 
 @pytest.fixture
 def plant(tmp_path, monkeypatch):
-    """plant(source): this version has a second migration, with this source."""
+    """plant(source): give this version a second migration with this source."""
     folder = tmp_path / "migrations"
     shutil.copytree(storage.MIGRATIONS, folder)
     storage.read_fresh_schema.cache_clear()
@@ -92,7 +92,7 @@ def given(tmp_path):
 
 @pytest.fixture
 def older(given):
-    """Settings of an instance of the version before, with one owner."""
+    """Settings of an instance of the previous version, with one owner."""
     backups.migrate(given)
     with storage.database.connection_context():
         Owner.create(uid="owner_1", created_at=1)
@@ -106,7 +106,7 @@ def leave():
 
 
 def read(given):
-    """The applied migrations, and the sums that the second one changes."""
+    """The applied migrations, and the sums changed by the second one."""
     database = storage.make_database(given)
     with database.connection_context():
         owners = database.execute_sql("SELECT posts_bytes FROM owner").fetchall()
@@ -116,7 +116,7 @@ def read(given):
 
 
 def start(given, folder):
-    """A process that migrates with these migrations, and prints what it applied."""
+    """Start a process that migrates with these migrations and prints what it applied."""
     code = (
         "import json, pathlib, storage, config; from operate import backups;"
         f"storage.MIGRATIONS = pathlib.Path({str(folder)!r});"
@@ -187,7 +187,7 @@ def test_a_kill_during_a_step_changes_nothing(older, plant):
 # ---- restoring -----------------------------------------------------------------------------------
 @pytest.fixture
 def backup(older, tmp_path):
-    """A backup of the version before."""
+    """A backup of the previous version."""
     backups.store_backup(older, tmp_path / "backup.db")
     return tmp_path / "backup.db"
 

@@ -39,7 +39,7 @@ def leave():
 
 @pytest.fixture
 def file(tmp_path):
-    """The settings of an instance in SQLite with a bit of everything; nobody uses it any more."""
+    """The settings of an unused SQLite instance with some of everything."""
     settings = file_settings(tmp_path / "file")
     storage.migrate(storage.connect(settings))
     with storage.database.connection_context():
@@ -88,7 +88,7 @@ def test_all_rows_move_and_new_ones_follow_them(file, target):
         "arrival": 3,
         "token": 1,
         "trader": 1,
-        # The trader's own and its three random-entry twins'.
+        # Those of the trader and of its three random-entry twins.
         "period": 4,
     }
     with storage.connect(file).connection_context():
@@ -105,7 +105,7 @@ def test_all_rows_move_and_new_ones_follow_them(file, target):
 def test_the_recorded_history_gives_the_same_ledger_on_both_engines(
     tmp_path, target, history, expected
 ):
-    """Observed on SQLite and moved; and observed again from the beginning on PostgreSQL."""
+    """Observed on SQLite and moved, and observed from the beginning on PostgreSQL."""
 
     def observe(settings):
         storage.migrate(storage.connect(settings))

@@ -30,7 +30,7 @@ def close(net, spent=100, gross=None, mint="A", reason="stop"):
 # ---- figures -------------------------------------------------------------------------------------
 def test_closes_have_their_expected_figures():
     closes = [close(30, gross=40), close(-10, gross=-5), close(-10), close(0)]
-    # 10 / 4 = 2 (lamports, cut); 30 / 20; 400 / 1000; costs of 15 in 400.
+    # 10 / 4 = 2 (truncated lamports); 30 / 20; 400 / 1000; costs of 15 in 400.
     assert results.describe_closes(closes, 1_000) == {
         "expectancyLamports": "2",
         "profitFactor": 1.5,
@@ -58,7 +58,7 @@ def test_drawdown_starts_at_the_opening_equity():
 
 
 def test_ratios_need_twenty_days():
-    """Days of +1 % and -0.5 % in turn, of which the last mark of each counts."""
+    """Days of +1% and -0.5% in turn; each day's last mark counts."""
 
     def make(days):
         marks, equity = [], 10**12
@@ -69,7 +69,7 @@ def test_ratios_need_twenty_days():
 
     few, enough = make(19), make(20)
     assert few["days"] == 19 and few["sharpePerDay"] is few["sortinoPerDay"] is None
-    # Mean 0.25 %; each day is 0.75 % away from it; downside sqrt(0.5^2 / 2) = 0.354 %.
+    # Mean 0.25%; each day is 0.75% away from it; downside sqrt(0.5^2 / 2) = 0.354%.
     assert enough["sharpePerDay"] == round(0.25 / (0.75 * sqrt(20 / 19)), 2)
     assert enough["sortinoPerDay"] == round(0.25 / sqrt(0.125), 2)
     assert results.find_sharpe([0.0] * 30) is results.find_sortino([0.01] * 30) is None
@@ -93,7 +93,9 @@ def test_results_are_grouped_by_token_and_by_reason():
 
 # ---- what is stored ------------------------------------------------------------------------------
 def test_an_hour_without_a_mark_at_its_beginning_keeps_the_first(db):
-    """The service ran from twenty past to ten to, two days ago; another account all of the hour."""
+    """The service ran from twenty past to ten to, two days ago; another account ran the
+    whole hour.
+    """
     late, whole = (
         accounts.create_trader(name, "momentum", NOW).trader.periods.get() for name in ("Ada", "Bo")
     )
@@ -107,8 +109,8 @@ def test_an_hour_without_a_mark_at_its_beginning_keeps_the_first(db):
 
 
 def test_marks_are_thinned_for_three_days_only(db):
-    """At twenty past the hour: what is exactly a day old, and what the job missed for three days,
-    stays.
+    """At twenty past the hour, marks exactly a day old stay, and so do those that the job missed
+    for three days.
     """
     period = accounts.create_trader("Ada", "momentum", NOW).trader.periods.get()
     now, step = NOW // HOUR_MS * HOUR_MS + 2 * MARK_MS, MARK_MS
@@ -151,7 +153,7 @@ def test_growth_dates_streaks_and_durations_are_expected():
 # ---- the page ------------------------------------------------------------------------------------
 @pytest.fixture
 def account(service):
-    """10 SOL that were 11 with 2 in positions, then 9.5."""
+    """10 SOL, then 11 with 2 in positions, then 9.5."""
     trader = make_trader(service)
     period = Period.get(Period.trader == trader)
     Period.update(opened_at=NOW - 3 * HOUR_MS).execute()
@@ -176,11 +178,11 @@ def test_a_trader_shows_equity_drawdown_and_figures(service, account):
     assert f"Below its peak: at most 13.64%, now {MINUS}1.500 SOL." in text
     assert page.count('class="picture') == 3 and "Results by token" in text
     marks = [page.count(one) for one in ('class="bought"', "circle class=", 'class="part"')]
-    # A purchase, and the sale that closes apart from that of a part before it.
+    # A purchase, and the closing sale separate from an earlier partial sale.
     assert marks == [1, 2, 1] and '<circle class="loss"' in page
     assert "ringed ones partial sales" in text and "Results by exit reason" in text
     assert re.search(r"virtual SOL, Nov 5,( 2026,)? 9:00 AM UTC to", text)
-    # 2 of 11 SOL two hours ago, nothing since.
+    # 2 of 11 SOL two hours ago, nothing since then.
     assert "0% of the equity is in open positions; 9% on average." in text
     assert f"Nov 5, 2026 9.500 {MINUS}1.500 0 0% 1 {MINUS}0.5000" in text
     shown = service.get(f"/api/traders/{account.uid}").json["metrics"]

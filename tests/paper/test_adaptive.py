@@ -15,14 +15,14 @@ SOL, WEEK = 10**9, 7 * DAY
 
 
 def closed_position():
-    """A position of A, bought in round 0 and sold in round 3 by what it was told."""
+    """A position of A, bought in round 0 and sold in round 3 on instruction."""
     one = trader(strategy=Told(enter_at=(0,), leave_at=(3,)))
     Tape([one]).play(9)
     return one.journal.positions[1]
 
 
 def after(earlier, random=(), **more):
-    """A trader that has these closes behind it and closes a position now."""
+    """A trader with these past closes that closes a position now."""
     one = trader(twins=[SimpleNamespace(closes=list(random))], **more)
     one.closes = list(earlier)
     engine.record_close(one, closed_position())
@@ -30,8 +30,8 @@ def after(earlier, random=(), **more):
 
 
 def test_a_lesson_lists_its_closes():
-    """Thirteen days of 50 % each, where random entries lost 1 % each: at the first close of a week
-    that is a lesson, at any other it is not looked for.
+    """Thirteen days of 50% each, while random entries lost 1% each: a lesson at the first close of
+    a week; at other closes there is no check.
     """
     newest = closed_position()
     begins = newest.closed_at - DAY // 2
@@ -65,7 +65,7 @@ def test_a_lesson_lists_its_closes():
     )
     assert public_id("trader-1", "close", 1) in lesson.close_ids
     assert facts_of_random(line.facts)["meanReturnPct"] < -1
-    # Random entries that did as well leave nothing to say.
+    # Random entries that did as well leave no lesson.
     assert said(after([*earlier[:-1], old], earlier), "lesson") == []
 
 
@@ -83,7 +83,7 @@ def test_closes_of_two_weeks_are_kept():
 
 
 def test_a_pause_is_described_completely():
-    """Fourteen losses in A, an hour apart, the newest just after rules looked last."""
+    """Fourteen losses in A, an hour apart, the newest just after the rules last ran."""
     one = trader(adaptive="on")
     one.closes = losses(14, at=START - START % rules.LOOK_MS, apart=61 * MINUTE)
     at = one.closes[-1].closed_at
@@ -102,7 +102,7 @@ def test_a_pause_is_described_completely():
         "numbers": pause.numbers,
         "until": pause.until,
     }
-    # Only that one is about a token; each has a name of its own.
+    # Only that one is about a token; each has its own name.
     assert {rule for rule, line in lines.items() if line.mint} == {"poor_mint"}
     assert len({line.facts["id"] for line in lines.values()}) == len(lines) > 1
     assert [pause.id for pause in one.pauses] == [line.facts["id"] for line in lines.values()]
@@ -129,7 +129,9 @@ def test_a_pauses_end_names_its_token_and_rule():
 
 
 def test_a_pause_ends_on_time_and_counts_positions_opened_in_it():
-    """Half-open: opened when it began counts, when it ended not; in another token neither."""
+    """Half-open: positions opened at the beginning count, at the end not; neither do those in
+    another token.
+    """
     begun = START - DAY
     pause = rules.Pause("p", "r", "pause_mint", "A", begun, START, False, 8, DAY, "numbers")
     for now, ended in ((START - 1, False), (START, True)):
@@ -152,7 +154,7 @@ def test_a_pause_ends_on_time_and_counts_positions_opened_in_it():
 
 
 def test_guarded_start_ends_with_a_summary():
-    """Not while a review is open; the day of the beat counts."""
+    """Not while a review is open; the heartbeat's day counts."""
     for reviewed in (True, False):
         one = trader(phase="guarded", reviewed=reviewed)
         one.phase = replace(one.phase, closes=21, days=13, last_day=START // DAY - 1)

@@ -21,7 +21,7 @@ EXITS = ("stop", "take_profit", "time_stop", "they_sell")
 
 
 class AnyMarket:
-    """What a token is quoted at, which each call moves on."""
+    """A token's quotes, advanced by each call."""
 
     def __init__(self, chance, mint):
         self.chance, self.mint = chance, mint
@@ -44,7 +44,7 @@ class AnyMarket:
             self.venue = chance.choice(VENUES)
 
     def quote(self, stage):
-        """Store a snapshot, but now and then none."""
+        """Store a snapshot, and occasionally none."""
         self.move()
         known, shown = not self.seldom(0.05), f"{self.price:.15f}"
         volume = str(self.chance.choice((0, 500, 50_000, 10**6)) + stage.round)
@@ -69,7 +69,7 @@ class AnyMarket:
 
 
 def decide_often(seed):
-    """Return a `decide` that enters and leaves at random, too, the same in each pass."""
+    """Return a `decide` that also enters and exits at random, the same in each pass."""
     real = strategies.decide
 
     def decide(view, position, strategy, now):
@@ -84,7 +84,7 @@ def decide_often(seed):
     return decide
 
 
-# Those came upon pools that a twin had forgotten before the purchase of what it sold.
+# They met pools that a twin had forgotten before it bought what it sold.
 @pytest.mark.parametrize("seed", sampling.sample([2, 0, 12], 1))
 def test_any_market_adds_up_and_replays_identically(db, settings, monkeypatch, seed):
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 1_000)

@@ -45,7 +45,7 @@ def recording_of(prices, flows=None, **more):
 
 # ---- the engine, the fills -----------------------------------------------------------------------
 def test_a_backtest_matches_the_job(db, settings, monkeypatch):
-    """Same engine, same fills: to the lamport what the trader of the job has in its tables."""
+    """Same engine, same fills: to the lamport the content of the job's tables."""
     monkeypatch.setattr("accounts.traders.TWINS", 0)
     stage = Stage(settings).list_token()
     stage.trader(start="standard")
@@ -58,7 +58,7 @@ def test_a_backtest_matches_the_job(db, settings, monkeypatch):
     assert len(orders) == 2 and orders == [
         (one.number, one.side, one.decided_on) for one in trader.journal.orders.values()
     ]
-    # What the network takes is drawn by the handle, which differs.
+    # Network costs are drawn by handle, which differs.
     stored = [(row.snapshot, row.raw, row.mid, row.pool_fee) for row in PaperFill.select()][:1]
     played = [
         (fill.snapshot, str(fill.raw), fill.mid, fill.pool_fee) for fill, _ in trader.journal.fills
@@ -89,7 +89,7 @@ def test_older_snapshots_are_played_at_their_kept_spacing(db, settings):
     assert backtests.find_grain(START, MINUTE, START + 24 * hour + 1) == hour
     assert backtests.find_grain(START, 2 * hour, START + 24 * hour + 1) == 2 * hour
     stage = Stage(settings).list_token().list_token("MintB")
-    # Ids have gaps where snapshots were thinned.
+    # IDs have gaps where snapshots were thinned.
     for _ in range(40):
         stage.snapshot()
         stage.snapshot("MintB")
@@ -136,7 +136,7 @@ def test_measured_costs_and_venues_are_used(db, settings):
     ]
     assert recording.find_costs(START - 1) == RECORDED_COSTS
     assert recording.find_costs(START + 2 * MINUTE - 1) == NetworkCosts(1, 8, 9)
-    # Two that were recorded, until this instance has ten fills of its own.
+    # Two recorded venues, until this instance has ten fills of its own.
     assert [(one.venue, one.is_eligible) for one in recording.errors] == [
         *(("pumpfun", True), ("raydium", True)),
     ]
@@ -188,7 +188,7 @@ def test_random_entries_of_the_same_size_are_shown_and_change_nothing(monkeypatc
 
 
 def test_a_price_jump_excludes_only_the_affected_positions():
-    """Thirtyfold while all hold: nobody reviews a backtest."""
+    """Thirtyfold while all hold: a backtest isn't reviewed."""
     recording = recording_of(["0.001"] * 25 + ["0.03"] * 30)
     found = backtests.run_backtest(recording, [Told(enter_at=(2,), leave_at=(45,))])
     report = show_backtest(found, "told", "standard")
@@ -206,8 +206,8 @@ def test_a_price_jump_excludes_only_the_affected_positions():
     [(12, "told", "missing_snapshot"), (None, "price_gone", None)],
 )
 def test_a_dead_token_does_not_affect_other_closes(back_at, reason, excluded):
-    """B has no snapshots from round 6 on. If it is back in round 12, its close doesn't count; if it
-    never is, it is closed at nothing a day later, and that counts. Closes in A count either way.
+    """B has no snapshots from round 6 on. If it returns in round 12, its close doesn't count; if it
+    never does, it is closed at zero a day later, and that counts. Closes in A count either way.
     """
     rounds = 40 if back_at else 25 * 60
     alive = [number for number in range(rounds) if number < 6 or (back_at and number >= back_at)]
@@ -229,7 +229,7 @@ def test_a_dead_token_does_not_affect_other_closes(back_at, reason, excluded):
 
 
 def test_holding_sol_is_shown_in_dollars():
-    """A token of 0.001 SOL for 0.15 and then 0.18 dollars: a SOL of 150 and 180, up a fifth."""
+    """A token of 0.001 SOL at 0.15 and then 0.18 dollars: SOL at 150 and 180, up a fifth."""
     snapshots = [quote(number, price_usd=usd) for number, usd in enumerate(["0.15"] * 3 + ["0.18"])]
     recording = replace(recording_of(["0.001"] * 4), snapshots=snapshots)
     report = show_backtest(backtests.run_backtest(recording, [Told()]), "told", "standard")
@@ -239,7 +239,7 @@ def test_holding_sol_is_shown_in_dollars():
 # ---- looking ahead -------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class Peeking(Told):
-    """Buys what somebody will buy."""
+    """Buys what others will buy later."""
 
     def enter(self, view):
         ahead = any(flow.at > view.last.at for flow in view.flows)
@@ -253,7 +253,7 @@ def test_a_strategy_that_looks_ahead_is_detected(monkeypatch):
     assert honest.difference is None and len(honest.shown.list_closes()) == 2
     # After a quarter, half and three quarters of forty minutes.
     assert honest.cuts == [START + 10 * MINUTE, START + 20 * MINUTE, START + 30 * MINUTE]
-    # No view tells of later.
+    # No view shows later snapshots.
     assert backtests.run_backtest(recording, [Peeking()]).difference is None
 
     monkeypatch.setattr(
@@ -270,12 +270,12 @@ def test_a_strategy_that_looks_ahead_is_detected(monkeypatch):
 
 # ---- settings, folds -----------------------------------------------------------------------------
 def closes_at(*rounds):
-    """Told to enter at these rounds and leave three later."""
+    """Enter at these rounds and exit three later."""
     return Told(enter_at=rounds, leave_at=tuple(one + 3 for one in rounds))
 
 
 def test_settings_are_chosen_on_earlier_parts():
-    """Rising in the first half of each ten minutes, falling in the second."""
+    """Rises in the first half of each ten minutes and falls in the second."""
     prices, level = [], 1_000_000
     for number in range(80):
         level = level * (1015 if number % 10 < 5 else 985) // 1000
@@ -283,7 +283,7 @@ def test_settings_are_chosen_on_earlier_parts():
     rising = closes_at(*range(0, 80, 10))
     falling = closes_at(*range(5, 80, 10))
     found = backtests.run_backtest(recording_of(prices), [falling, rising])
-    # Nothing is known before the first; in the second two closes are too few to choose by.
+    # Nothing is known before the first; in the second, two closes are too few to choose by.
     assert [fold.chosen for fold in found.folds] == [0, 0, 1, 1]
     assert [len(fold.within) for fold in found.folds] == [2, 2, 2, 2]
     assert found.shown is found.trials[1]
@@ -297,7 +297,7 @@ def test_settings_are_chosen_on_earlier_parts():
 
 
 def test_settings_are_chosen_by_the_mean_return_of_at_least_three_closes():
-    """10 % of 3, 25 % of 4 and -50 % of 2 lamports: the millionths are cut, then their mean."""
+    """10% of 3, 25% of 4 and -50% of 2 lamports: truncated to millionths, then averaged."""
 
     def closes(*results, **more):
         return [
@@ -317,7 +317,7 @@ def test_settings_are_chosen_by_the_mean_return_of_at_least_three_closes():
 
 @pytest.mark.parametrize("length, cuts, percent", [(1, [0, 0, 0], 0), (200, [50, 100, 150], 2)])
 def test_progress_is_reported_in_percent(length, cuts, percent):
-    """Two tokens in one moment, 5 ms after the beginning where there are as many."""
+    """Two tokens at one moment, 5 ms after the beginning if there are as many."""
     at, noted = START + min(5, length - 1), []
     moment = [quote(0, "A", at=at), quote(0, "B", at=at)]
     told = Recording(MINUTE, START, START + length, {"A": token()}, {}, moment)
@@ -355,7 +355,7 @@ def test_copy_has_no_backtest(settings):
 
 
 def test_combinations_are_counted_before_they_are_built():
-    """Twelve settings with 24 values each: 24**12 combinations, more than any memory holds."""
+    """Twelve settings with 24 values each: 24**12 combinations, more than any memory."""
     values = ",".join(str(one) for one in range(24))
     with pytest.raises(Problem, match="at most 24 combinations"):
         asked.find_candidates("momentum", [f"setting{one}={values}" for one in range(12)])
@@ -393,8 +393,8 @@ def test_a_close_is_shown_in_lamports_and_percent_of_its_cost(spent, shown):
 
 
 def finished(told, strategy, cash, closes, random):
-    """A player that ended with so much cash beside a position worth a SOL, with a close of each of
-    these (net, spent), and twins that ended with half of its cash, the first with `random`.
+    """A player that ended with this much cash, a position worth a SOL, a close for each (net,
+    spent), and twins that ended with half of its cash, the first with `random`.
     """
     player = backtests.Trial.prepare(told, strategy, "standard", told.end)
     for who, had, brought in (
@@ -420,8 +420,8 @@ def finished(told, strategy, cash, closes, random):
 
 
 def test_a_result_is_described_completely():
-    """Of 10 SOL: 11.5 and a position worth 1 are 25 % more; half of 11.5 are 42.5 % less, and a SOL
-    of 200 dollars rose to 230. The closes brought -10 % and 20 % in one token within an hour.
+    """From 10 SOL: 11.5 and a position worth 1 are 25% more; half of 11.5 is 42.5% less, and SOL
+    rose from 200 to 230 dollars. The closes returned -10% and 20% in one token within an hour.
     """
     told = recording_of(["0.001"] * 4, errors=(VenueError("x", 10, 5, 300, "own", 1),))
     player = finished(told, closes_at(2), 11 * SOL + SOL // 2, [(-1, 10), (2, 10)], [(3, 10)])
@@ -534,7 +534,7 @@ def test_the_command_plays_the_recording(cli, settings, monkeypatch):  # noqa: F
 
 
 def test_curve_points_keep_their_spacing():
-    """Of a recording of 2 x MAX_POINTS minutes each second minute is a point."""
+    """For a recording of 2 x MAX_POINTS minutes, every second minute is a point."""
     end = START + 2 * backtests.MAX_POINTS * MINUTE
     recording = replace(recording_of(["0.001"] * 5), end=end)
     player = backtests.Trial.prepare(recording, closes_at(50, 60), "standard", end)
@@ -546,7 +546,7 @@ def test_curve_points_keep_their_spacing():
 
 
 def test_earlier_costs_apply_at_the_recordings_start():
-    """Of what was known an hour and a minute before it the later; what came after its end not."""
+    """Of the costs known an hour and a minute before it, the later; none from after its end."""
     own = [NetworkCosts(number, 8, 9) for number in range(4)]
     moments = (START - 60 * MINUTE, START - MINUTE, START + 2 * MINUTE, START + 5 * MINUTE)
     costs = tuple(CostsFrom(at, one, 40) for at, one in zip(moments, own, strict=True))

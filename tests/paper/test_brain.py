@@ -36,7 +36,7 @@ def closes(*nets, **about):
 
 
 def spread(*nets, apart=2 * HOUR_MS, reason="time_stop", at=START):
-    """Closes of one kind, each a cluster of its own, the newest first and now."""
+    """Closes of one kind, each its own cluster, the newest first and now."""
     return [
         replace(one, opened_at=one.opened_at - n * apart, closed_at=one.closed_at - n * apart)
         for n, one in enumerate(closes(*nets, reason=reason, at=at))
@@ -48,18 +48,18 @@ def rules_of(history, pauses=(), at=START - 2 * HOUR_MS):
 
 
 # ---- pauses --------------------------------------------------------------------------------------
-# When rules look again.
+# When the rules run again.
 LOOK = START - START % rules.LOOK_MS
 
 
 def apart(*nets, **about):
-    """Closes of a token each, so that each is separate; rules look at the last one."""
+    """Closes of different tokens, so that each is separate; rules check at the last one."""
     made = [close(n, net, at=LOOK - 1, mint=f"M{n}", **about) for n, net in enumerate(nets)]
     return [*made[:-1], replace(made[-1], closed_at=LOOK)]
 
 
 def test_a_rule_needs_a_pattern_a_fair_coin_rarely_shows():
-    """One look of 605 may go wrong: 5 accounts x (30 days x 4 looks + 1). Ten heads of ten come
+    """One check in 605 may be wrong: 5 accounts x (30 days x 4 checks + 1). Ten heads of ten come
     once in 1,024 throws, nine of nine once in 512; 12 or more of 13 in 14 of 8,192 (once in 585),
     13 or more of 14 in 15 of 16,384 (once in 1,092).
     """
@@ -71,7 +71,7 @@ def test_a_rule_needs_a_pattern_a_fair_coin_rarely_shows():
     assert rules_of(apart(*[-1] * 13, 1)) == ["cool_down"]
     uncounted = close(10, -1, at=LOOK, excluded="stale_price")
     assert rules_of([*apart(*[-1] * 9)[:-1], uncounted]) == []
-    # What came out even was not lost.
+    # Breaking even isn't a loss.
     assert rules_of(apart(*[0] * 10)) == []
 
 
@@ -85,8 +85,8 @@ def test_losing_stops_are_counted(reason):
 
 
 def test_a_drop_counts_if_chance_rarely_produces_it():
-    """n equal losses fall by n; chance reaches the root of 15 n: 14 do not, 15 do. And a fall of
-    less than half a position is no matter.
+    """n equal losses fall by n; chance reaches the root of 15 n: 14 don't exceed it, 15 do. A fall
+    of less than half a position doesn't matter.
     """
     half = SOL // 20
     assert "drawdown" not in rules_of(apart(*[-half] * 14))
@@ -99,7 +99,7 @@ def test_a_drop_counts_if_chance_rarely_produces_it():
 
 
 def test_a_poor_token_lost_at_many_times():
-    """Closes of one token entered within an hour are one; two hours apart they are ten."""
+    """Closes of one token entered within an hour are one cluster; two hours apart they are ten."""
     assert rules_of(closes(*[-1] * 30, at=LOOK)) == []
     day_long = spread(*[-1] * 10, at=LOOK)[::-1]
     assert rules_of(day_long) == ["cool_down", "poor_mint"]
@@ -107,7 +107,7 @@ def test_a_poor_token_lost_at_many_times():
 
 
 def test_rules_run_every_six_hours():
-    """At the first close of each six hours of the day, whatever came of it."""
+    """At the first close of each six hours of the day, whatever the result."""
     bad = apart(*[-1] * 10)
     later = LOOK + rules.LOOK_MS
     assert rules_of(bad) == ["cool_down"]
@@ -119,7 +119,7 @@ COIN_DAYS, COIN_TOKENS, COIN_SPENT = 30, 5, 10**9
 
 
 def measure_fair_coin(accounts, a_day, losing=0.5, seed=1):
-    """{rule: share of invented accounts in which it fired}"""
+    """{rule: share of simulated accounts in which it fired}"""
     found = [
         find_fired(flip(random.Random(f"{seed}|{number}|{a_day}|{losing}"), a_day, losing))
         for number in range(accounts)
@@ -141,7 +141,7 @@ def flip(chance, a_day, losing):
 
 
 def find_fired(closes):
-    """The rules that fired, at each close as in an account at work."""
+    """The rules that fired, checked at each close as in a live account."""
     fired, pauses = set(), []
     for number, close in enumerate(closes):
         begin = close.closed_at - 2 * rules.LOOK_BACK_MS
@@ -153,14 +153,14 @@ def find_fired(closes):
 
 
 def test_a_fair_coin_triggers_a_rule_in_at_most_one_account_of_five():
-    """Twenty-four invented accounts of 30 days. Of a true rate of one in five, 12 of 24 or more
-    come once in a thousand times: the sum of C(24, i) 0.2**i 0.8**(24 - i) from 12 on.
+    """Twenty-four simulated accounts of 30 days. With a true rate of one in five, 12 of 24 or more
+    occur once in a thousand times: the sum of C(24, i) 0.2**i 0.8**(24 - i) from 12 on.
     """
     tail = sum(math.comb(24, i) * 0.2**i * 0.8 ** (24 - i) for i in range(12, 25))
     assert tail < 0.0012
     fired = measure_fair_coin(24, 12)
     assert all(share < 12 / 24 for share in fired.values()), fired
-    # An account that loses 17 of 20 closes is still noticed.
+    # An account that loses 17 of 20 closes is still detected.
     losing = measure_fair_coin(2, 12, 0.85)
     assert set(losing.values()) == {1}
 
@@ -239,7 +239,7 @@ def test_a_rule_looks_back_a_limited_time_and_runs_once():
 
 @pytest.mark.parametrize(("apart_ms", "rules"), [(9_600_000, []), (9_599_999, ["cool_down"])])
 def test_data_older_than_a_day_is_ignored(apart_ms, rules):
-    """Ten losses, and nine times 9,600,000 ms are a day: only nine of them are younger."""
+    """Ten losses, and nine times 9,600,000 ms are a day, so only nine are younger."""
     history = [
         replace(one, mint=f"M{n}")
         for n, one in enumerate(spread(*[-1] * 10, apart=apart_ms, at=LOOK))
@@ -301,7 +301,7 @@ def test_pauses_only_reduce_trading():
 
 
 def test_a_phase_counts_each_day_once_and_needs_closes_and_days():
-    """Beats at the first and the last ms of a day; of 20 closes on 14 days none may be missing."""
+    """Heartbeats at a day's first and last ms; all 20 closes on 14 days are required."""
     phase, seen = Phase("guarded", START, closes=3), []
     for now in (5 * DAY_MS, 6 * DAY_MS - 1, 6 * DAY_MS, 6 * DAY_MS, 9 * DAY_MS + 1):
         phase = phase.on_day(now)
@@ -330,7 +330,7 @@ def test_guarded_start_pauses_at_five_percent_lost_and_restarts_at_twenty():
 
 # ---- lessons -------------------------------------------------------------------------------------
 def test_without_random_entries_everything_is_a_pattern():
-    """Three closes are worth a sentence."""
+    """Three closes are enough for a sentence."""
     assert brain.find_lessons(closes(1, 1), START) == []
     three = brain.find_lessons(closes(1, 1, 1), START)
     assert [(one.n, one.is_pattern) for one in three] == [(3, True)] * len(three)
@@ -370,7 +370,7 @@ def test_a_pattern_counts_its_named_closes():
     ],
 )
 def test_a_token_name_is_not_mistaken_for_sentence_text(symbol, shown):
-    """Whoever made the token chose it: in the diary, in lessons and in posts about them."""
+    """The token's creator chose it. In the diary, in lessons and in posts about them."""
     lesson = brain.find_lessons([replace(one, symbol=symbol) for one in closes(*[1] * 8)], START)[
         -1
     ]
@@ -393,7 +393,7 @@ def test_a_lesson_uses_a_tokens_current_name():
 
 
 def test_an_effect_random_entries_also_show_is_not_a_lesson():
-    """Closes of about 2 % over six days, where those entered at random lost 1 %."""
+    """Closes of about 2% over six days, while random entries lost 1%."""
     good, bad = (week(net) for net in (SOL // 50, -SOL // 100))
     told = {one.key: one for one in brain.find_lessons(good, START, bad)}
     assert not told["all"].is_pattern
@@ -405,7 +405,7 @@ def test_an_effect_random_entries_also_show_is_not_a_lesson():
 
 
 def week(net):
-    """Twenty-four closes in as many tokens over six days, about as good as each other."""
+    """Twenty-four closes in as many tokens over six days, with similar results."""
     return [
         replace(
             close(n, net + (n % 5 - 2) * SOL // 500, at=START - DAY_MS // 2 - n * DAY_MS // 4),
@@ -430,7 +430,7 @@ def test_closes_are_grouped_only_by_facts_known_at_entry():
 
 
 def test_more_keys_need_stronger_evidence_each(monkeypatch):
-    """Chance is multiplied by the kinds that had enough closes on both sides."""
+    """The chance is multiplied by the kinds that had enough closes on both sides."""
     monkeypatch.setattr(brain, "find_chance", lambda own, random: 0.004)
     good = week(SOL // 50)
     found = brain.find_lessons(good, START, good)
@@ -453,13 +453,13 @@ def test_lessons_are_computed_weekly():
 
 
 def test_a_comparison_covers_thirty_days_at_most():
-    """One close a day; of two on one day there is one."""
+    """One close a day; two on one day count as one."""
     for days, covered in ((29, 29), (30, 30), (31, 30)):
         history = [close(n, 1, at=START + n * DAY_MS) for n in range(days)]
         assert results.compare([*history, close(99, 1)], SOL)["daysCovered"] == covered
     assert results.describe_drawdown(history, 0) is None
     assert results.describe_drawdown(history[:1], 1) == 0
-    # Spent nothing: it tells nothing of returns.
+    # Nothing was spent, so it has no return.
     free = [close(1, 5, spent=0)]
     assert results.list_returns(free) == [] and results.compare_costs(free) == [
         {"costs": times, "meanReturnPct": None, "winRate": None} for times in (1, 2, 3)
@@ -504,15 +504,15 @@ def test_empty_results_are_unknown():
     [(0, "none"), (1, "thin"), (9, "thin"), (10, "some"), (29, "some"), (30, "enough")],
 )
 def test_the_sample_counts_clusters(count, sample):
-    """A day lies between any two; five traders that make the same trade add nothing."""
+    """Any two are a day apart; five traders with the same trade add nothing."""
     history = [close(n, 1, at=START + n // 5 * DAY_MS) for n in range(5 * count)]
     shown = results.compare(history, 10 * SOL)
     assert (shown["sample"], shown["clusters"]) == (sample, count)
 
 
 def test_the_comparison_sums_eligible_closes():
-    """Returns 10, -5, 1 and 4 %; gross 0.12, -0.04, 0.02 and 0.05 SOL, so that 0.05 of 0.23 went
-    into costs.
+    """Returns 10, -5, 1 and 4%; gross 0.12, -0.04, 0.02 and 0.05 SOL, so costs took 0.05
+    of 0.23.
     """
     history = [
         close(1, SOL * 10 // 100, gross=SOL * 12 // 100),
@@ -534,7 +534,7 @@ def test_the_comparison_sums_eligible_closes():
         shown["worstCloseReturnPct"],
         shown["winRate"],
     ) == (2.5, 2.5, -5.0, 0.75)
-    # Costs of 2, 1, 1 and 2 hundredths once more: 8, -6, 0 and 3 %; twice more: 6, -7, -1 and 2.
+    # Additional costs of 2, 1, 1 and 2 hundredths: 8, -6, 0 and 3%; twice: 6, -7, -1 and 2.
     assert [(at["costs"], at["meanReturnPct"], at["winRate"]) for at in shown["atCosts"]] == [
         (1, 2.5, 0.75),
         (2, 1.25, 0.5),
@@ -544,7 +544,7 @@ def test_the_comparison_sums_eligible_closes():
 
 
 def test_returns_have_two_decimals():
-    """A third of what was spent on each of twelve, on six days."""
+    """A third of the amount spent on each of twelve, on six days."""
     history = [replace(close(n, SOL, at=START + n * DAY_MS // 2), spent=3 * SOL) for n in range(12)]
     shown = results.compare(history, 10 * SOL)
     assert (shown["meanReturnPct"], shown["medianReturnPct"]) == (33.33, 33.33)
@@ -568,7 +568,7 @@ def test_an_empty_comparison_claims_nothing():
 
 
 def test_lesson_family_and_account_say_when_clusters_are_too_few():
-    """Forty closes of one hour in one token are one observation, however many there are."""
+    """Forty closes of one hour in one token are one observation."""
     history = closes(*[SOL // 100, -SOL // 50] * 20)
     lesson, *_ = brain.find_lessons(history, START)
     for shown in (

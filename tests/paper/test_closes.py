@@ -27,7 +27,9 @@ def text_of(answer):
 
 
 def order_of(position, number, side, decided, filled, at, **fill):
-    """An order of a position with its fill, decided 6 s before, and the line of its decision."""
+    """An order of a position with its fill, decided 6 s earlier, and the diary line of its
+    decision.
+    """
     order = PaperOrder.create(
         period=position.period,
         number=number,
@@ -80,7 +82,7 @@ def price(token, at, sol):
 
 @pytest.fixture
 def close(service):
-    """A close that bought 100 AA at 0.0102 SOL where 0.01 was quoted, and sold at 0.0088."""
+    """A close that bought 100 AA at 0.0102 SOL, quoted at 0.01, and sold at 0.0088."""
     trader = make_trader(service, "Ada Paper")
     token = Token.create(mint=MINT, symbol="AA", decimals=6)
     ticks = [price(token, OPENED + n * 60_000, f"0.{100 - n:04d}"[:6]) for n in range(-1, 10)]
@@ -107,7 +109,7 @@ def close(service):
 
 
 def test_a_detail_is_small_and_lists_contain_the_rest(service):
-    """Twenty closes of two fills each, with as many posts; mints of 44 characters."""
+    """Twenty closes of two fills each and as many posts, with mints of 44 characters."""
     trader = make_trader(service, "Ada Paper")
     mint = "7" * 44
     token = Token.create(mint=mint, symbol="LONGNAME", decimals=6)

@@ -36,8 +36,8 @@ LAMPORTS = st.integers(10**4, 10**12)
 
 # ---- one fill ------------------------------------------------------------------------------------
 def test_a_curve_purchase_matches_a_hand_computation():
-    """After a real purchase (461m5W) the curve had these reserves. Of 1 SOL, 1 % is on top:
-    990,099,009 lamports reach the curve, one less is priced.
+    """After a real purchase (461m5W), the curve had these reserves. 1% of the 1 SOL is on top:
+    990,099,009 lamports reach the curve, and one less is priced.
     """
     state = State(32_041_649_591, 1_004_629_924_232_400, 2_041_649_591, 724_729_924_232_400)
     got = buy(read(state, state, 100, "on_top", True), state, SOL)
@@ -45,8 +45,8 @@ def test_a_curve_purchase_matches_a_hand_computation():
 
 
 def test_a_sale_pays_its_fee_on_the_venues_side():
-    """1,000 into 9,000: a tenth of 5,000 SOL units is 500. 1 % of that is 5; 1 % of the input is
-    10, and 990 of 9,990 is 495.49.
+    """1,000 into 9,000: a tenth of 5,000 SOL units is 500. 1% of that is 5; 1% of the input is 10,
+    and 990 of 9,990 is 495.49.
     """
     state = whole(5_000, 9_000)
     assert sell(read(state, state, 100, "on_top"), state, 1_000) == (495, 500)
@@ -81,7 +81,7 @@ def test_splitting_a_purchase_gains_nothing(pool, lamports, percent):
     assume(one and two)
     rest = buy(pool, whole(state.sol + two.net, state.raw - two.raw), lamports - first)
     assume(rest)
-    # Each fee may be rounded down once; a unit of SOL buys so many units.
+    # Each fee may be rounded down once; one unit of SOL buys this many units.
     slack = 2 * (state.raw // state.sol + 2)
     assert two.raw + rest.raw <= one.raw + slack
 
@@ -107,9 +107,9 @@ def sold(number, before, after, slices, proceeds, network=5_000, mint="M", **mor
 
 
 def test_a_sale_below_one_unit_costs_nothing_yet():
-    """Behind 200 units for 25 SOL, 1 SOL buys 6 of the 800 that are left. The bot sells its 200 one
-    at a time: the follower's part is less than a unit until 6 are left, then one each. All that it
-    spent is counted, or a bot could make its followers look rich with tiny sales.
+    """Behind 200 units for 25 SOL, 1 SOL buys 6 of the remaining 800. The bot sells its 200 one at
+    a time: the follower's share is less than a unit until 6 are left, then one each. Everything it
+    spent is counted, because a bot could otherwise make followers look rich with tiny sales.
     """
     start, then = whole(100 * SOL, 1_000), whole(125 * SOL, 800)
     follower = Follower(SOL, stays=True)
@@ -125,8 +125,8 @@ def test_a_sale_below_one_unit_costs_nothing_yet():
 def test_a_followers_result_matches_a_hand_computation():
     """A pool of 100 SOL and 1,000 units (times 10^9), no fee. The bot pays 25 SOL for 200 units.
     The follower pays 25 more: 800 * 25 / 150 = 133.33 units. The bot sells its 200 into 150 SOL and
-    666.67 units: 34.6 SOL leave, 115.38 and 866.67 are left. The follower sells 133.33 there for
-    15.38. If its SOL was taken out, the pool is at 100 SOL and 1,000 units, and pays 11.76.
+    666.67 units: 34.6 SOL leave, 115.38 and 866.67 remain. The follower sells 133.33 there for
+    15.38. If its SOL was taken out, the pool has 100 SOL and 1,000 units, and pays 11.76.
     """
     start, then = whole(100 * SOL, 1_000 * SOL), whole(125 * SOL, 800 * SOL)
     trades = [
@@ -139,7 +139,7 @@ def test_a_followers_result_matches_a_hand_computation():
     assert ends[0].lamports == pytest.approx(15.3846 * SOL, rel=1e-5)
     assert ends[1].lamports == pytest.approx(11.7647 * SOL, rel=1e-5)
     assert (best.spent, best.at_bot) == (25 * SOL, 25 * SOL)
-    # The bot sold for what it had paid: it gained nothing, so nothing was kept of that.
+    # The bot sold at its cost: it had no gain, so no share of it was kept.
     assert (best.bot_bps, best.kept_percent) == (0, None)
     assert best.return_bps == -3_847
     assert worst.return_bps == -5_295
@@ -207,14 +207,14 @@ TRADES = st.lists(
 
 
 def trade_in(state, percent, is_buy):
-    """Move a pool without a fee by a share of its SOL, exactly along its curve."""
+    """Move a pool without a fee exactly along its curve, by a share of its SOL."""
     flow = state.sol * percent // 100
     return shift(state, flow if is_buy else -flow, "sell")
 
 
 @given(TRADES, st.integers(1, 20), st.integers(0, 100))
 def test_the_outcome_lies_between_best_and_worst_case(moves, size, share_left):
-    """A bot buys and sells once, others trade between, and any share of the follower's SOL is
+    """A bot buys and sells once, others trade in between, and any share of the follower's SOL is
     taken out before the bot sells.
     """
     start = whole(1_000 * SOL, 10**6 * SOL)

@@ -26,7 +26,7 @@ THEN = State(125 * SOL, 800_000, 125 * SOL, 800_000)
 
 
 def play(look, tokens=3, rounds=4):
-    """Buy 200,000 units for 25 SOL and sell them for 25 SOL, in a pool that has no fee."""
+    """Buy 200,000 units for 25 SOL and sell them for 25 SOL, in a pool without a fee."""
     story = Story()
     story.fund("ada", 100 * SOL)
     for _ in range(rounds):
@@ -57,7 +57,7 @@ def shown_size():
 
 def test_a_bot_has_a_copying_result_after_its_sales(look):
     """1 SOL behind 25 gets 800,000 / 126 = 6,349 units. The bot sells its 200,000 into 126 SOL and
-    793,651 units: 100.63 SOL and 993,651 are left, and the follower gets 0.639 SOL. If its SOL was
+    793,651 units: 100.63 SOL and 993,651 remain, and the follower gets 0.639 SOL. If its SOL was
     taken out, 100 SOL and 1,000,000 units pay 0.631. Each transaction costs 5,000 lamports.
     """
     play(look)
@@ -96,7 +96,7 @@ def test_nothing_is_recomputed_without_new_sales(look):
 
 
 def test_a_new_swap_program_triggers_a_recomputation(look):
-    """The entries are read again, under rules of another name."""
+    """The entries are reread under rules with another name."""
     play(look)
     set_pools()
     copying.run_tick(NOW)
@@ -106,7 +106,7 @@ def test_a_new_swap_program_triggers_a_recomputation(look):
 
 
 def test_results_move_with_the_wallet(look, monkeypatch):
-    """Also those of a run that was going on when the wallet was disconnected."""
+    """Also those of a run in progress when the wallet was disconnected."""
     play(look)
     set_pools()
     copying.run_tick(NOW)
@@ -140,7 +140,7 @@ def test_unreadable_trades_have_a_reason(look):
     assert shown_size()["reason"] == "too_few_sales"
     assert shown_size()["returnBps"] is None
     assert {one.reason for one in CopiedTrade.select()} == {"route"}
-    # Once it can be read, its reason goes.
+    # Once it is readable, the reason disappears.
     set_pools()
     CopyTotal.update(mark="old").execute()
     copying.run_tick(NOW + copying.REST_MS)
@@ -172,8 +172,8 @@ def test_damaged_entries_keep_the_last_results(look):
 
 
 def test_oversized_sums_are_capped(look):
-    """A lying node can say that each sale meets four times all SOL there is. 12 sales for almost
-    2**61 lamports each are more than 2**63.
+    """A dishonest node can claim that each sale meets four times all existing SOL. 12 sales for
+    almost 2**61 lamports each exceed 2**63.
     """
     play(look)
     rich = State(2**61 - 1, 1, 2**61 - 1, 1)
@@ -190,7 +190,7 @@ def test_oversized_sums_are_capped(look):
 
 # ---- pages ---------------------------------------------------------------------------------------
 def test_a_profile_shows_a_followers_result(service):
-    """+14.1 % of +15.6 % is 90 %, rounded down."""
+    """+14.1% of +15.6% is 90%, rounded down."""
     bot = service.make_bot("Ada", address("w"))
     service.observe_results(address("w"), 5)
     shares = {"spent": 5, "received": 6, "used": 41, "sales": 58, "covered": 83, "tokens": 12}
@@ -209,7 +209,7 @@ def test_a_profile_shows_a_followers_result(service):
     assert "If others take your SOL out first: +8.0%." in tab
     assert "fewer than 10 sales can be followed" in tab
     assert "one token (of 12) made 31% of all gains" in tab
-    assert "a route of several pools 11" in tab
+    assert "the trade went through several pools 11" in tab
 
 
 def test_a_profile_without_copying_has_no_tile(service):

@@ -41,15 +41,15 @@ SOL, HOUR = 10**9, 3_600_000
 
 
 def told(*enter, leave=(), ident=1, phase="standard", **more):
-    """A trader told to enter and leave at these rounds; its first ten orders do not fail."""
+    """A trader that enters and exits at these rounds; its first ten orders don't fail."""
     chances = {key: more.pop(key) for key in ("adaptive", "reviewed") if key in more}
     return trader(ident, Told(enter_at=enter, leave_at=tuple(leave), **more), phase, **chances)
 
 
 @pytest.fixture(autouse=True)
 def lucky(monkeypatch):
-    """No attempt fails by chance; test_fills holds the chance, test_failed_attempts what follows
-    from it.
+    """No attempt fails by chance; test_fills covers the chance, test_failed_attempts its
+    effects.
     """
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
 
@@ -79,7 +79,7 @@ def test_an_order_fills_on_the_first_snapshot_at_or_after_the_latency():
 
 
 def test_a_window_counts_intervals_whatever_lies_between():
-    """Of a minute each: what comes less than 45 s after the one before gives way to the next."""
+    """One minute each: a snapshot less than 45 s after the previous one is replaced by the next."""
     market, kept = Market(MINUTE, [token()]), []
     for at in (0, 44_999, 60_000, 105_000, 150_000, 165_000, 170_000):
         market.push(quote(at // 1_000, at=START + at), START + at)
@@ -118,7 +118,7 @@ def test_an_order_fills_up_to_three_intervals_after_its_latency(latency_ms, fill
 
 
 def test_an_order_has_eight_attempts(monkeypatch):
-    """Ten minutes between passes, so that it does not expire."""
+    """Ten minutes between passes, so that it doesn't expire."""
     monkeypatch.setattr("paper.fills.is_failing", lambda order: True)
     one = told(0)
     Tape([one], market=Market(10 * MINUTE, [token()])).play(14)
@@ -127,7 +127,7 @@ def test_an_order_has_eight_attempts(monkeypatch):
 
 
 def test_fills_before_the_eighth_attempt_remain(monkeypatch):
-    """Where liquidity is unknown one SOL of 2.5 is filled first, and then nothing."""
+    """With unknown liquidity, one SOL of 2.5 is filled first, and then nothing."""
     monkeypatch.setattr("paper.fills.is_failing", lambda order: order.attempts > 0)
     one = told(0, size_bps=2_500)
     unknown = {"pool": None, "liquidity": None}
@@ -142,7 +142,7 @@ def test_a_round_trip_has_its_stated_cost():
     one = told(0, leave=(3,))
     Tape([one]).play(6)
     position = one.journal.positions[1]
-    # What the buy took, its network fee; neither rent nor the sale's.
+    # The purchase's cost and network fee, without rent and the sale's fee.
     spent = SOL + fills(one)[0].network_fee
     assert position.spent == spent
     assert said(one, "fill", "closed")[0]["returnPct"] == percent(position.cash, spent)
@@ -164,9 +164,9 @@ def test_failed_attempts_pay_and_are_retried(monkeypatch):
     tape.play(2)
     position = one.account.positions["A"]
     assert [fill.failed for fill in fills(one)] == [True, True, False]
-    # The order, and each attempt of it.
+    # The order, and each of its attempts.
     assert position.spent == SOL + network_fees(one)
-    # 0.25 % of 1 SOL and three attempts.
+    # 0.25% of 1 SOL and three attempts.
     assert one.account.lost_fees == 0 and position.fees == network_fees(one) + 2_500_000
     assert adds_up(one)
 
@@ -185,8 +185,8 @@ def test_an_order_that_always_fails_ends(monkeypatch):
 
 
 def test_liquidity_is_never_used_twice(monkeypatch):
-    """A pool of 50 SOL and 50,000 tokens: whoever comes later finds it as the others left it. The
-    earlier decision, then the older trader comes first. The third would pay 7.5 % more than quoted.
+    """A pool of 50 SOL and 50,000 tokens: later traders find it as the others left it. Earlier
+    decisions, then older traders come first. The third would pay 7.5% more than quoted.
     """
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
     traders = [told(0, ident=number) for number in (1, 2, 3)]
@@ -206,7 +206,7 @@ def test_an_entry_uses_at_most_a_fiftieth_of_the_pool():
 
 
 def test_a_remainder_waits_and_expires():
-    """Where liquidity is unknown 1 SOL moves per snapshot: of 2.475 SOL (1 % is the fee) two and a
+    """With unknown liquidity, 1 SOL moves per snapshot: of 2.475 SOL (1% is the fee), two and a
     part.
     """
     one = told(0, size_bps=2_500)
@@ -235,9 +235,9 @@ def test_gone_liquidity_closes_the_position_at_once():
         and position.reason == "liquidity_gone"
         and position.closed_at == START + 3 * MINUTE
     )
-    # Everything, and the fee of closing.
+    # Everything, and the closing fee.
     assert position.cash == -SOL - network_fees(one) and adds_up(one)
-    # It is a loss, not a question.
+    # It is a loss and needs no review.
     assert not one.journal.review_reasons
 
 
@@ -259,8 +259,8 @@ def test_nothing_is_bought_without_liquidity():
 
 
 def test_a_vanished_token_is_doubted_and_closed_at_zero_after_a_day():
-    """Its mark is of round 2: rounds 3 to 5 are the three intervals, round 6 doubts it, round 1442
-    is a day after the mark, 1443 is over it. The loss counts.
+    """Its mark is from round 2: rounds 3 to 5 are the three intervals, round 6 doubts it, round
+    1442 is a day after the mark, 1443 is later. The loss counts.
     """
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3).play(3, A=None)
@@ -295,7 +295,7 @@ def test_a_vanished_token_is_doubted_and_closed_at_zero_after_a_day():
     ],
 )
 def test_a_token_without_a_usable_price_closes_after_a_day_and_counts(price, pool, code):
-    """It is quoted in every round, only never in SOL: the whole of it is lost."""
+    """It is quoted in every round, but never in SOL, so all of it is lost."""
     one = told(0)
     Tape([one]).play(3).play(4, A={"price": price, "pool": pool})
     assert set(one.account.positions["A"].marks) == {code, "missing_price"}
@@ -318,8 +318,8 @@ def test_a_token_without_a_usable_price_closes_after_a_day_and_counts(price, poo
 
 
 def test_times_without_any_snapshots_are_not_gaps():
-    """The scout was silent for two days; the first round after it has one token of the two. The
-    mark is of round 2: a day in which others were quoted ends 1440 rounds after the silence.
+    """The scout was silent for two days; the first round afterwards has one of the two tokens. The
+    mark is from round 2: a day in which others were quoted ends 1440 rounds after the silence.
     """
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3).skip(2 * 1440).play(4, A=None)
@@ -342,7 +342,7 @@ def test_a_future_snapshot_closes_nothing():
 
 
 def test_a_recovering_price_excludes_only_its_position():
-    """0, then usable again; what is bought and sold in another token still counts."""
+    """0, then usable again; trades in another token still count."""
     one = told(0, 9, leave=(12,), mints=("A", "B"))
     Tape([one], mints="AB").play(3).play(A={"price": "0", "pool": None}).play(30)
     excluded = {close.mint: close.excluded for close in one.closes}
@@ -386,7 +386,7 @@ def test_only_traders_with_an_order_are_reviewed():
 def test_a_jump_does_not_affect_later_snapshots():
     one = told(0)
     tape = Tape([one]).play(3).play(A=ABSURD).play()
-    # One question, there and back.
+    # One review for both directions.
     assert [alarm.key for alarm in one.journal.review_reasons] == ["price_jump:position 1:21 up"]
     window = tape.play().market.windows["A"]
     assert len({snapshot.price for snapshot in window}) == 1 and [
@@ -413,7 +413,7 @@ SKEWED = "a snapshot's time contradicts the clock or an adjacent snapshot"
     ],
 )
 def test_a_review_reason_is_described_completely(silent, rounds, quoted, reasons):
-    """Bought in round 1 and marked in round 2, whose snapshot has the number 21; `reasons`: keys,
+    """Bought in round 1 and marked in round 2, whose snapshot has number 21; `reasons`: keys,
     rounds after the third, details.
     """
     one = told(0)
@@ -477,8 +477,8 @@ def test_guarded_start_stops_for_the_day_after_a_loss():
 
 
 def test_a_clock_set_back_over_midnight_starts_no_new_day():
-    """A second over midnight, a second before it again, and over it: that is two days, and what the
-    second one began with stays its first equity.
+    """A second after midnight, a second before it again, and after it: that is two days, and the
+    second day's first equity stays.
     """
     one, midnight = trader(phase="guarded"), (START // DAY + 5) * DAY
     for cash, at in ((10, -60_000), (9, 1_000), (8, -1_000), (7, 2_000)):
@@ -506,8 +506,8 @@ def test_ineligible_closes_are_not_progress():
 
 # ---- cash ----------------------------------------------------------------------------------------
 def test_cash_covers_the_worst_case_of_open_orders():
-    """Ten positions at once out of 10 SOL, each with rent and eight attempts of 5,000,000 lamports:
-    0.02 SOL stay whatever fails.
+    """Ten positions at once with 10 SOL, each with rent and eight attempts of 5,000,000 lamports:
+    0.02 SOL remain whatever fails.
     """
     one = told(0, size_bps=2_500, max_positions=10)
     mints = "ABCDEFGHIJ"
@@ -515,19 +515,19 @@ def test_cash_covers_the_worst_case_of_open_orders():
     tape = Tape([one], mints=mints).play()
     wanted = [order.amount for order in one.account.orders.values()]
     worst = sum(wanted) + len(wanted) * (RENT + 8 * 5_000_000)
-    # 3 of 2.5 SOL, the fourth takes what is left.
+    # 3 of 2.5 SOL; the fourth gets the rest.
     assert len(wanted) == 4 and STARTING_CASH - worst == 20_000_000
     assert one.account.free_cash == 20_000_000
     tape.play(2)
     assert one.account.cash == STARTING_CASH - sum(wanted) - 4 * RENT - network_fees(
         one
     ) and adds_up(one)
-    # Nothing is on its way any more.
+    # No orders are pending.
     assert one.account.free_cash == one.account.cash
 
 
 def test_a_token_pause_halves_entries_in_that_token():
-    """Of 10 SOL a tenth, and half of it in A."""
+    """A tenth of 10 SOL, and half of that in A."""
     one = told(0, mints=("A", "B"))
     one.pauses = [replace(pause("half_size", "A"), since=START)]
     Tape([one], mints="AB").play()
@@ -563,7 +563,7 @@ def test_a_cost_equal_to_the_cash_fills_and_one_lamport_more_is_refused(monkeypa
 
 
 def test_an_account_with_one_fee_left_can_sell():
-    """25,000 lamports are what the cheaper half of all swaps pays at most."""
+    """The cheaper half of all swaps pays at most 25,000 lamports."""
     one = told(0, leave=(3,))
     tape = Tape([one]).play(3)
     one.account.cash = 25_000
@@ -574,7 +574,7 @@ def test_an_account_with_one_fee_left_can_sell():
 def test_an_account_without_a_fee_says_so_hourly_and_orders_nothing():
     one = told(0, leave=tuple(range(3, 70)))
     tape = Tape([one]).play(3)
-    # Less than the cheapest of half of all swaps.
+    # Less than the median swap pays.
     one.account.cash = 24_999
     tape.play(65)
     detail = "not enough cash for the network fee, so it can't be sold"
@@ -595,7 +595,7 @@ def test_a_closed_token_has_a_cool_down():
 
 
 def test_a_refusal_concerns_its_token_or_the_account():
-    """Of two tokens without decimals both are refused; for want of cash only the first."""
+    """Two tokens without decimals are both refused; without cash, only the first is."""
     one, other = told(0), told(0)
     other.account.cash = 1
     unread = [replace(token(mint), decimals=None) for mint in "AB"]
@@ -620,14 +620,14 @@ def test_a_partial_sale_reduces_and_the_rest_closes():
         **{"what": "bought", "side": "buy", "symbol": "AA", "reason": "told", "sol": "1"},
         **{"amount": exact(first.raw, 6), "slippageSol": sol(first.slippage), "marks": []},
         "feesSol": sol(first.pool_fee + first.network_fee),
-        # Why, the stop under the entry, and 1 of 10 SOL.
+        # The reason, the stop below the entry, and 1 of 10 SOL.
         **{"detail": "told to", "stopPct": "10", "sharePct": "10"},
     }
 
 
 def test_ten_different_refusals_are_noted_per_hour():
-    """One a minute from START on: the eleventh and twelfth are not said; an hour after the first
-    there is room for one again, and not a ms before.
+    """One a minute from START on: the eleventh and twelfth aren't noted; an hour after the first
+    there is room for one, but not a ms earlier.
     """
     one = told()
     for number in range(12):
@@ -640,7 +640,7 @@ def test_ten_different_refusals_are_noted_per_hour():
     facts = {"reason": "thin", "detail": "told", "symbol": "M0M0"}
     assert (last.kind, last.at, last.mint, last.facts) == ("refusal", START + HOUR, "M0", facts)
     assert len(one.refused) == 10 and one.refused["thin", "M0"] == START + HOUR
-    # Of the account there is one, whatever the token.
+    # The account has one, whatever the token.
     one.refused.clear()
     for mint in "AB":
         refuse(one, token(mint), Refusal("no_cash", "told"), START)
@@ -653,7 +653,7 @@ def test_review_reasons_are_recorded_once_each():
     for code, subject, about, reasons in (
         ("price_jump", 7, "position 1", 1),
         ("price_jump", 7, "position 1", 1),
-        # The same topic again, while the review is open; another position, another code.
+        # The same topic again while the review is open; another position, another code.
         ("price_jump", 8, "position 1", 1),
         ("price_jump", 8, "position 2", 2),
         ("stale_snapshot", 8, None, 3),
@@ -676,7 +676,7 @@ def test_review_reasons_are_recorded_once_each():
 
 
 def test_tokens_count_as_active_since_the_last_global_pause():
-    """Pauses of a minute, or of three intervals where these are longer, are none yet."""
+    """Pauses of a minute, or of three intervals if these are longer, don't count."""
     for interval, patience in ((1_000, 60_000), (MINUTE, 3 * MINUTE)):
         market = Market(interval, [token("A"), token("B")])
         seen = []
@@ -696,7 +696,7 @@ def test_tokens_count_as_active_since_the_last_global_pause():
 
 
 def test_strategies_see_what_the_snapshot_shows():
-    """Flows until then that were seen with it or before."""
+    """Flows up to then that were seen with it or earlier."""
     snapshot = quote(3)
     flows = tuple(
         Flow(1, "w", "buy", snapshot.at + later, snapshot.id + seen)
@@ -735,7 +735,7 @@ def pause(effect, mint=None):
     ],
 )
 def test_reasons_against_a_token_are_recorded(changes, refusal):
-    """It has orders for two others on their way."""
+    """It has pending orders for two others."""
     one = told(0, mints=("B", "C"))
     Tape([one], mints="BC").play()
     assert len(one.account.orders) == 2
@@ -747,8 +747,8 @@ def test_reasons_against_a_token_are_recorded(changes, refusal):
 
 
 def test_orders_and_decisions_are_complete():
-    """1 SOL buys 996,505,985 raw units of a million tokens beside 1,000 SOL, as test_measured has
-    it, of which 95 % must come. What is gone is sold at once, at any price.
+    """1 SOL buys 996,505,985 raw units of a million tokens against 1,000 SOL, as in test_measured;
+    95% of that is required. Gone liquidity is sold at once, at any price.
     """
     one = told(0, leave=(3,))
     tape = Tape([one]).play(4)
@@ -768,8 +768,8 @@ def test_orders_and_decisions_are_complete():
         **{"decided_on": 31, "decided_at": at, "due_at": at + 6_000},
         expires_at=at + 6_000 + 3 * MINUTE,
     )
-    # Less 5 %: 1 SOL less a quarter percent twice where its own purchase still moves the pool;
-    # where nothing does, 1,000 SOL * raw / (10**12 + raw) less a quarter percent.
+    # Minus 5%: 1 SOL minus a quarter percent twice if its own purchase still moves the pool;
+    # otherwise 1,000 SOL * raw / (10**12 + raw) minus a quarter percent.
     most, rest = SOL * 9_975**2 // 10**8, 1_000 * SOL * raw // (10**12 + raw) * 9_975 // 10_000
     assert rest * 95 // 100 < sold.least < most * 95 // 100
     decisions = [entry for entry in one.journal.entries if entry.kind == "decision"]
@@ -800,7 +800,7 @@ def test_orders_and_decisions_are_complete():
     "changes, flaw, time, compared, kept, served",
     [
         ({"price": "0.0011"}, None, True, True, [1, 2], True),
-        # The same quote is served again.
+        # The same quote is returned again.
         ({"volume": "50000.00"}, None, True, True, [1, 2], False),
         ({"price": "0.03"}, "price_jump", True, True, [1], True),
         ({"price": "0.00001"}, "price_fall", True, True, [1], True),
@@ -811,8 +811,8 @@ def test_orders_and_decisions_are_complete():
     ],
 )
 def test_a_snapshots_flaw_decides_its_effect(changes, flaw, time, compared, kept, served):
-    """Whether it moves the time, the next is compared with it, it enters the window, and counts as
-    another quote.
+    """Whether it advances time, is compared with the next, enters the window, and counts as a new
+    quote.
     """
     market = Market(MINUTE, [token("A")])
     first = quote(0, pair="P")
@@ -827,7 +827,7 @@ def test_a_snapshots_flaw_decides_its_effect(changes, flaw, time, compared, kept
 
 
 def losses(count, mint="A", at=START - MINUTE, reason="stop", apart=0):
-    """Closes that lost, oldest first, the newest at `at`."""
+    """Losing closes, oldest first, the newest at `at`."""
     ends = [at - (count - 1 - n) * apart for n in range(count)]
     return [
         Close(f"{n}", mint, mint * 2, end - MINUTE, end, reason, -SOL // 100, -SOL // 100, SOL)
@@ -838,7 +838,7 @@ def losses(count, mint="A", at=START - MINUTE, reason="stop", apart=0):
 @pytest.mark.parametrize("adaptive, entered", [("on", 0), ("observe", 1), ("off", 1)])
 def test_only_adaptive_on_stops_entries(adaptive, entered):
     one = told(0, 4, leave=(2,), adaptive=adaptive)
-    # The last one in other six hours than START.
+    # The last one is in a different six-hour period than START.
     one.closes = losses(13, at=START - 2 * HOUR - 1, apart=HOUR + 1)
     # The fourteenth loss closes in round 3.
     tape = Tape([one]).play(6)
@@ -1003,8 +1003,8 @@ WILD_QUOTE = st.fixed_dictionaries(
     st.booleans(),
 )
 def test_any_market_keeps_every_lamport(rounds, decimals, steady):
-    """Prices of 1e-15 to 1e11 SOL, pools of 0.01 to 1,000,000 SOL, 0 to 18 decimals, and what is no
-    number at all.
+    """Prices of 1e-15 to 1e11 SOL, pools of 0.01 to 1,000,000 SOL, 0 to 18 decimals, and values
+    that aren't numbers.
     """
     traders = [
         trader(
@@ -1020,7 +1020,7 @@ def test_any_market_keeps_every_lamport(rounds, decimals, steady):
         market=Market(MINUTE, [replace(token("A"), decimals=decimals), token("B")]),
     ).play(14)
     for told in rounds:
-        # A price that stays is one that is traded on.
+        # A stable price is traded on.
         for _ in range(1 + 2 * steady):
             tape.play(A=told)
         assert all(adds_up(one) and one.account.equity >= 0 for one in traders)
@@ -1048,7 +1048,7 @@ def test_equal_snapshots_give_equal_diaries(rounds):
 
 # ---- what the second model added -----------------------------------------------------------------
 def test_a_repeated_quote_fills_nothing():
-    """Price, liquidity and volume as at the decision: not a later quote, however late."""
+    """Price, liquidity and volume as at the decision aren't a later quote, however late."""
     one = told(0)
     tape = Tape([one], quiet={"volume": "50000"}).play(3)
     assert not fills(one)
@@ -1057,7 +1057,7 @@ def test_a_repeated_quote_fills_nothing():
 
 
 def test_another_pair_is_another_market_and_not_a_loss():
-    """The deepest pair changes to one with a thirtieth of the liquidity: nothing is gone."""
+    """The most liquid pair changes to one with a thirtieth of the liquidity: nothing is gone."""
     one = told(0, leave=(4,))
     tape = Tape([one], quiet={"pair": "first"}).play(3)
     shallow = {"pair": "second", "pool": "30", "liquidity": "9000"}
@@ -1070,8 +1070,8 @@ def test_another_pair_is_another_market_and_not_a_loss():
 
 
 def test_a_token_that_changes_pairs_constantly_has_no_usable_price():
-    """Two pools take turns at being the deepest, a tenth of the price below: nothing marks the
-    position, so round 6 doubts it and round 1443 closes it, as if no price had come.
+    """Two pools alternate as the most liquid, with a tenth of the price difference: nothing marks
+    the position, so round 6 doubts it and round 1443 closes it, as if there were no price.
     """
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB", quiet={"pair": "first"}).play(3)
@@ -1091,7 +1091,7 @@ def test_strategies_see_one_pairs_prices_only():
     tape = Tape([], quiet={"pair": "one"}).play(5)
     tape.quiet = {"pair": "another"}
     tape.play(3)
-    # The first of them told of the change.
+    # The first of them reported the change.
     assert [one.pair for one in tape.market.view("A").window] == ["another"] * 2
 
 
@@ -1104,7 +1104,7 @@ def test_an_order_is_refused_if_its_pair_changed():
 
 
 def test_a_second_snapshot_confirms_a_fall():
-    """A hundredth of the price: no mark on the first, a loss that counts on the second."""
+    """A hundredth of the price: no mark at the first, a loss that counts at the second."""
     one = told(0, leave=(4,))
     tape = Tape([one]).play(3).play(A={"price": "0.00001"})
     assert one.account.positions["A"].marked_at == START + 2 * MINUTE
@@ -1122,7 +1122,7 @@ FALLING = ["0.0008", "0.00064", "0.00051", "0.00041", "0.00033", "0.00026"]
 
 
 def test_a_stop_works_in_a_fast_fall():
-    """20 % a minute: at 5 % worse than quoted it would never sell."""
+    """20% a minute: with a limit of 5% it would never sell."""
     one = trader(1, Momentum(cooldown_seconds=86_400))
     held = Tape([one]).play(12)
     for number in range(6):
@@ -1132,13 +1132,13 @@ def test_a_stop_works_in_a_fast_fall():
         held.play(A={"price": price})
     (close,) = [one for one in one.journal.positions.values() if one.closed_at is not None]
     assert close.reason in ("stop", "trailing_stop") and not one.account.positions
-    # Decided on the first snapshot of the fall, filled on the next one.
+    # Decided at the first snapshot of the fall, filled at the next one.
     assert close.closed_at == held.now - 4 * MINUTE
     assert all(fill.side == "buy" or not fill.failed for fill in fills(one)) and adds_up(one)
 
 
 class Worried(Told):
-    """Wants to leave in round 4, and stops from round 5 on."""
+    """Wants to exit in round 4, and has a stop from round 5 on."""
 
     def leave(self, view, position):
         reasons = {4: "told", 5: "stop", 6: "stop"}
@@ -1159,7 +1159,7 @@ def test_a_stop_replaces_a_limited_sale_but_no_other_stop():
 
 
 def test_equity_is_what_the_pools_would_pay():
-    """1 SOL in a pool of 1,000: back out it brings less than two fees and the way there."""
+    """1 SOL in a pool of 1,000: selling it returns less than two fees and the price impact."""
     one = told(0)
     Tape([one]).play(3)
     position = one.account.positions["A"]
@@ -1177,7 +1177,7 @@ def test_equity_is_what_the_pools_would_pay():
     ],
 )
 def test_errors_are_assigned_to_the_trader_or_the_token(monkeypatch, broken, found):
-    """Of two traders one fails, and the other is played on."""
+    """One of two traders fails; the other one continues."""
     first, second = told(0, ident=1), told(0, ident=2)
     market = Market(MINUTE, [token("A"), token("B")])
     work = market.push if broken == "Market.push" else getattr(engine, broken)

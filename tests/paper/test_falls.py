@@ -27,7 +27,7 @@ SOL = 10**9
 # ---- the scout asks ------------------------------------------------------------------------------
 @pytest.fixture
 def holding(world):  # noqa: F811
-    """A scout whose paper mode holds a token of 0.0025 SOL."""
+    """A scout whose paper mode holds a token at 0.0025 SOL."""
     discover(world, ONE, TWO)
     world.tick()
     store.replace_held([ONE])
@@ -43,12 +43,12 @@ def fall(holding, sol="0.0001", mint=ONE):
 
 
 def test_a_second_provider_is_asked_about_the_fall_of_a_held_token(holding):
-    """0.0025 to 0.0001 is a 25th. One request more is counted for GeckoTerminal."""
+    """0.0025 to 0.0001 is a 25th. GeckoTerminal gets one more request."""
     holding.market.agree(ONE, "0.00011")
     assert fall(holding) == {"before": "0.0025", "price_sol": "0.00011", "problem": None}
     assert holding.market.asked[SECOND] == 1
     assert holding.scout.budgets["geckoterminal"].requests == 2
-    # The next snapshot is no fall any more.
+    # The next snapshot isn't a fall anymore.
     assert fall(holding) is None and holding.market.asked[SECOND] == 1
 
 
@@ -75,7 +75,7 @@ def test_without_an_answer_the_price_is_stored_with_the_reason(holding, answer, 
     holding.market.answer(SECOND, **answer)
     assert fall(holding) == {"before": "0.0025", "price_sol": None, "problem": problem}
     assert Token.get(mint=ONE).price_sol == "0.0001"
-    # Its trouble is that of no other feed, and no reason to call prices stale.
+    # Its error doesn't affect other feeds, and is no reason to call prices stale.
     assert holding.scout.prices.error is None
 
 
@@ -90,7 +90,7 @@ def test_the_price_of_another_pool_confirms_nothing(holding):
     "pair, price, problem, found",
     [
         ("pool", "0.01", None, ("0.01", None)),
-        # What was told before an answer broke off counts.
+        # Data from before the response was cut off counts.
         ("pool", "0.01", "returned HTTP 500", ("0.01", None)),
         ("another", "0.01", None, (None, "returned no price for this pool")),
         ("pool", None, None, (None, "returned no price for this pool")),
@@ -128,7 +128,7 @@ def fallen(second=None):
 
 
 def test_a_fall_that_two_providers_saw_counts_at_once():
-    """A hundredth of the price: marked on the first snapshot, left on the next one."""
+    """A hundredth of the price: marked at the first snapshot, sold at the next one."""
     one = told(0, leave=(3,))
     tape = Tape([one]).play(3).play(A=fallen("0.000011"))
     assert one.account.positions["A"].marked_at == START + 3 * MINUTE
@@ -144,11 +144,11 @@ def test_a_fall_that_two_providers_saw_counts_at_once():
 
 @pytest.mark.parametrize("second", [None, "0.001", "0.00005", "0"])
 def test_a_fall_the_second_provider_does_not_see_waits_for_the_next_snapshot(second):
-    """0.00005 is a twentieth of 0.001, and not below it."""
+    """0.00005 is exactly a twentieth of 0.001, not below it."""
     one = told(0, leave=(3,))
     tape = Tape([one]).play(3).play(A=fallen(second))
     assert one.account.positions["A"].marked_at == START + 2 * MINUTE and not one.reviewed
-    # Two snapshots say it, whatever a second provider said.
+    # Two snapshots confirm it, whatever a second provider said.
     tape.play(A={"price": "0.0000101"})
     assert one.account.positions["A"].marked_at == START + 4 * MINUTE and not one.reviewed
 
@@ -160,7 +160,7 @@ def test_a_fall_seen_in_one_snapshot_of_one_provider_is_reviewed():
 
 
 def test_a_fill_during_such_a_fall_states_its_basis():
-    """Sold in round 3 what was ordered in round 2; without the second provider in round 4."""
+    """Sold in round 3 as ordered in round 2; without the second provider in round 4."""
     one, other = told(0, leave=(2,)), told(0, leave=(2,))
     Tape([one]).play(3).play(A=fallen("0.00001"))
     assert fills(one)[-1].side == "sell" and fills(one)[-1].marks[0] == SEEN_TWICE
@@ -175,7 +175,7 @@ def test_gone_liquidity_needs_no_second_provider():
 
 
 def test_the_second_providers_response_is_stored_as_proof(db, settings, monkeypatch):
-    """A purchase that was on its way fills on the fall itself."""
+    """A pending purchase fills on the fall itself."""
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
     stage = Stage(settings).list_token()
     made = stage.trader()

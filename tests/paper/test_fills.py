@@ -29,7 +29,7 @@ from paper.fills import (
 )
 
 SOL = 10**9
-# tape.quote: 1,000 SOL beside 1,000,000 tokens, on Raydium: 0.25 %.
+# tape.quote: 1,000 SOL and 1,000,000 tokens on Raydium, fee 0.25%.
 POOL_SOL, PRICE, FEE = Fraction(1000), Fraction(1, 1000), Fraction(25, 10_000)
 TERMS = Terms(6, 0)
 
@@ -58,7 +58,7 @@ def order(side="buy", amount=SOL, number=1, handle="calm", **more):
 
 
 def swap_in(sol, pool=POOL_SOL, tokens=POOL_SOL / PRICE, fee=FEE):
-    """Tokens a constant-product pool gives for `sol`, its fee taken first."""
+    """Tokens that a constant-product pool gives for `sol`, after its fee."""
     paid = sol * (1 - fee)
     return tokens - pool * tokens / (pool + paid)
 
@@ -95,7 +95,7 @@ def test_a_sale_receives_less_than_the_quote():
         ("raydium/clmm", "1000000", 100),
         ("elsewhere", "1000000", 100),
         (None, None, 100),
-        # Of a SOL at 200 USD: 420 and 1,470 and 98,240 SOL.
+        # At 200 USD per SOL: 420, 1,470 and 98,240 SOL.
         ("pumpswap", "83999", 125),
         ("pumpswap", "84000", 120),
         ("pumpswap", "293999", 120),
@@ -123,12 +123,14 @@ def test_uncalibrated_pools_fill_worse_and_do_not_count(venue):
 
 # ---- launch curves -------------------------------------------------------------------------------
 def test_a_launch_curve_follows_from_the_price():
-    """At 0.00000004509 SOL a token: 30 SOL x 1,073,000,000 tokens stay, so sol = sqrt(k * p)."""
+    """At 0.00000004509 SOL a token: 30 SOL x 1,073,000,000 tokens is constant, so sol = sqrt(k *
+    p).
+    """
     told = "0.000000045096916317"
     snapshot = quote(0, venue="pumpfun", price=told, pool=None, liquidity=None)
     done = fill(order(), snapshot, NEVER_TRADED)
     k, price = Fraction(30 * 1_073_000_000), Fraction(told)
-    # The root to 18 digits, by Newton's steps.
+    # The root to 18 digits, by Newton's method.
     tokens = Fraction(800_000_000)
     for _ in range(8):
         tokens = (tokens + k / price / tokens) / 2
@@ -139,7 +141,7 @@ def test_a_launch_curve_follows_from_the_price():
 
 
 def test_a_curve_pays_out_at_most_what_was_paid_in():
-    """At its first price a curve holds 30 virtual SOL and nothing else."""
+    """At its first price, a curve contains only 30 virtual SOL."""
     first = format(Fraction(30, 1_073_000_000).__float__(), ".18f")
     snapshot = quote(0, venue="pumpfun", price=first, pool=None, liquidity=None)
     assert received(fill(order("sell", 10**15), snapshot, NEVER_TRADED)) <= 0
@@ -156,7 +158,7 @@ def test_a_price_off_the_curve_is_uncalibrated():
 
 # ---- the pool remembers --------------------------------------------------------------------------
 def test_a_round_trip_in_a_quiet_pool_pays_its_impact_once():
-    """2 % of the pool there and back: two fees of 0.25 % and nothing else."""
+    """2% of the pool there and back: two fees of 0.25% and nothing else."""
     snapshot = quote(0)
     bought = fill(order(amount=20 * SOL), snapshot, NEVER_TRADED)
     memory = remember(NEVER_TRADED, bought, snapshot)
@@ -167,30 +169,30 @@ def test_a_round_trip_in_a_quiet_pool_pays_its_impact_once():
 
 
 def test_volume_erodes_the_pools_memory():
-    """Both sides are worth 300,000 USD: after 150,000 USD of volume half of the flow is left."""
+    """Both sides are worth 300,000 USD: after 150,000 USD of volume, half of the flow is left."""
     memory = Memory(10 * SOL, quote(0), 1)
     five_minutes = quote(5, volume5m_usd="150000")
     assert fills.carry(memory, five_minutes, 6) == 5 * SOL
     # A fifth of the five minutes: 30,000 of 150,000.
     assert fills.carry(memory, quote(1, volume5m_usd="150000"), 6) == 10 * SOL * 150 // 180
-    # Half an hour, of an hour's 300,000.
+    # Half an hour out of an hour's 300,000.
     hourly = quote(30, volume5m_usd="7", volume1h_usd="300000")
     assert fills.carry(memory, hourly, 6) == 5 * SOL
     assert fills.carry(memory._replace(flow=-10 * SOL), five_minutes, 6) == -5 * SOL
-    # The same snapshot again, or no volume: nothing wears away.
+    # The same snapshot again, or no volume: nothing fades.
     assert fills.carry(memory, quote(0), 6) == 10 * SOL
     assert fills.carry(memory, quote(9, volume="0"), 6) == 10 * SOL
 
 
 def test_sold_amounts_erode_with_a_shrinking_pool():
-    """Of 1,000 SOL 250 are left, and a quarter of what simulated sales took out."""
+    """250 of 1,000 SOL are left, and a quarter of the amount that simulated sales took out."""
     memory, shrunk = Memory(-8 * SOL, quote(0), 1), quote(1, pool="250", volume="0")
     assert fills.carry(memory, shrunk, 6) == -2 * SOL
     assert fills.carry(memory._replace(flow=8 * SOL), shrunk, 6) == 2 * SOL
 
 
 def test_a_pool_of_unknown_depth_is_not_considered_drained():
-    """Neither before nor after, and so not in between."""
+    """Neither before nor after, so not in between."""
     told, untold = quote(0), quote(1, pool=None, liquidity=None)
     assert fills.carry(Memory(10 * SOL, told, 1), untold, 6) == 10 * SOL
     assert fills.carry(Memory(10 * SOL, untold, 1), quote(2, volume="0"), 6) == 10 * SOL
@@ -198,7 +200,7 @@ def test_a_pool_of_unknown_depth_is_not_considered_drained():
 
 def test_a_drained_pool_cannot_be_emptied_in_small_sales():
     """1 SOL bought at 20 SOL, the pool drained to 1.2 at the same price: 950 tokens into 1,143 and
-    1.26 SOL bring 0.57 SOL.
+    1.26 SOL return 0.57 SOL.
     """
     deep = quote(0, pool="20", liquidity="6000")
     bought = fill(order(), deep, NEVER_TRADED)
@@ -209,7 +211,7 @@ def test_a_drained_pool_cannot_be_emptied_in_small_sales():
         done = fill(order("sell", bought.raw // 10, number=number), thin, memory)
         memory, total = remember(memory, done, thin), total + received(done)
     assert total < SOL * 58 // 100
-    # At once or in ten parts is the same to the pool.
+    # The pool doesn't distinguish one sale from ten parts.
     whole = fill(
         order("sell", bought.raw // 10 * 10),
         quote(1, pool="1.2", liquidity="360", volume="0"),
@@ -219,7 +221,9 @@ def test_a_drained_pool_cannot_be_emptied_in_small_sales():
 
 
 def test_holders_of_a_drained_pool_share_its_rest():
-    """Twenty holders of 5,000 tokens beside 0.3 SOL and 300 tokens: together no more than 0.3."""
+    """Twenty holders of 5,000 tokens, with 0.3 SOL and 300 tokens left: together they get at most
+    0.3.
+    """
     drained, memory, paid = quote(0, pool="0.3", liquidity="90"), NEVER_TRADED, []
     for number in range(20):
         done = write_off(
@@ -288,8 +292,8 @@ def test_one_attempt_in_twenty_fails(monkeypatch):
 
 
 def test_changing_a_constant_without_a_new_id_fails(monkeypatch):
-    """All that decides what a fill pays, beside the model's id. A change needs a new id, and the
-    digest of that.
+    """Everything that determines a fill's payment, with the model's ID. A change needs a new ID and
+    its digest.
     """
     assert (fills.MODEL, fills.MODEL_HASH) == ("amm-cp/3", "c46911190b8e02f9")
     monkeypatch.setattr(fills, "FAILURE_BPS", 500)
@@ -305,7 +309,7 @@ def test_a_position_is_worth_its_pools_payout():
     assert 0 <= exact - liquidate(raw, quote(0), TERMS, NEVER_TRADED) < 3
     assert liquidate(raw, quote(0, price="0"), TERMS, NEVER_TRADED) == 0
     assert liquidate(raw, quote(0, price=None), TERMS, NEVER_TRADED) == 0
-    # Of unknown depth: as if all of it could be sold at the wide price of a part.
+    # With unknown depth, as if all of it could be sold at the wide price of a part.
     blind = quote(0, pool=None, liquidity=None)
     assert liquidate(raw, blind, TERMS, NEVER_TRADED) == 50 * SOL * 95 // 100 * 9_975 // 10_000
 
@@ -322,7 +326,7 @@ def test_a_position_is_worth_its_pools_payout():
     ],
 )
 def test_liquidity_is_gone_below_100_usd_or_a_twentieth_of_the_entry(changes, gone):
-    """Under 100 USD, or under a twentieth of the 300,000 USD at entry."""
+    """Below 100 USD, or below a twentieth of the 300,000 USD at entry."""
     assert is_gone(quote(0, **changes), 300_000_00) is gone
 
 
@@ -348,8 +352,8 @@ WANTED = st.tuples(
 @settings(max_examples=examples(100), deadline=None)
 @given(PRICES, POOLS, LIQUIDITY, VENUE, st.integers(0, 18), st.lists(WANTED, max_size=10))
 def test_no_pool_creates_lamports(price, pool, liquidity, venue, decimals, wanted):
-    """Any price from 1e-15 to 9e10 SOL, any pool, any decimals, no volume that refills it: what all
-    take out together is what the pool held and what they put in.
+    """Any price from 1e-15 to 9e10 SOL, any pool, any decimals, no volume that refills it: all
+    withdrawals together are at most the pool's content plus deposits.
     """
     number, memory, net = 0, NEVER_TRADED, 0
     snapshot = quote(0, price=price, pool=pool, liquidity=liquidity, venue=venue, volume="0")
@@ -382,13 +386,13 @@ def test_no_pool_creates_lamports(price, pool, liquidity, venue, decimals, wante
 
 
 def exact_sale(raw, price, decimals, reserve, venue):
-    """What the constant product pays for raw units at a snapshot's price, as a fraction of lamports
-    before the fee; by nothing but its own arithmetic.
+    """The constant product's payment for raw units at a snapshot's price, as a fraction of lamports
+    before the fee, computed independently.
     """
     each = Fraction(price) * 10**9 / 10**decimals
     if venue == "pumpfun":
         product = Fraction(30 * 10**9 * 1_073_000_000 * 10**6)
-        # held * held * each == product; a rational number below the root, near enough.
+        # held * held * each == product; a rational number just below the root.
         held = Fraction(isqrt(int(product / each * 10**20)), 10**10)
         return product / held - product / (held + raw)
     tokens = reserve / each
@@ -408,7 +412,7 @@ def test_no_sale_beats_the_exact_formula(raw, price, decimals, reserve, venue):
     text, pool = f"{price}e-15", f"{reserve}e-9"
     snapshot = quote(0, price=text, pool=pool, venue=venue, market_cap_usd=None)
     found = fills.quote("sell", raw, snapshot, Terms(decimals, 0), NEVER_TRADED, 0)
-    # Below its first price a launch curve doesn't exist, so no formula says what it pays.
+    # Below its first price, a launch curve doesn't exist, so no formula applies.
     first = Fraction(30, 1_073_000_000)
     is_curve = decimals == 6 and Fraction(text) >= first
     if found is not None and (venue != "pumpfun" or is_curve):
@@ -417,8 +421,8 @@ def test_no_sale_beats_the_exact_formula(raw, price, decimals, reserve, venue):
 
 
 def test_pumpswap_uses_vault_and_virtual_reserves():
-    """A vault of 100 SOL priced as if it held 130: at 200 USD a SOL its tokens are worth 26,000,
-    both sides 46,000. Of 1 SOL the fee of 1.25 % goes first.
+    """A vault of 100 SOL priced as if it had 130: at 200 USD a SOL its tokens are worth 26,000,
+    both sides 46,000. The fee of 1.25% is deducted from 1 SOL first.
     """
     told = {"venue": "pumpswap", "pool": "100", "price": "0.001", "price_usd": "0.2"}
     snapshot = quote(0, **told, liquidity="46000")
@@ -428,7 +432,7 @@ def test_pumpswap_uses_vault_and_virtual_reserves():
     net = SOL - 12_500_000
     found = fills.quote("buy", SOL, snapshot, TERMS, NEVER_TRADED, 0)
     assert found.raw == tokens * net // (130 * SOL + net)
-    # Worth no more than the vault, worth more than twice as much, or unknown.
+    # Worth at most the vault, worth more than twice as much, or unknown.
     for liquidity, virtual in (("40000", 0), ("39000", 0), ("90000", 100 * SOL), (None, 0)):
         assert fills.find_virtual(quote(0, **told, liquidity=liquidity)) == virtual
     assert fills.find_pool(quote(0, **{**told, "venue": "raydium"}, liquidity="46000"), 6).sol == (
@@ -437,7 +441,7 @@ def test_pumpswap_uses_vault_and_virtual_reserves():
 
 
 def test_token_reserves_round_against_the_trader():
-    """7 lamports at 3 SOL a token without decimals: none to buy, one to sell against."""
+    """7 lamports at 3 SOL for a token without decimals: none to buy, one to sell against."""
     snapshot = quote(0, price="3", pool="7e-9")
     assert fills.find_pool(snapshot, 0, "buy").raw == 0
     assert fills.find_pool(snapshot, 0, "sell").raw == 1
@@ -447,18 +451,18 @@ def test_token_reserves_round_against_the_trader():
 
 # ---- what passes through a pool ------------------------------------------------------------------
 def test_a_side_is_half_the_liquidity_or_follows_from_the_curve():
-    """At 30 SOL x 1.073e9 tokens and 0.00000004 SOL a token the curve holds sqrt(k p) = 35.88...
-    SOL, at 200 USD each 7,176 USD.
+    """At 30 SOL x 1.073e9 tokens and 0.00000004 SOL a token, the curve contains sqrt(k p) =
+    35.88... SOL, at 200 USD each 7,176 USD.
     """
     assert fills.find_side_cents(quote(0, liquidity="300000.02")) == 150_000_01
     told = {"venue": "pumpfun", "price": "0.00000004", "pool": None, "liquidity": None}
-    # The price in USD tells what a SOL costs: 0.000008 / 0.00000004 = 200.
+    # The USD price gives the price of a SOL: 0.000008 / 0.00000004 = 200.
     curve = quote(0, **told, price_usd="0.000008")
     assert curve.sol_cents == 200_00
     exact = Fraction(30 * 1_073_000_000 * 4, 10**8)
     side = fills.find_side_cents(curve)
     assert (Fraction(side, 20_000)) ** 2 <= exact < (Fraction(side + 1, 20_000)) ** 2
-    # A price on no curve, a SOL without a price, another venue.
+    # A price off the curve, a SOL without a price, another venue.
     assert fills.find_side_cents(quote(0, **{**told, "price": "1"}, price_usd="200")) is None
     assert fills.find_side_cents(quote(0, **told)) is None
     assert fills.find_side_cents(quote(0, pool=None, liquidity=None, price_usd="0.2")) is None
@@ -466,9 +470,11 @@ def test_a_side_is_half_the_liquidity_or_follows_from_the_curve():
 
 # ---- closed at once ------------------------------------------------------------------------------
 def test_a_day_without_a_price_closes_at_zero():
-    """2,000 tokens at a mark of 0.001: 2 SOL are lost; the network is paid, the rent comes back."""
+    """2,000 tokens at a mark of 0.001: 2 SOL are lost; the network is paid, and the rent is
+    returned.
+    """
     one, costs = order("sell", 2_000 * 10**6), NetworkCosts(7, 7, 7)
-    # No pool is asked, whatever it is.
+    # No pool is involved, whatever it is.
     done = fills.close_at_nothing(one, quote(3, venue="orca"), quote(0).price, costs)
     assert (done.raw, done.mid, done.slippage, done.pool_fee) == (2_000 * 10**6, *[2 * SOL] * 2, 0)
     assert (done.network_fee, done.rent, done.cash) == (7, -RENT, RENT - 7)
@@ -477,8 +483,8 @@ def test_a_day_without_a_price_closes_at_zero():
 
 
 def test_a_write_off_pays_its_venues_fee_and_at_most_the_mark():
-    """1,000 tokens into a million beside 1,000 SOL, at 500,000 USD of market capitalization: 2,500
-    SOL, from where 1.10 % are taken. Half the price is the mark: the pool is taken at that price.
+    """1,000 tokens into a million against 1,000 SOL, at 500,000 USD of market cap: 2,500 SOL, from
+    which on the fee is 1.10%. The mark is half the price, and the pool is used at that price.
     """
     cap = quote(0, venue="pumpswap", market_cap_usd="500000", price_usd="0.2")
     one = order("sell", 10**9)
@@ -486,7 +492,7 @@ def test_a_write_off_pays_its_venues_fee_and_at_most_the_mark():
     paid = 1_000 * SOL * 10**9 // (10**12 + 10**9)
     assert done.mid - done.slippage == paid and done.mid == SOL
     assert done.pool_fee == -(-paid * 110 // 10_000)
-    # Two million tokens beside 1,000 SOL.
+    # Two million tokens against 1,000 SOL.
     half = write_off(one, cap, cap.price // 2, NEVER_TRADED)
     assert half.mid == SOL // 2
     assert half.mid - half.slippage == 1_000 * SOL * 10**9 // (2 * 10**12 + 10**9)
@@ -496,8 +502,8 @@ def test_a_write_off_pays_its_venues_fee_and_at_most_the_mark():
 
 
 def test_a_pool_of_one_raw_unit_still_pays():
-    """One unit into one beside 10 lamports: half; an empty side pays nothing, and none more than
-    it may.
+    """One unit into one against 10 lamports: half; an empty side pays nothing, and none pays more
+    than it may.
     """
     assert fills._pay(State(10, 1, 10, 1), 1) == 5
     assert fills._pay(State(10, 1, 3, 1), 1) == 3
@@ -509,15 +515,15 @@ SEVEN = {"price": "0.0007", "pool": None, "liquidity": None}
 
 
 def test_with_unknown_depth_one_sol_moves_at_most():
-    """Of 0.9975 SOL each way 1,425 tokens at 0.0007, less 5 %; of any sale a SOL's worth, 1,428.57
-    tokens, which pay 0.95 SOL less the lamport that is cut.
+    """0.9975 SOL each way buys 1,425 tokens at 0.0007, minus 5%; a sale is limited to one SOL's
+    worth, 1,428.57 tokens, which pay 0.95 SOL minus the truncated lamport.
     """
     blind = quote(0, **SEVEN)
     assert fill(order(), blind, NEVER_TRADED).raw == 1_425_000_000 * 95 // 100
     done = fill(order("sell", 10**12), blind, NEVER_TRADED)
     assert (done.raw, done.mid) == (1_428_571_428, 1_428_571_428 * 7 // 10)
     assert type(done.raw) is int and done.mid - done.slippage == done.mid * 95 // 100
-    # Nobody knows what is left until the next snapshot; a failed attempt took nothing.
+    # The rest is unknown until the next snapshot; a failed attempt took nothing.
     after = remember(NEVER_TRADED, done, blind)
     assert after == Memory(0, blind, 1, blind.id) and fill(order(), blind, after) is None
     assert fill(order(), quote(1, **SEVEN), after) is not None
@@ -538,7 +544,7 @@ def test_a_limit_accepts_an_equal_amount():
 
 
 def test_a_fall_two_providers_saw_is_flagged():
-    """From 21 times the price, which the second provider tells, too."""
+    """From 21 times the price, which the second provider confirms."""
 
     def marks(**more):
         seen = quote(0, **more)
@@ -553,24 +559,26 @@ def test_a_fall_two_providers_saw_is_flagged():
 
 
 def test_nothing_is_bought_from_an_emptied_pool():
-    """All 1,000 SOL were taken out of it by simulation."""
+    """Simulated trades took out all 1,000 SOL."""
     empty = Memory(-1_000 * SOL, quote(0), 1)
     assert fill(order("sell", 10**9), quote(0), empty) is None
     assert liquidate(10**9, quote(0), TERMS, empty) == 0
 
 
 def test_one_unit_has_a_value_and_zero_has_none():
-    """Of a token without decimals: 10**12 lamports // 1,000,001 less 25 basis points."""
+    """For a token without decimals: 10**12 lamports // 1,000,001 minus 25 basis points."""
     assert liquidate(1, quote(0), Terms(0, 0), NEVER_TRADED) == 999_999 - 2_500
     assert liquidate(0, quote(0), Terms(0, 0), NEVER_TRADED) == 0
 
 
 def test_a_pool_moves_along_its_curve_and_ends_at_zero():
-    """100 by 100: twice the lamports leave half of the tokens, and half of them twice as many."""
+    """100 by 100: twice the lamports leave half of the tokens, and half the lamports leave twice as
+    many.
+    """
     pool = State(100, 100, 50, 20)
     assert fills.shift(pool, 100) == (200, 50, 150, 0)
     assert fills.shift(pool, -50) == (50, 200, 0, 120)
-    # 10,000 by 97 is 103.09: rounded up.
+    # 10,000 by 97 is 103.09, rounded up.
     assert fills.shift(pool, -3) == (97, 104, 47, 24)
     assert fills.shift(pool, -100) == (0, 0, 0, 0) == fills.shift(pool, -101)
 
@@ -580,8 +588,8 @@ def test_pools_are_identified_by_pair_or_mint():
 
 
 def test_the_shortest_covering_window_gives_the_volume():
-    """Of a side of 150,000 USD. 300 USD in five minutes, 1,200 in an hour, 4,800 in a day; beyond
-    a day, and where shorter ones are all that is told, at that rate.
+    """On a side of 150,000 USD: 300 USD in five minutes, 1,200 in an hour, 4,800 in a day; beyond a
+    day, or if only shorter windows are known, at that rate.
     """
     every = {"volume5m_usd": "300", "volume1h_usd": "1200", "volume": "4800"}
 
@@ -593,7 +601,7 @@ def test_the_shortest_covering_window_gives_the_volume():
     assert [passed(minutes) for minutes in (1, 5, 6, 60)] == [60_00, 300_00, 120_00, 1_200_00]
     assert passed(61) == 4_800_00 * 61 // 1_440 and passed(2 * 1_440) == 9_600_00
     assert passed(10, volume1h_usd=None, volume="nonsense") == 600_00
-    # 31 seconds are a minute, 30 are none.
+    # 31 seconds count as a minute, 30 don't.
     late = [quote(0, at=START + seconds * 1_000) for seconds in (30, 31)]
     known = [replace(one, id=9, volume5m=300_00) for one in late]
     assert [fills.turnover(quote(0), one)[1] for one in known] == [0, 60_00]
@@ -601,8 +609,8 @@ def test_the_shortest_covering_window_gives_the_volume():
 
 @pytest.mark.parametrize("end, beyond", [(2_771_010 * 10**8, -1), (1_083_730 * 10**9, 1)])
 def test_a_curve_ends_one_percent_beyond_its_maximum(end, beyond):
-    """99 % of the 279,900,000 tokens that nobody can buy; 101 % of all 1,073,000,000. Lamports
-    times raw units are always the same on it; a price is 10**24 of a SOL for 10**6 raw units.
+    """99% of the 279,900,000 tokens that can't be bought; 101% of all 1,073,000,000. Lamports times
+    raw units are constant on it; a price is 10**24 of a SOL for 10**6 raw units.
     """
     for tokens, lies in ((end, True), (end + beyond, False)):
         price = 30 * 1_073 * 10**21 * 10**6 * 10**24 // (10**9 * tokens**2)

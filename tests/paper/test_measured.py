@@ -38,8 +38,8 @@ def drift(one, snapshot):
 
 
 def test_a_purchase_is_measured_by_its_proceeds():
-    """1,000 SOL beside a million tokens; 1 SOL less 25 basis points buys 0.9975 * 10**12 /
-    1000.9975 raw units. One that got a hundredth less is 100 basis points off.
+    """1,000 SOL against a million tokens; 1 SOL minus 25 basis points buys 0.9975 * 10**12 /
+    1000.9975 raw units. A hundredth less is 100 basis points off.
     """
     expected = 10**12 * 997_500_000 // (1_000 * SOL + 997_500_000)
     assert expected == 996_505_985
@@ -49,15 +49,17 @@ def test_a_purchase_is_measured_by_its_proceeds():
 
 
 def test_every_lamport_of_a_tiny_pool_counts():
-    """Beside a hundred raw units: of 101 lamports one is the fee, and 100 * 100 / 200 are got."""
+    """Against a hundred raw units: of 101 lamports one is the fee, and 100 * 100 / 200 are
+    received.
+    """
     small = quote(0, pool="0.0000001")
     assert drift(swap(lamports=101, raw=45), small) == 1_000
     assert drift(swap(lamports=101, raw=6_000), small) == -1_000_000
 
 
 def test_a_sale_is_measured_by_its_lamports():
-    """1,000 tokens into a million beside 1,000 SOL: 1000 SOL * 10**9 / (10**12 + 10**9) less 25
-    basis points, both cut for the trader.
+    """1,000 tokens into a million against 1,000 SOL: 1000 SOL * 10**9 / (10**12 + 10**9) minus 25
+    basis points, both rounded against the trader.
     """
     pool = 1_000 * SOL * 10**9 // (10**12 + 10**9)
     expected = pool - -(-pool * 25 // 10_000)
@@ -75,8 +77,8 @@ def model_errors(*bps):
 
 
 def test_a_venue_needs_ten_receipts_of_its_own():
-    """Of ten errors nine are at most 300: the ninth of ten is the 90th percentile. Drift counts for
-    nothing.
+    """Nine of ten errors are at most 300: the ninth of ten is the 90th percentile. Drift doesn't
+    count.
     """
     near = measured.describe_error("raydium", model_errors(*[10] * 8, -300, 5_000), AT)
     assert near == measured.VenueError("raydium", 10, 10, 300, "own", AT, 9_000)
@@ -87,7 +89,7 @@ def test_a_venue_needs_ten_receipts_of_its_own():
     assert not few.is_eligible
     drifted = measured.describe_error("raydium", [measured.Measured(None, 900)] * 20, AT)
     assert (drifted.receipts, drifted.p90_bps, drifted.drift_p90_bps) == (0, None, 900)
-    # Nine own receipts do not outweigh what was recorded, nor does drift; ten do.
+    # Nine own receipts don't outweigh the recorded ones, nor does drift; ten do.
     nine = measured.describe_error("raydium", model_errors(*[9_000] * 9), AT)
     assert measured.list_eligible(measured.choose([nine, few])) == {"pumpfun", "raydium"}
     assert measured.list_eligible(measured.choose([drifted])) == {"pumpfun", "raydium"}
@@ -98,7 +100,7 @@ def test_a_venue_needs_ten_receipts_of_its_own():
 
 
 def pool_of(one, venue="Raydium v4", sol=1_000 * SOL, raw=10**12, fee=25):
-    """The reading of a swap that was alone in its pool: 1,000 SOL and a million tokens before."""
+    """The reading of a swap that had its pool to itself: 1,000 SOL and a million tokens before."""
     sign = 1 if one.side == "buy" else -1
     before = State(sol, raw, sol, raw)
     after = State(sol + sign * one.lamports, raw - sign * one.raw, sol, raw)
@@ -106,8 +108,8 @@ def pool_of(one, venue="Raydium v4", sol=1_000 * SOL, raw=10**12, fee=25):
 
 
 def test_a_swap_is_measured_against_its_own_reserves():
-    """1 SOL into 1,000 SOL and 10**12 units at 25 basis points: 996,505,985 units. A snapshot of a
-    pool that moved since is drift, not an error of the model.
+    """1 SOL into 1,000 SOL and 10**12 units at 25 basis points: 996,505,985 units. If the pool
+    moved since the snapshot, that is drift, not a model error.
     """
     exact = swap(raw=996_505_985)
     assert measured.predict(exact, SOL, pool_of(exact), None) == 996_505_985
@@ -116,10 +118,10 @@ def test_a_swap_is_measured_against_its_own_reserves():
     assert measured.measure(sold, pool_of(sold), None) == measured.Measured(0, None)
     found = measured.measure(exact, pool_of(exact), quote(0, price="0.0005"))
     assert found.bps == 0 and found.drift_bps > 4_000
-    # A hundredth less than the reserves give.
+    # A hundredth less than the reserves imply.
     less = swap(raw=996_505_985 * 99 // 100)
     assert measured.measure(less, pool_of(less), None).bps == 100
-    # The fee is the model's own: a pool that took 4 % instead of 0.25 % isn't priced well.
+    # The fee is the model's own: a pool that charged 4% instead of 0.25% isn't priced well.
     dear = swap(raw=10**12 * 960_000_000 // (1_000 * SOL + 960_000_000))
     assert measured.measure(dear, pool_of(dear, fee=400), None).bps == 375
 
@@ -141,7 +143,7 @@ def test_a_missed_formula_counts_as_the_worst_error():
 
 
 def test_a_fee_by_market_capitalization_needs_an_earlier_snapshot():
-    """At 1,000 SOL of market capitalization PumpSwap takes 120 basis points."""
+    """At 1,000 SOL of market cap, PumpSwap charges 120 basis points."""
     real = 10**12 * 988_000_000 // (1_000 * SOL + 988_000_000)
     one = swap(raw=real, venue="pumpswap")
     pool = pool_of(one, "PumpSwap")
@@ -152,15 +154,15 @@ def test_a_fee_by_market_capitalization_needs_an_earlier_snapshot():
 
 @pytest.mark.parametrize("percent", [1, 3, 5])
 def test_a_perfect_models_error_is_rounding_only(percent):
-    """However far prices move: each swap is up to a minute after its snapshot."""
+    """However far prices move, because each swap is up to a minute after its snapshot."""
     model, drift = try_swaps(500, percent / 100)
     assert model == 0 and drift > 100 * percent
 
 
 def test_recorded_transactions_measure_the_model(receipts):
-    """All swaps that were alone in a pool of a venue with receipts. pump.fun took 100 basis points
-    when they were made, the model's 125 are today's: a buyer got what 1 / 1.01 of the payment buys,
-    not 98.75 %, a seller 99 % of what the pool paid.
+    """All swaps that had a pool to themselves at a venue with receipts. pump.fun charged 100 basis
+    points at the time, while the model's 125 are today's: a buyer got 1 / 1.01 of the payment's
+    worth, not 98.75%, and a seller 99% of the pool's payment.
     """
     found = {}
     for row in read_truth(receipts):
@@ -201,7 +203,7 @@ def test_a_close_at_an_unproven_venue_is_excluded(eligible, mark):
 
 
 def test_quantiles_use_the_nearest_rank():
-    """Of 1 to 40 the 20th, the 30th and the 36th."""
+    """For 1 to 40, the 20th, the 30th and the 36th."""
     found = [measured.find_quantile(range(1, 41), percent) for percent in (50, 75, 90)]
     assert found == [20, 30, 36]
     assert [measured.find_place(1, percent) for percent in (1, 50, 100)] == [0, 0, 0]
@@ -211,8 +213,8 @@ def test_quantiles_use_the_nearest_rank():
 def store_swap(
     number, raw, lamports=SOL, kind="buy", at=AT, venue="Raydium v4", tip=7_000, fee=5_000, **more
 ):
-    """A trade of an observed wallet, as the observer writes it: fee and tip are in `sol`. `more`:
-    of the entry.
+    """Store an observed wallet's trade as the observer does: fee and tip are in `sol`. `more`:
+    entry fields.
     """
     owner, _ = models.Owner.get_or_create(uid="owner", defaults={"created_at": 0})
     bot, _ = models.Bot.get_or_create(
@@ -256,8 +258,8 @@ def store_snapshot(at, price="0.001", venue="raydium", **more):
 
 
 def test_observed_swaps_are_measured_once_with_the_earlier_snapshot(db):
-    """The purchase of the first test, its fee and tip apart; of the snapshots of 80 s and 20 s
-    before and of 1 s after, the one of 20 s before.
+    """The purchase of the first test, with separate fee and tip; of the snapshots 80 s and 20 s
+    before and 1 s after, the one 20 s before.
     """
     store_snapshot(AT - 80_000, "0.0007")
     before = store_snapshot(AT - 20_000)
@@ -276,7 +278,7 @@ def test_observed_swaps_are_measured_once_with_the_earlier_snapshot(db):
 
 
 def test_outside_value_is_not_the_pools_output(db):
-    """A stranger's hundred units beside those that the model says; and as much SOL beside."""
+    """A stranger's hundred units in addition to the model's, and as much SOL."""
     store_snapshot(AT - 20_000)
     beside = (("A", 100, 6),)
     store_swap(1, 996_505_985 + 100, beside_tokens=beside, sol=-SOL - 12_000 + 55, beside_sol=55)
@@ -314,7 +316,7 @@ def test_unmeasurable_swaps_are_skipped(db):
 
 
 def test_unmeasurable_swaps_do_not_block_newer_ones(db, monkeypatch):
-    """Three of a token that had no snapshot yet, as a bot buys that is quicker than the scout."""
+    """Three trades of a token without a snapshot yet, by a bot that is faster than the scout."""
     monkeypatch.setattr(measured, "MAX_SWAPS", 2)
     for number in (1, 2, 3):
         store_swap(number, 1_000, at=AT - measured.MAX_AGE_MS)
@@ -325,21 +327,21 @@ def test_unmeasurable_swaps_do_not_block_newer_ones(db, monkeypatch):
 
 
 def test_a_swap_with_its_reserves_needs_no_snapshot(db):
-    """The purchase of the first test, which got a hundredth less."""
+    """The first test's purchase, which got a hundredth less."""
     one = swap(raw=996_505_985 * 99 // 100)
     store_swap(1, one.raw, pool=pool_of(one).pack())
     store_swap(2, one.raw, pool=("route",))
     assert measured.measure_swaps(AT + 60_000) == 1
     row = RealFill.get()
     assert (row.uid, row.bps, row.drift_bps, row.snapshot) == ("trade 1", 100, None, None)
-    # With a snapshot the other one shows drift.
+    # With a snapshot, the other one shows drift.
     store_snapshot(AT - 5_000)
     assert measured.measure_swaps(AT + 60_000) == 1
     assert RealFill.get(uid="trade 2").bps is None
 
 
 def test_own_receipts_with_reserves_decide_about_a_venue(db):
-    """Ten exact swaps at PumpSwap, whose fee at 1,000 SOL of market capitalization is 120."""
+    """Ten exact swaps at PumpSwap, whose fee at 1,000 SOL of market cap is 120."""
     one = swap(raw=10**12 * 988_000_000 // (1_000 * SOL + 988_000_000), venue="pumpswap")
     store_snapshot(AT - 5_000, venue="pumpswap", market_cap_usd="200000", price_usd="0.2")
     for number in range(9):
@@ -363,7 +365,7 @@ def test_a_damaged_entry_does_not_block_other_swaps(db):
 
 
 def test_ten_own_receipts_decide_about_a_venue(db):
-    """Ten sales a twentieth below the snapshot are drift; as errors of the model they decide."""
+    """Ten sales a twentieth below the snapshot are drift; as model errors they decide."""
     store_snapshot(AT - 5_000)
     pool = 1_000 * SOL * 10**9 // (10**12 + 10**9)
     expected = pool - -(-pool * 25 // 10_000)
@@ -381,16 +383,16 @@ def test_ten_own_receipts_decide_about_a_venue(db):
     assert (shown["raydium"]["source"], shown["raydium"]["p90ErrorBps"]) == ("own", 500)
     assert not shown["raydium"]["eligible"] and shown["pumpfun"]["eligible"]
     assert (shown["pumpswap"]["receipts"], shown["pumpswap"]["medianErrorBps"]) == (0, None)
-    # A month later nothing of it counts any more.
+    # A month later, none of it counts.
     later = measured.list_errors(AT + 31 * DAY_MS)
     assert measured.list_eligible(later) == {"pumpfun", "raydium"}
 
 
 def test_network_costs_are_recomputed_once_a_day(db):
-    """Of 30 swaps that paid 5,000 and 1,000 to 30,000 lamports of tip: the 15th, 23rd and 27th.
-    Of the 14 that paid rent the 7th: that of number 13.
+    """For 30 swaps that paid 5,000 and tips of 1,000 to 30,000 lamports: the 15th, 23rd and 27th.
+    Of the 14 that paid rent, the 7th: number 13.
     """
-    # Somebody else paid for it, and a transfer is no swap: neither counts.
+    # Another account paid for it, and a transfer isn't a swap: neither counts.
     store_swap(98, 5, tip=7_777, fee=0)
     store_swap(99, 5, kind="transfer_out", tip=7_777)
     for number in range(29):
@@ -404,7 +406,7 @@ def test_network_costs_are_recomputed_once_a_day(db):
     assert measured.refresh_costs(AT) == expected
     store_swap(30, 5, tip=10**6)
     assert measured.refresh_costs(AT + 1) == expected and NetworkCost.select().count() == 1
-    # All were of one second.
+    # All happened in one second.
     assert NetworkCost.get().since == AT // 1000 * 1000
     shown = paper.show_costs()
     assert (shown["p50Lamports"], shown["receipts"], shown["source"]) == ("20000", 30, "own")
@@ -415,6 +417,6 @@ def test_network_costs_are_recomputed_once_a_day(db):
 
 
 def test_a_sale_without_proceeds_is_not_measured():
-    """One raw unit of a million tokens beside 1,000 SOL is worth a lamport, all of it fee."""
+    """One raw unit of a million tokens against 1,000 SOL is worth a lamport, all of it fee."""
     assert drift(swap("sell", 1, 1), quote(0)) is None
     assert drift(swap("buy", 1, 1), quote(0)) is None

@@ -49,7 +49,7 @@ STRATEGY = Mine
 
 @pytest.fixture
 def place(db, settings, monkeypatch):
-    """A stage whose operator has files, and write(name, text) that puts one there."""
+    """A stage whose operator has strategy files, and write(name, text) that adds one."""
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
     settings = ground.change(settings, own_strategies="on")
     folder = settings.data_dir / "strategies"
@@ -75,7 +75,7 @@ def test_the_example_buys_a_dip_and_its_record_names_its_author(place):
     shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
     trader = follow(place, "own:dip_buyer")
     place.play([*FALL, "0.00085", "0.00086"])
-    # Its random-entry twins have orders too.
+    # Its random-entry twins also have orders.
     period = Period.get(Period.twin == 0)
     assert [(order.side, order.reason) for order in period.orders] == [
         ("buy", "dip"),
@@ -135,7 +135,7 @@ def test_the_single_file_refuses_own_strategies(place, monkeypatch):
 
 
 def test_a_relative_data_dir_works(place, monkeypatch):
-    """As `DATA_DIR` is by default."""
+    """The default `DATA_DIR` is relative."""
     shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
     monkeypatch.chdir(place.folder.parent.parent)
     files = OwnFiles(Path(place.folder.parent.name), "on")
@@ -157,7 +157,7 @@ def test_an_endless_loop_is_stopped(place, monkeypatch):
     assert all("no response within" in one.what for one in place.job.troubles.values())
 
 
-# Five at most. Each leaves its session, as its own child, and would sleep beyond the server.
+# At most five. Each leaves its session, starts its own child, and would outlive the server.
 FORKS = """
 for number in range(5):
     if os.fork() == 0:
@@ -186,7 +186,7 @@ open(f"started-{process.pid}", "w").close()
 
 @pytest.fixture
 def started(place):
-    """started() -> the processes that files said they started; they are killed in the end"""
+    """started() -> the processes that files reported starting; they are killed at the end"""
 
     def find():
         return [int(one.name.removeprefix("started-")) for one in place.folder.glob("started-*")]
@@ -199,7 +199,7 @@ def started(place):
 
 @pytest.mark.parametrize("text", [FORKS, SPAWNS, POSIX_SPAWNS, WORKS])
 def test_a_file_cannot_start_processes(place, started, text):
-    """Not one that leaves its session either, so none outlives the strategy or the server."""
+    """Not even one that leaves its session, so none outlives the strategy or the server."""
     imports = "import multiprocessing, os, subprocess, time\n"
     place.write("mine", imports + text + BEGINNING.format(enter="return None", leave="return None"))
     with pytest.raises(Problem, match=r"strategy file mine.py failed \((Permission|BlockingIO)Err"):
@@ -280,7 +280,7 @@ def test_settings_have_the_files_bounds(place):
 
 
 def test_each_file_is_a_separate_strategy(place):
-    """Each by its own bounds, whichever was asked first."""
+    """Each with its own bounds, whichever was asked first."""
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     wider = BEGINNING.replace("setting(1, 0, 9)", "setting(1, 0, 99)")
     place.write("wider", wider.format(enter="return None", leave="return None"))
@@ -371,7 +371,7 @@ def test_the_command_backtests_an_own_strategy(cli, tmp_path, monkeypatch, setti
 
 # ---- without a process ---------------------------------------------------------------------------
 class Child:
-    """In the place of a process: it answers so, or its pipe is closed."""
+    """Replaces a process: it responds like this, or its pipe is closed."""
 
     def __init__(self, line=None):
         self.line, self.killed = line, False
@@ -428,7 +428,7 @@ def test_a_process_without_settings_is_stopped_with_a_reason(tmp_path, line, why
     with pytest.raises(OwnFault, match=why):
         file.bounds
     assert child.killed
-    # It is not asked again in this tick.
+    # It isn't asked again in this tick.
     with pytest.raises(OwnFault, match=why):
         file.ask({})
     file.begin()
@@ -439,7 +439,7 @@ def test_answers_are_limited_to_the_tokens_asked(tmp_path):
     seen = View(token(), (quote(0),), ())
     answer = b'{"answer": [["Enter", "dip", "deep"]]}\n'
     strategy = own.OwnStrategy(name="own:mine", file=with_child(tmp_path / "mine.py", answer))
-    # It was not prepared for this token.
+    # It wasn't prepared for this token.
     assert strategy.enter(seen) == Enter("dip", "deep")
     with pytest.raises(OwnFault, match="doesn't match the request"):
         strategy.prepare([seen, seen])
@@ -499,7 +499,7 @@ def test_a_decision_is_one_of_three_types(tmp_path, ask, answer, found):
 
 # ---- what its process does, in this one ----------------------------------------------------------
 def test_a_file_sees_what_a_strategy_sees():
-    """As JSON and back; what is seen of a token is compared field by field."""
+    """As JSON and back; a token's view is compared field by field."""
     checks, flows = (Check("supply", "pass"), Check("lock", "warn")), (Flow(1, "w", "buy", 2, 3),)
     window = quote(0), quote(1, pair="P", volume1h_usd="7", market_cap_usd="9", price_usd="0.2")
     seen = View(token(checks=checks, transfer_fee_bps=5), window, flows)

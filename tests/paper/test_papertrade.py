@@ -49,7 +49,7 @@ from web.api import paper
 
 MINUTE = 60_000
 START = 1_800_000_000_000
-# Momentum enters in round 13, its stop sells.
+# Momentum enters in round 13, and its stop sells.
 RISE = (
     ["0.001"] * 12
     + [f"0.00{number}" for number in (1040, 1085, 1130, 1180, 1230, 1280)]
@@ -67,7 +67,7 @@ def lucky(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    """Traders without twins, whom nobody feels: their rows are all that there is."""
+    """Traders without twins, so that their rows are the only ones."""
     monkeypatch.setattr("accounts.traders.TWINS", 0)
 
 
@@ -77,7 +77,7 @@ def with_twins(monkeypatch):
 
 
 class Stage:
-    """A market in the tables and a job that plays it, minute by minute."""
+    """A market in the tables and a job that plays it minute by minute."""
 
     def __init__(self, settings):
         self.config, self.round, self.tokens = settings, 0, {}
@@ -120,7 +120,7 @@ class Stage:
         )
 
     def play(self, prices, **more):
-        """A snapshot and a tick for each price, a minute apart."""
+        """Add a snapshot and run a tick for each price, a minute apart."""
         for price in prices:
             self.snapshot(price=price, **more)
             self.tick()
@@ -173,7 +173,7 @@ def test_a_trader_enters_exits_and_posts(stage):
 
 
 def test_tables_match_the_engine(stage):
-    """The same snapshots through the pure engine: the same fills and the same diary."""
+    """The same snapshots through the pure engine give the same fills and diary."""
     trader = stage.trader()
     stage.play(RISE)
     alone = Player(trader.id, trader.handle, Momentum(), Account())
@@ -199,7 +199,7 @@ def test_tables_match_the_engine(stage):
 
 
 def test_several_rounds_in_one_tick_run_in_order(stage):
-    """A tick that comes late plays the same rounds; what it sees late it no longer enters."""
+    """A late tick plays the same rounds, but doesn't enter on late snapshots."""
     trader = stage.trader(settings={"latencyBudgetMs": 600_000})
     for price in RISE[:15]:
         stage.snapshot(price=price)
@@ -284,12 +284,12 @@ def test_operator_changes_win_over_a_running_tick(stage, monkeypatch):
     )
     monkeypatch.setattr(store, "load_traders", read)
     stage.tick()
-    # The same snapshot, played anew.
+    # The same snapshot, played again.
     assert PaperFill.select().count() == 1 and Review.select().count() == 1
 
 
 def test_twins_are_hidden_accounts_in_the_same_tables(stage, with_twins):
-    """Random entries as large and as long as the trader's, in the interface as totals alone."""
+    """Random entries with the trader's sizes and holding times; the API shows only totals."""
     made = stage.list_token("MintB").trader()
     for price in (*RISE, *["0.0011"] * 70):
         stage.snapshot("MintB", "0.002")
@@ -319,7 +319,7 @@ def test_twins_are_hidden_accounts_in_the_same_tables(stage, with_twins):
     assert momentum["randomEntry"]["eligibleCloses"] == 3
     assert [one["costs"] for one in momentum["atCosts"]] == [1, 2, 3]
     assert momentum["atCosts"][0]["meanReturnPct"] == momentum["meanReturnPct"]
-    # What a tick plays again after a restart is stored once.
+    # A tick that is replayed after a restart is stored once.
     stage.job = papertrade.PaperJob(stage.config)
     stage.play(["0.0011"] * 3)
     assert PaperPosition.select().count() == 4
@@ -374,14 +374,14 @@ def test_the_price_of_a_sol_is_known_after_a_restart(stage):
 
 
 def go_astray(stage):
-    """The clock is a day ahead for a round, and right again."""
+    """The clock is a day ahead for a round, then correct again."""
     stage.round += 1440
     stage.play(["0.00136"])
     stage.round -= 1440
 
 
 def test_a_clock_set_back_stops_no_trader(stage):
-    """It would have been a day until snapshots were later again than what was seen."""
+    """Otherwise it would take a day until snapshots were later than the last one seen."""
     stage.trader()
     stage.play(["0.001"] * 8)
     go_astray(stage)
@@ -390,7 +390,7 @@ def test_a_clock_set_back_stops_no_trader(stage):
 
 
 def test_marks_and_orders_from_a_fast_clock_are_reviewed_and_dropped(stage):
-    """In round 14 MintA is held; in the round ahead MintB, which rises as A did, is ordered."""
+    """In round 14 MintA is held; in the round ahead, MintB, which rises as A did, is ordered."""
     trader = stage.trader()
     stage.list_token("MintB")
     for number, price in enumerate(RISE[:15]):
@@ -410,7 +410,7 @@ def test_marks_and_orders_from_a_fast_clock_are_reviewed_and_dropped(stage):
     go_astray(stage)
     stage.play(["0.00118"])
     assert PaperOrder.get_by_id(order.id).state == "cancelled"
-    # A day after the mark before, and then ahead of the clock.
+    # A day after the previous mark, and then ahead of the clock.
     codes = [one["code"] for one in orjson.loads(Review.get().reasons)]
     assert codes == ["clock_skew"] and "stale_price" in PaperPosition.get().marks
     assert PaperPosition.get().marked_at == stage.now - MINUTE and adds_up(trader.periods.get())
@@ -418,7 +418,7 @@ def test_marks_and_orders_from_a_fast_clock_are_reviewed_and_dropped(stage):
 
 # ---- one's trouble is not the others' ------------------------------------------------------------
 def break_settling(monkeypatch, is_broken):
-    """Orders for which `is_broken(trader, order)` divide by zero; how often they did."""
+    """Make orders with `is_broken(trader, order)` divide by zero; return how often they did."""
     settle, count = engine.settle, []
 
     def settle_or_break(trader, order, snapshot, usage):
@@ -444,7 +444,7 @@ def test_one_traders_error_does_not_stop_the_round(stage, monkeypatch, caplog):
     stage.play(RISE[:15])
     stage.snapshot(price=RISE[15])
     problem, _ = stage.tick()
-    # And a minute later again.
+    # And again a minute later.
     assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"] and len(
         count
     ) == 2
@@ -462,8 +462,8 @@ def test_one_traders_error_does_not_stop_the_round(stage, monkeypatch, caplog):
 
 
 def test_errors_are_retried_with_backoff(stage, monkeypatch, caplog):
-    """A minute, then 2, 4, 8, 16, 32: tried in the minutes 0, 1, 3, 7, 15, 31 and 63 after the
-    first time.
+    """A minute, then 2, 4, 8, 16, 32: tried in minutes 0, 1, 3, 7, 15, 31 and 63 after the first
+    time.
     """
     bad = stage.trader("Bad", settings={"latencyBudgetMs": 600_000})
     broken = [True]
@@ -484,7 +484,7 @@ def test_errors_are_retried_with_backoff(stage, monkeypatch, caplog):
     broken[0] = False
     stage.play(["0.001"] * 58)
     stage.snapshot()
-    # An hour at most: until minute 123.
+    # At most an hour: until minute 123.
     assert stage.tick()[0] is not None
     stage.round += 1
     stage.snapshot()
@@ -646,10 +646,10 @@ def test_a_jump_opens_a_review_and_withholds_the_headline(stage):
     traders.decide_review(trader, "cleared", "the provider's mistake", stage.now)
     stage.play(["0.00115", "0.00115"])
     again = paper.find_trader(trader.uid, stage.now)
-    # It fell back, which a second snapshot confirmed: no reason of its own.
+    # A second snapshot confirmed the fall back, which is no separate reason.
     assert again["review"]["state"] == "cleared"
     stage.play(["0.00115"] * 3)
-    # And no reason comes twice.
+    # And no reason occurs twice.
     assert paper.find_trader(trader.uid, stage.now)["review"]["state"] == "cleared"
 
 
@@ -710,7 +710,7 @@ def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
         PaperPosition.get().closed_at is None
         and not PaperOrder.select().where(PaperOrder.state == "open").exists()
     )
-    # Nobody plays it on: its token is asked for no longer than others.
+    # Nobody plays it: its token isn't tracked longer than others.
     assert not Token.select().where(Token.held).exists()
     gone = traders.find_trader(trader.uid)
     assert gone.retired_at and gone.handle == trader.handle and gone.name != "Ada Paper"
@@ -810,8 +810,8 @@ def test_write_offs_sharing_a_pool_are_repeated(stage):
 
 
 def stay_awake(stage, hours):
-    """Of another token the scout had prices meanwhile, of which one an hour is left. (Of the last
-    two hours all would be; those are played, and one an hour is a silence there.)
+    """Meanwhile the scout had prices of another token, of which one per hour is left. (Of the last
+    two hours all would be left; those are played, and one per hour is a silence there.)
     """
     for _ in range(hours):
         stage.round += 60
@@ -829,7 +829,7 @@ def go_on_without(stage):
 
 
 def test_downtime_closes_no_position(stage):
-    """Two days off and 22 hours on: six minutes without a price are asked about, but no day without
+    """Two days off and 22 hours on: six minutes without a price are reviewed, but no day without
     one is over. Six hours later it is.
     """
     stage.trader()
@@ -847,8 +847,8 @@ def test_downtime_closes_no_position(stage):
 
 
 def test_a_write_off_needs_no_expired_snapshot(stage):
-    """The mark's snapshot is kept for two hours; nobody pins it before the position is given up a
-    day later.
+    """The mark's snapshot is kept for two hours, and nothing pins it before the position is written
+    off a day later.
     """
     trader = stage.trader()
     stage.list_token("MintB").play(RISE[:15])
@@ -864,7 +864,7 @@ class Killed(BaseException):
 
 
 def kill_at(monkeypatch, number):
-    """Let the process end before its nth write; return a function that says if it was reached."""
+    """End the process before its nth write; return a function that tells whether it got there."""
     left = [number]
 
     def count(real):
@@ -928,7 +928,7 @@ def test_flow_reads_observed_trades(stage, service_trades):
 
 
 def test_flows_are_stored_once(stage, service_trades, monkeypatch):
-    """A round in which nothing new was observed reads no trade and writes no flow."""
+    """A round without new observations reads no trade and writes no flow."""
     service_trades("one", "owner 1", stage.now)
     store.see_flows(stage.now - MINUTE, 7, stage.now)
     seen = store.list_flows(stage.now - MINUTE)
@@ -940,7 +940,7 @@ def test_flows_are_stored_once(stage, service_trades, monkeypatch):
 
 
 def test_a_copy_follows_its_bot_and_names_what_it_cannot_copy(stage, service_trades):
-    """The copied bot buys MintA, which is collected, and MintB, which isn't; another bot buys."""
+    """The copied bot buys MintA, which has prices, and MintB, which doesn't; another bot buys."""
     service_trades("bot_one", "owner 1", stage.now - 60 * MINUTE, mint="MintC")
     stage.trader(family="copy", settings={"bot": "bot_one"})
     stage.play(["0.001"])
@@ -958,13 +958,13 @@ def test_a_copy_follows_its_bot_and_names_what_it_cannot_copy(stage, service_tra
     assert [(one.bot, one.share_bps) for one in seen] == [("bot_two", 10_000), ("bot_one", 10_000)]
 
 
-# pump.fun after the real purchase 461m5W, and after a sale of half of what was bought there.
+# pump.fun after the real purchase 461m5W, and after selling half of it.
 BOUGHT = State(32_041_649_591, 1_004_629_924_232_400, 2_041_649_591, 724_729_924_232_400)
 SOLD = State(31_000_000_000, 1_038_387_096_774_193, 1_000_000_000, 758_487_096_774_193)
 
 
 def read_trade(side, after, change, mint="MintB"):
-    """An entry with a pool of 1% that is left as `after`."""
+    """An entry with a 1% pool left in the state `after`."""
     pool = PoolReading("pump.fun", mint, 100, "on_top", True, BOUGHT, after)
     balance = Balance(mint, mint, 6, *((10**12, 10**12 + change)), 0, 0)
     known = ("s", 1, None, 0, side, "pump.fun", mint, (), (), 0, 5_000, 0, 0)
@@ -979,8 +979,8 @@ def copy_bot(stage, service_trades, **settings):
 
 
 def test_a_copy_without_a_cached_price_fills_from_observed_reserves(stage, service_trades):
-    """Right behind the bot, without a snapshot by any provider. In Guarded Start a quarter of the
-    size of 2.5 SOL is spent; the fee is a hundredth on top, and a buyer pays a lamport more.
+    """Right behind the bot, without any provider's snapshot. Guarded Start spends a quarter of 2.5
+    SOL; the fee is a hundredth on top, and a buyer pays one lamport more.
     """
     trader = copy_bot(stage, service_trades, latencyMs=0)
     seen = read_trade("buy", BOUGHT, 10**12)
@@ -998,7 +998,7 @@ def test_a_copy_without_a_cached_price_fills_from_observed_reserves(stage, servi
     service_trades("bot_one", "owner 1", stage.now, mint="MintB", side="sell", entry=seen)
     stage.tick()
     part, sold = raw // 2, PaperFill.select().order_by(PaperFill.id.desc()).get()
-    # What it put in left with the bot's sale in the pool's proportion.
+    # Its payment left with the bot's sale in the pool's proportion.
     more = (paid + 1) * SOLD.sol // BOUGHT.sol
     units = SOLD.sol * SOLD.raw // (SOLD.sol + more) + 1
     gross = part * (SOLD.sol + more) // (units + part)
@@ -1010,7 +1010,7 @@ def test_a_copy_without_a_cached_price_fills_from_observed_reserves(stage, servi
 
 
 def test_a_later_copy_waits_and_fills_from_the_last_reserves(stage, service_trades):
-    """MintA's snapshots make the rounds; 60 seconds after the purchase was seen it is due."""
+    """MintA's snapshots make the rounds; it is due 60 seconds after the purchase was seen."""
     trader = copy_bot(stage, service_trades, latencyMs=60_000)
     seen = read_trade("buy", BOUGHT, 10**12)
     service_trades("bot_one", "owner 1", stage.now, mint="MintB", entry=seen)
@@ -1065,7 +1065,7 @@ def test_the_sold_share_comes_from_the_transaction():
 
 
 def test_a_flow_decision_replays_from_stored_data(stage, service_trades):
-    """Also where a trade is worked out again, or one of before comes in late."""
+    """Even if a trade is recomputed, or an earlier one arrives late."""
     stage.trader(family="flow")
     stage.play(["0.001"])
     service_trades("one", "owner 1", stage.now)
@@ -1087,13 +1087,13 @@ def test_a_flow_decision_replays_from_stored_data(stage, service_trades):
         decided[snapshot.id] = decide(market.view("MintA"), None, FlowFollower(), snapshot.at)
     assert decided[order.decided_on] == Enter("flow", told["detail"])
     assert decided[order.decided_on - 1] is None
-    # The late one was known from then on.
+    # The late one counts from then on.
     assert "3 owners" in decided[seen[-1].id].detail
 
 
 @pytest.fixture
 def service_trades(db):
-    """Observed trades, as the ledger store writes them."""
+    """Observed trades, as written by the ledger store."""
 
     def trade(name, owner, at, mint="MintA", side="buy", entry=None):
         owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
@@ -1152,7 +1152,7 @@ def test_posts_keep_their_text_when_the_voice_changes(stage):
 
 
 class Model(BaseHTTPRequestHandler):
-    """An OpenAI-compatible endpoint that says what it is told."""
+    """An OpenAI-compatible endpoint that returns a given text."""
 
     says, status, seen = "", 200, []
 
@@ -1248,7 +1248,7 @@ def test_a_failing_model_costs_one_attempt(stage):
 
 
 def test_more_orders_than_a_statement_binds_fill_in_one_round(stage, monkeypatch):
-    """Their rows are found in parts."""
+    """Their rows are read in parts."""
     monkeypatch.setattr(storage, "ROWS_A_STATEMENT", 1)
     stage.trader()
     for mint in ("MintB", "MintC"):
@@ -1274,7 +1274,7 @@ def test_pool_memory_survives_a_restart_and_is_verified(stage):
     sold = list(PaperFill.select().where(PaperFill.turn > 3).order_by(PaperFill.turn))
     assert [fill.turn for fill in sold] == [4, 5, 6] and sold[0].flow > flows[2]
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
-    # What others had put into the pool is part of the proof.
+    # Others' payments into the pool are part of the proof.
     next_one = PaperFill.get(PaperFill.turn == 2)
     PaperFill.update(flow=next_one.flow + 10**9).where(PaperFill.id == next_one.id).execute()
     holder = next_one.order.period.trader
@@ -1282,7 +1282,7 @@ def test_pool_memory_survives_a_restart_and_is_verified(stage):
 
 
 def test_pool_memory_depends_on_its_own_trades_only(stage):
-    """One trader in two tokens, whose pools are no pair's that anybody tells."""
+    """One trader in two tokens whose pools have no known pair."""
     trader = stage.list_token("MintB").trader(start="standard")
     for price in RISE:
         stage.snapshot("MintB", price)
@@ -1299,7 +1299,7 @@ def test_a_pool_without_a_pair_is_remembered_by_its_mint(stage):
     market = Market(MINUTE)
     store.load_memories(market, stage.now)
     ((key, memory),) = market.memories.items()
-    # All that went in but the pool's fee is in it still.
+    # Everything paid in, except the pool's fee, is still in it.
     assert (key, memory.flow) == ("MintA", bought.mid + bought.slippage)
 
 
@@ -1309,6 +1309,6 @@ def test_a_mints_transfer_fee_is_charged(stage):
     stage.play(RISE)
     assert {order.transfer_bps for order in PaperOrder.select()} == {1_000}
     (position,) = PaperPosition.select()
-    # A tenth on the way in and of the rest on the way out: at least 18 % of what was spent.
+    # A tenth on the way in, and of the rest on the way out: at least 18% of the amount spent.
     assert -position.cash > position.spent * 18 // 100 - max(0, position.mid_sold)
     assert papertrade.rebuild_trader(trader, stage.now) == []

@@ -73,14 +73,14 @@ def bought(snapshot=7, **more):
 
 
 def sold(raw, **more):
-    """So many tokens, worth a SOL at the snapshot's price; 0.01 lost and two fees."""
+    """This many tokens, worth a SOL at the snapshot's price; 0.01 of slippage and two fees."""
     told = {"mid": SOL, "slippage": 10_000_000, "pool_fee": 2_475_000, "network_fee": 40_000}
     return Fill(2, "A", "sell", 8, START + 20_000, 2, START, raw=raw, **{**told, **more})
 
 
 # ---- one position --------------------------------------------------------------------------------
 def test_a_position_is_worth_its_pools_payout_or_its_price():
-    """2,500 tokens at 0.002 are 5 SOL; more than all SOL there is would fit in no column."""
+    """2,500 tokens at 0.002 are 5 SOL; more than all existing SOL wouldn't fit its column."""
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, raw=2_500 * 10**6)
     assert one.value == 5 * SOL
     assert replace(one, worth=7).value == 7 and replace(one, worth=0).value == 0
@@ -88,15 +88,15 @@ def test_a_position_is_worth_its_pools_payout_or_its_price():
 
 
 def test_an_entry_price_is_the_mean_snapshot_price():
-    """3 SOL for 1,500 tokens; next to nothing for many is still a price."""
+    """3 SOL for 1,500 tokens; almost nothing for many is still a price."""
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
     assert replace(one, mid_bought=3 * SOL, bought_raw=1_500 * 10**6).entry_price == DEAR
     assert replace(one, mid_bought=1, bought_raw=10**30).entry_price == 1
 
 
 def test_a_purchase_and_two_sales_add_up():
-    """Cash: -0.98 - 0.0025 - 0.00003 - rent, then 0.99 - 0.002475 - 0.00004 twice, the rent back
-    with the last.
+    """Cash: -0.98 - 0.0025 - 0.00003 - rent, then 0.99 - 0.002475 - 0.00004 twice, with the rent
+    returned at the last.
     """
     account = Account()
     first = account.place(**_fields(order()))
@@ -128,7 +128,7 @@ def test_a_purchase_and_two_sales_add_up():
     assert sale.done == 4 * 10**8 and account.cash == STARTING_CASH - paid + got
     sale, done = account.apply(sale, sold(6 * 10**8, rent=-RENT, reason="stop"), quote(2))
     assert (done.raw, done.rent, done.reason, done.closed_at) == (0, 0, "stop", START + 20_000)
-    # Gross 2 - 0.96 SOL, less slippage of 0.04 and fees of 0.00253 and twice 0.002515.
+    # Gross 2 - 0.96 SOL, minus slippage of 0.04 and fees of 0.00253 and twice 0.002515.
     assert done.gross == 1_040_000_000
     assert done.cash == 1_040_000_000 - 40_000_000 - 2_530_000 - 5_030_000
     assert account.cash == STARTING_CASH + done.cash and not account.positions
@@ -137,7 +137,7 @@ def test_a_purchase_and_two_sales_add_up():
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_oversized_values_are_named(sign):
-    """63 bits and a sign. Figures that are stored as text fit at any size."""
+    """63 bits and a sign. Figures stored as text may have any size."""
 
     def put(name, value):
         made = trader(row=SimpleNamespace(period=7))
@@ -184,8 +184,8 @@ def test_failed_attempts_are_a_loss_until_a_position_opens():
 
 
 def test_free_cash_excludes_open_orders():
-    """A purchase of 1 SOL may cost eight attempts and the rent; one whose token is held no rent; a
-    sale after three attempts five more.
+    """A purchase of 1 SOL may cost eight attempts and the rent; for a held token, no rent; a sale
+    after three attempts may cost five more.
     """
     account = Account()
     account.place(**_fields(order()))
@@ -203,14 +203,14 @@ def test_free_cash_excludes_open_orders():
 
 
 def _fields(made):
-    """Of an order, but its number."""
+    """An order's fields, except its number."""
     return {
         name: getattr(made, name) for name in Order.__dataclass_fields__ if name not in ("number",)
     }
 
 
 def test_a_late_mark_is_noted_once():
-    """Up to the horizon it is in time; the highest mark stays, and held counts intervals."""
+    """Up to the horizon it is in time; the highest mark stays, and `held` counts intervals."""
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, held=4)
     later = quote(2, price="0.001")
     assert one.marked(later, 120_000, MINUTE).marks == ()
@@ -218,7 +218,7 @@ def test_a_late_mark_is_noted_once():
     assert late.marks == ("stale_price",) == late.marked(quote(9), 1, MINUTE).marks
     assert (late.price, late.high, late.worth) == (DEAR // 2, DEAR, 9)
     assert (late.marked_at, late.marked_on) == (later.at, later.id)
-    # Two minutes are two intervals of one; one and a half round up, less round down.
+    # Two minutes are two intervals of one; one and a half round up, less rounds down.
     assert one.marked(later, 1, 60_000).held == 2
     assert one.marked(later, 1, 80_000).held == 2
     assert one.marked(later, 1, 80_001).held == 1
@@ -275,7 +275,7 @@ def test_a_diary_contains_pauses_and_refusals():
 
 
 def test_a_reloaded_trader_equals_the_stored_one(db):
-    """All that a round can leave, each figure another one; of a twin its account and tickets."""
+    """Everything a round can leave, with distinct figures; for a twin, its account and tickets."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard", adaptive="on")
     made, *others = store.load_traders(START, Faults(raising=True))
     account = made.account
@@ -325,7 +325,7 @@ def test_a_reloaded_trader_equals_the_stored_one(db):
     assert store.find_cursor() == 77
     assert set(storage.read_rows(store.HELD)) == {("A",), ("C",)}
     (mark,) = EquityMark.select().dicts()
-    # The cash and what the pool would pay.
+    # The cash and the pool's payout.
     assert (mark["equity"], mark["held"]) == (11 + 116, 116)
     assert (mark["at"], mark["sol_cents"]) == (START // 600_000 * 600_000, 150_00)
 
@@ -390,7 +390,7 @@ def test_fills_belong_to_their_traders_orders(db):
 
 
 def test_posts_are_stored_with_the_diary_position(db):
-    """Of three posts the last two are told, the older first, and a hidden one is only counted."""
+    """The last two of three posts are returned, older first, and a hidden one is only counted."""
     made = traders.create_trader("Ada Paper", "momentum", START, start="standard").trader
     one, *_ = store.load_traders(START, Faults(raising=True))
     for number in range(4):
@@ -419,7 +419,7 @@ def test_posts_are_stored_with_the_diary_position(db):
 
 
 def position_of(number, mint, **more):
-    """Of figures that all differ."""
+    """With distinct figures."""
     told = {"held": 106, "bought_raw": 107, "mid_bought": 108, "mid_sold": 109, "slippage": 110}
     told |= {"fees": 111, "rent": 112, "cash": -113, "spent": 114, "latency_ms": 115, "worth": 116}
     told |= {"pair": "P", "marks": ("uncalibrated",), "reduced": True, **more}
@@ -428,7 +428,7 @@ def position_of(number, mint, **more):
 
 
 def test_an_open_review_collects_reasons_and_a_cleared_one_gets_a_successor(db):
-    """Another trader's review, before and after, is another's."""
+    """Another trader's review, before and after, doesn't matter."""
     period, other = (
         traders.create_trader(name, "momentum", START).trader.periods.get().id
         for name in ("Ada Paper", "Bob Paper")

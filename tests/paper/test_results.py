@@ -68,7 +68,7 @@ def test_an_all_win_rate_still_has_an_error():
 
 
 def test_a_difference_combines_both_errors():
-    """0.02776 apart with an error of 0.01 together and 4 degrees of freedom: once in twenty."""
+    """0.02776 apart with a combined error of 0.01 and 4 degrees of freedom: once in twenty."""
     one, other = Ratio(0.02776, 0.006, 5), Ratio(0.0, 0.008, 9)
     chance = results.find_chance(one, other)
     assert chance == pytest.approx(0.05, abs=0.0001)
@@ -79,7 +79,7 @@ def test_a_difference_combines_both_errors():
 # ---- the benches, in short -----------------------------------------------------------------------
 @pytest.mark.parametrize("world", intervals.WORLDS)
 def test_intervals_have_their_nominal_coverage(world):
-    """Of 100 histories 95, give or take three standard deviations and a half."""
+    """95 of 100 histories, within three and a half standard deviations."""
     assert all(0.87 <= one <= 1 for one in intervals.measure(world, 10, 6, 100))
 
 

@@ -40,7 +40,7 @@ HOUR = 3_600_000
 
 
 def view(prices, volumes=None, liquidity=300_000, flows=(), **about):
-    """A window of these prices, the newest at START; volumes rise by one a snapshot where none are
+    """A window of these prices, the newest at START; volumes rise by one per snapshot if none are
     given.
     """
     first = START - (len(prices) - 1) * MINUTE
@@ -112,7 +112,7 @@ def test_every_family_refuses_stale_thin_or_failed_tokens(strategy, shown):
 @pytest.mark.parametrize("strategy", [Momentum(), MeanReversion(), Breakout(), FlowFollower()])
 def test_every_position_has_a_time_stop(strategy):
     calm = view([1000] * 13)
-    # A hair under its mean.
+    # Slightly below its mean.
     calm = replace(calm, window=(*calm.window[:-1], replace(calm.last, price=calm.last.price - 1)))
     assert ask(strategy, calm, Held(held=strategy.time_stop - 1)) is None
     assert ask(strategy, calm, Held(held=strategy.time_stop)) == Exit("time_stop")
@@ -130,11 +130,11 @@ def test_momentum_enters_a_rise_with_volume():
     assert ask(Momentum(), view(RISING)).reason == "momentum"
     # 5.9 %
     assert ask(Momentum(), view([*FLAT, 1030, 1059])) is None
-    # Volume does not rise.
+    # Volume doesn't rise.
     assert ask(Momentum(), view(RISING, [1000] * 13)) is None
     # Eleven snapshots
     assert ask(Momentum(), view(RISING[2:])) is None
-    # Most of it came before the last three; it is counted from the sixth to last.
+    # Most of it came before the last three; it counts from the sixth to last.
     found = ask(Momentum(), view([1000] * 9 + [1030, 1040, 1050, 1070]))
     assert found.detail == "up 7% over 5 snapshots with rising volume, above its mean"
     # 70 of 1,030 are 6.796 %, cut.
@@ -146,7 +146,7 @@ def test_momentum_enters_a_rise_with_volume():
 
 
 def with_volumes(shown, **volumes):
-    """A view whose snapshots have these volumes, of each window a list."""
+    """A view whose snapshots have these volumes, a list per window."""
     window = tuple(
         replace(one, **{name: told[number] for name, told in volumes.items()})
         for number, one in enumerate(shown.window)
@@ -167,7 +167,7 @@ def test_volume_is_that_of_the_window_and_not_of_the_day():
         (dict(volume=quieter, volume5m=unknown, volume1h=louder), "momentum"),
         (dict(volume=louder, volume5m=unknown, volume1h=quieter), None),
         (dict(volume=louder, volume5m=unknown, volume1h=unknown), "volume_unknown"),
-        # Five minutes now are not compared with an hour then.
+        # Five minutes now aren't compared with an hour then.
         (
             dict(volume=louder, volume5m=[None] * 12 + [9_999], volume1h=[500] * 12 + [None]),
             "volume_unknown",
@@ -202,7 +202,7 @@ def test_mean_reversion_buys_a_deep_fall():
     wiggle = [1000, 1010] * 6
     # Seven deviations and 3.5 %.
     assert ask(MeanReversion(), view([*wiggle, 970])).reason == "mean_reversion"
-    # 2.9 % is not worth the costs.
+    # 2.9% doesn't cover the costs.
     assert ask(MeanReversion(), view([*wiggle, 976])) is None
     # Deviation 105
     wide = [900, 1110] * 6
@@ -233,7 +233,7 @@ LOUD = [1000] * 12 + [2000]
 
 def test_breakout_enters_a_new_high_with_twice_the_volume():
     assert ask(Breakout(), view([1000] * 12 + [1021], LOUD)).reason == "breakout"
-    # Not above the margin of 2 %.
+    # Not above the margin of 2%.
     assert ask(Breakout(), view([1000] * 12 + [1020], LOUD)) is None
     assert ask(Breakout(), view([1000] * 12 + [1021], [1000] * 12 + [1999])) is None
     # A window too short.
@@ -268,7 +268,7 @@ def test_breakout_refuses_young_and_unknown_tokens():
 
     assert ask_about(pair_created_at=START - HOUR + 1).reason == "too_young"
     assert type(ask_about(pair_created_at=START - HOUR)) is Enter
-    # Its pair's creation is not known: since its discovery.
+    # The pair's creation time is unknown, so its discovery counts.
     assert ask_about(pair_created_at=None, discovered_at=START - HOUR + 1).reason == "too_young"
     assert (
         ask_about(checks=(Check("supply", "pass"), Check("freeze_authority", "unknown"))).reason
@@ -326,7 +326,7 @@ COPIES = Copy(bot="bot_a")
 
 
 def traded(side, seconds, share=10_000, bot="bot_a"):
-    """A trade of a bot so many seconds before START."""
+    """A bot's trade this many seconds before START."""
     return Flow(1, "w", side, START - seconds * 1000, 0, bot, share)
 
 
@@ -361,9 +361,9 @@ def test_copy_sells_its_bots_share():
     twice = traded("sell", 60, 5_000), traded("sell", 30, 5_000)
     assert left(1_000, *twice) == Exit("bot_sold", 7_500)
     assert left(500, *twice) == Exit("bot_sold", 5_000)
-    # A unit more than there should be is rounding, and no reason to sell all of it.
+    # One unit too many is rounding, and no reason to sell everything.
     assert left(501, traded("sell", 60, 5_000)) is None
-    # Before the copy was filled, but after the purchase that it copies.
+    # Before the copy was filled, but after the copied purchase.
     assert left(1_000, traded("sell", 630)) == Exit("bot_sold", 10_000)
     assert left(1_000, traded("sell", 700)) is None
     assert left(1_000, traded("sell", 60), entry=1_200) == Exit("stop")
@@ -405,8 +405,8 @@ def test_prices_must_be_finite_positive_and_near_the_previous_one(before, now, f
 
 
 def test_prices_are_compared_within_the_horizon_and_one_pair():
-    """Thirty times the price: a jump until 28 minutes have passed, and no longer. A pair that one
-    of the two does not tell is no other pair.
+    """Thirty times the price: a jump until 28 minutes have passed. A pair that is missing on one
+    side isn't another pair.
     """
     before = quote(0, pair="P")
     for at, pair, flaw in (
@@ -432,8 +432,8 @@ def test_prices_are_compared_within_the_horizon_and_one_pair():
     [("liquidity", 100, 10**15), ("reserve", 10**9, 6 * 10**8), ("price", 10**24, 6 * 10**17)],
 )
 def test_oversized_numbers_are_unknown(field, scale, most):
-    """10**15 USD, all SOL there is, and a price of a SOL for each of its lamports are still read;
-    one part more is not. A price is nothing then.
+    """10**15 USD, all existing SOL, and a SOL price for each of its lamports are still read; one
+    more is not. The price is then unknown.
     """
     unknown = 0 if field == "price" else None
     exact = str(scale)[1:]
@@ -482,7 +482,7 @@ HIGH = [1000] * 12 + [1021]
     [
         # 900 under 12,060 / 12 = 1,005 is 10.44 % less.
         (MeanReversion(), view(FALL), 0, "10.44% below its mean over 12 snapshots"),
-        # 2,450 is 2.45 times 1,000, and one decimal is shown.
+        # 2,450 is 2.45 times 1,000, shown with one decimal.
         (Breakout(), view(HIGH, [1000] * 12 + [2450]), 0, "a new high of 12 snapshots with 2.4"),
         (
             Breakout(min_age_seconds=7_200),
@@ -519,7 +519,7 @@ def test_a_token_with_such_checks_is_refused(checks, reason, named):
 
 
 def test_setting_bounds_are_inclusive():
-    """Of all families, by the bounds that stand beside the settings."""
+    """For all families, by the declared bounds."""
     for family, kind in FAMILIES.items():
         for one in fields(kind):
             name, (low, high) = public_name(one.name), one.metadata.values()
@@ -538,8 +538,8 @@ def test_setting_bounds_are_inclusive():
 
 # ---- what is read of a provider ------------------------------------------------------------------
 def test_a_snapshot_is_exact_to_the_lamport_and_cent():
-    """A SOL costs 0.2 / 0.001 = 200 USD, so a million USD of tokens are 5,000 SOL; parts of a cent
-    are cut.
+    """A SOL costs 0.2 / 0.001 = 200 USD, so a million USD of tokens are 5,000 SOL; fractions of a
+    cent are cut.
     """
     told = ("0.001", "1000", "300000.129", "50000", "2.5", "3.5", "raydium", "P")
     fall = '{"before": "0.03", "price_sol": "0.0009"}'
@@ -552,13 +552,14 @@ def test_a_snapshot_is_exact_to_the_lamport_and_cent():
     )
     bare = parse_snapshot(SnapshotRow(7, "A", START, None, "-1", "NaN", "x", None, "Infinity"))
     assert bare == Snapshot(7, "A", START, None)
-    # 0.2 / 0.0007 is 285.714... USD; nothing left of a pool is known, too.
+    # 0.2 / 0.0007 is 285.714... USD; an empty pool is a known value, too.
     thin = parse_snapshot(SnapshotRow(7, "A", START, "0.0007", "0", "0", "0", price_usd="0.2"))
     assert (thin.sol_cents, thin.reserve, thin.liquidity, thin.volume) == (285_71, 0, 0, 0)
-    # Without a price of a SOL nobody knows what a market capitalization in USD is in SOL.
+    # Without a SOL price, a market cap in USD can't be converted to SOL.
     assert parse_snapshot(SnapshotRow(7, "A", START, *told, "1000000")).market_cap is None
     assert parse_snapshot(SnapshotRow(7, "A", START, *told, None, "0.2")).market_cap is None
-    # A SOL of 200 dollars: 1,000,000.01 are 5,000 SOL and 50,000 lamports. One of 3: a third, cut.
+    # SOL at 200 dollars: 1,000,000.01 are 5,000 SOL and 50,000 lamports. One of 3: a third,
+    # truncated.
     whole = parse_snapshot(SnapshotRow(7, "A", START, *told, "1000000.01", "0.2"))
     assert whole.market_cap == 5_000_000_050_000
     assert parse_snapshot(SnapshotRow(7, "A", START, *told, "1", "0.003")).market_cap == 333_333_333

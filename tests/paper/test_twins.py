@@ -20,15 +20,15 @@ def lucky(monkeypatch):
 
 
 class Patient(Told):
-    """Told when to enter; leaves by its time stop."""
+    """Enters when told; exits by its time stop."""
 
     def leave(self, view, position):
         return super().leave(view, position) or self.leave_late(view, position)
 
 
 class Swift(Told):
-    """Enters as told and sells half after two rounds, the rest by its time stop; whatever it does
-    not enter as told, it would leave at once.
+    """Enters as told and sells half after two rounds, the rest by its time stop; exits anything
+    else immediately.
     """
 
     def leave(self, view, position):
@@ -83,8 +83,8 @@ def test_a_twin_holds_as_long_as_its_trader_and_sells_the_same_parts():
 
 
 def test_tokens_and_times_vary_by_trader_and_all_occur():
-    """Of 40 traders' 240 entries in eight tokens each token is drawn, and the mean delay of 0 to 14
-    rounds is 7, give or take 3 x 4.3 / sqrt(240).
+    """In 40 traders' 240 entries in eight tokens, each token is drawn, and the mean delay of 0 to
+    14 rounds is 7, within 3 x 4.3 / sqrt(240).
     """
     delays, drawn = [], set()
     for ident in range(1, 41):
@@ -99,7 +99,7 @@ def test_tokens_and_times_vary_by_trader_and_all_occur():
 
 
 def test_a_twin_has_the_same_cost_model():
-    """Raydium takes 25 basis points of what goes in and of what comes out."""
+    """Raydium charges 25 basis points of the input and of the output."""
     one = with_twins()
     play(one)
     for twin in one.twins:
@@ -129,7 +129,7 @@ def test_equal_snapshots_give_equal_twins():
 
 
 def test_a_ticket_without_a_token_expires():
-    """All tokens but the trader's own fall under the liquidity floor."""
+    """All tokens except the trader's own are below the liquidity floor."""
     one = with_twins(enter_at=(2,))
     tape = Tape([one], "A")
     tape.play(4)
@@ -157,7 +157,7 @@ def test_the_final_sale_is_retried_until_the_position_closes():
 
 
 def test_a_written_off_position_exits_as_by_a_stop():
-    """A twin's own token is not gone."""
+    """A twin's own token still exists."""
     one = with_twins(enter_at=(2,), time_stop=90)
     tape = Tape([one], MINTS)
     tape.play(8)

@@ -10,22 +10,22 @@ from simulation.machinery import apart, demand
 from storage import database
 from web.api import stream
 
-# Of the posts of a hook's owner.
+# For posts of a hook's owner.
 HEARD = """
 SELECT a.id FROM arrival a JOIN post p ON p.id = a.post_id JOIN bot b ON b.id = p.bot_id
 JOIN hook h ON h.owner_id = b.owner_id WHERE h.id = ? ORDER BY a.id"""
 
 
 class Sent(NamedTuple):
-    """A post as it was sent."""
+    """A post as sent."""
 
     bot: int
     body: dict
 
 
 class Poster:
-    """Sends posts. `told`: what was acknowledged, {event id: id of the post}; `held`: the addresses
-    that its bot held whenever it was sent until then, {event id: [addresses, ...]}.
+    """Sends posts. `told`: acknowledged ones, {event ID: post ID}; `held`: the addresses its bot
+    had at each attempt so far, {event ID: [addresses, ...]}.
     """
 
     def __init__(self, world, bots):
@@ -41,7 +41,7 @@ class Poster:
         self._send(event)
 
     def repeat(self, place, altered):
-        """Send something again: the answer is the same; other words for it are refused."""
+        """Send something again: the response is the same; other text for it is refused."""
         if not self.sent:
             return
         event = list(self.sent)[place % len(self.sent)]
@@ -55,7 +55,7 @@ class Poster:
         if not self.told:
             return
         event = list(self.told)[place % len(self.told)]
-        # Whether a kill came before or after is known once it is asked for again.
+        # The next request shows whether a kill came before or after.
         self.hidden.add(event)
         hide(self.told[event])
 
@@ -76,7 +76,7 @@ class Poster:
 
 
 class Follower:
-    """Polls the feed from a cursor on."""
+    """Polls the feed from a cursor."""
 
     def __init__(self, world):
         self._world, self.got = world, []
@@ -95,7 +95,7 @@ class Follower:
             pass
 
     def check(self):
-        """Every post there is arrived here, once, in the order of arrival."""
+        """Check that every post arrived here once, in order of arrival."""
         rows = database.execute_sql(
             "SELECT p.uid FROM arrival a JOIN post p ON p.id = a.post_id WHERE a.kind = 'post'"
             " ORDER BY a.id"
@@ -104,7 +104,7 @@ class Follower:
 
 
 class StreamReader:
-    """Reads what streams send, and begins again where it was after every cut."""
+    """Reads streams, and resumes after every disconnect."""
 
     def __init__(self, world):
         self._world, self.got = world, []
@@ -128,15 +128,15 @@ class StreamReader:
 
 
 class Receiver:
-    """A receiver of webhooks. `taken`: the arrivals it accepted; `is_told`: the last time it was
-    asked for something, it was told.
+    """A webhook receiver. `taken`: the arrivals it accepted; `is_told`: whether its last request
+    was answered.
     """
 
     def __init__(self):
         self.behavior, self.taken, self.is_told = "well", [], False
 
     def take(self, message, private):
-        """Stand where notify.client.post stands."""
+        """Replaces notify.client.post."""
         told = message.headers["webhook-id"]
         self.is_told = self.behavior == "well"
         if "_ping_" not in told and self.behavior in ("well", "lost"):
@@ -148,14 +148,14 @@ class Receiver:
         return Answer(503, "returned HTTP 503", 120 if self.behavior == "busy" else 0)
 
     def _note(self, arrival):
-        """Something may come again after a lost answer or a kill, but never before its time."""
+        """Record it. An event may come again after a lost response or a kill, but never early."""
         if arrival not in self.taken:
             newest = max(self.taken, default=0)
             demand(arrival > newest, f"arrival {arrival} came after {newest}")
             self.taken.append(arrival)
 
     def list_missing(self, hook_id):
-        """What happened since there is a hook and did not come here."""
+        """Events since the hook was added that didn't arrive here."""
         rows = database.execute_sql(HEARD, (hook_id,)).fetchall()
         demand(set(self.taken) <= {number for (number,) in rows}, "the hook was told of nothing")
         return [number for (number,) in rows if number not in self.taken]

@@ -28,8 +28,8 @@ TRADES = "SELECT signature FROM trade WHERE wallet_id = ?"
 
 # ---- after every step ----------------------------------------------------------------------------
 def check(world):
-    """Nothing acknowledged is lost, nothing is verified without its trade, each of several
-    wallets is proven, books close.
+    """Check that nothing acknowledged is lost, nothing is verified without its trade, each of
+    several wallets is proven, and sums reconcile.
     """
     _check_posts(world)
     demand(not _read(CLAIMED_WITH_OTHERS), "one of several wallets is only claimed")
@@ -57,7 +57,7 @@ def _check_posts(world):
 
 
 def check_pass(world, problem):
-    """A pass tells of no trouble while nodes are well, and publishes all that is stored."""
+    """Check that a pass reports no problem while nodes work, and publishes everything stored."""
     if world.clock() >= world.faulty_until:
         demand(problem is None, f"health is failing while nodes are well: {problem}")
     state = world.observer.state
@@ -73,7 +73,7 @@ def check_pass(world, problem):
 
 # ---- at the end ----------------------------------------------------------------------------------
 def list_unsettled(world):
-    """What is not yet as it really happened, in sentences."""
+    """List differences from what really happened, in sentences."""
     left = [one for person in world.tale.people for one in _compare_wallet(world, person)]
     left += _compare_posts(world)
     health = check_health(world.config, world.clock.now())
@@ -83,7 +83,7 @@ def list_unsettled(world):
 
 
 def _compare_wallet(world, person):
-    """The sentences about a wallet, whose book was kept apart."""
+    """List differences of a wallet with its own expected ledger."""
     book, wallet = world.tale.books[person], Wallet.get(Wallet.address == address(person))
     coverage = read_coverage(wallet)
     if coverage["state"] != "complete":
@@ -127,16 +127,14 @@ def _compare_posts(world):
 
 
 def _judge(tale, signature, wallets, mint):
-    """What a post of a bot that held these may be at the end."""
+    """The possible final states of a post by a bot with these wallets."""
     if tale.verifies(signature, wallets, mint):
         return {"verified"}
     return {"mismatch"} if signature in tale.chain.by_signature else {"pending", "not_found"}
 
 
 def check_end(world):
-    """Followers were told everything, the log tells the same, and deriving all again changes
-    nothing.
-    """
+    """Check that followers got everything, the log matches, and a rebuild changes nothing."""
     for one in world.followers:
         one.check()
     missing = world.receiver.list_missing(world.hook.id)

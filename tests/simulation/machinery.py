@@ -14,7 +14,7 @@ import storage
 
 
 class Violation(AssertionError):
-    """What must always hold did not."""
+    """An invariant is violated."""
 
 
 def demand(holds, what):
@@ -23,11 +23,11 @@ def demand(holds, what):
 
 
 class Killed(BaseException):
-    """The process ends here: no `except Exception` of the program sees it."""
+    """The process ends here; no `except Exception` of the program catches it."""
 
 
 class Clock(FakeClock):
-    """The monotonic clock of the machine, and its wall clock, which somebody may set."""
+    """The machine's monotonic clock, and its wall clock, which can be set."""
 
     def __init__(self, seconds):
         super().__init__()
@@ -42,13 +42,13 @@ class Clock(FakeClock):
         return 1_000_000 * self.now()
 
     def now(self):
-        """Milliseconds since 1970, as the program is told them."""
+        """Milliseconds since 1970, as the program sees them."""
         return BEGIN + int(1000 * (self.time + self.offset))
 
 
 @contextlib.contextmanager
 def ruled(clock, dice):
-    """Inside, the program's clocks are this one, and what it draws comes from the seed."""
+    """Inside, the program uses this clock and seeded random numbers."""
     with (
         mock.patch.multiple(
             time, time=clock.wall, time_ns=clock.wall_ns, monotonic=clock, sleep=clock.sleep
@@ -64,7 +64,7 @@ def ruled(clock, dice):
 
 @contextlib.contextmanager
 def apart():
-    """Inside, this thread speaks as another one does: by a connection of its own."""
+    """Inside, this thread acts like another one, with its own connection."""
     database = storage.database.obj
     kept = database._state
     database._state = type(kept)()
@@ -77,8 +77,8 @@ def apart():
 
 
 class Scythe:
-    """Kills the process at one of its next commits, before it is done: what the disk holds then is
-    a copy of the database's files, with whatever was not committed still in the journal.
+    """Kills the process at one of its next commits, before it completes: the disk then has a copy
+    of the database's files, with uncommitted data in the journal.
     """
 
     def __init__(self, database_path, copy_path):
@@ -89,11 +89,11 @@ class Scythe:
         apsw.connection_hooks.remove(self._watch)
 
     def raise_up(self, commits):
-        """Kill at the commit after so many; 0: never."""
+        """Kill at the commit after this many; 0: never."""
         self._left = commits
 
     def restore(self):
-        """The database's files are those that the kill left."""
+        """Restore the database's files as the kill left them."""
         _copy_files(self._copy, self._path)
 
     def _watch(self, connection):
@@ -112,6 +112,6 @@ def _copy_files(source, target):
     for suffix in ("", "-wal", "-shm"):
         old, new = source.with_name(source.name + suffix), target.with_name(target.name + suffix)
         new.unlink(missing_ok=True)
-        # The index of the journal is not on the disk: it is made anew.
+        # The journal's index isn't on disk; it is rebuilt.
         if old.exists() and suffix != "-shm":
             shutil.copyfile(old, new)

@@ -9,10 +9,10 @@ from paper.tables import Trader
 from simulation.machinery import demand
 from storage import database
 
-# A market that is easy to please: every rise is bought.
+# An easy market: every rise is bought.
 SETTINGS = {"lookback": 2, "riseBps": 50, "meanOver": 3, "cooldownSeconds": 0}
-# Decimals, where prices begin (SOL for a whole token) and what is kept of a transfer: one token
-# cannot be divided, and a few of it are all that a trader can pay.
+# Decimals, initial prices (SOL per whole token) and transfer fees: one token is indivisible and
+# expensive.
 COINS = {"Coin": (6, "0.001", 0), "Whole": (0, "0.3", 100)}
 OWED = """
 SELECT p.id, p.cash - p.starting_cash + p.lost_fees - COALESCE(SUM(o.cash), 0)
@@ -20,7 +20,7 @@ FROM period p LEFT JOIN position o ON o.period_id = p.id GROUP BY p.id"""
 
 
 class Market:
-    """Prices of a world, in billionths of a SOL."""
+    """A world's prices, in billionths of a SOL."""
 
     def __init__(self, world):
         self._world = world
@@ -28,7 +28,7 @@ class Market:
         self._pool = dict.fromkeys(COINS, 500)
 
     def open(self, now):
-        """The tokens are listed, and a trader begins."""
+        """List the tokens and create a trader."""
         checks = [{"key": "supply", "label": "", "status": "pass", "detail": "", "checkedAt": now}]
         for mint, (decimals, _, kept) in COINS.items():
             Token.create(
@@ -44,7 +44,9 @@ class Market:
         traders.create_trader("Sim", "momentum", now - 10**6, "standard", settings=SETTINGS)
 
     def move(self, mint, percent, pool):
-        """A snapshot of each token: one price moves by so many percent, and its pool may change."""
+        """Store a snapshot of each token: one price moves by this percentage, and its pool may
+        change.
+        """
         self._prices[mint] = max(1, self._prices[mint] * percent // 100)
         self._pool[mint] = pool or self._pool[mint]
         now = self._world.clock.now()
@@ -65,12 +67,12 @@ class Market:
             )
 
     def check(self):
-        """A trader's money adds up to the lamport."""
+        """Check that a trader's money adds up to the lamport."""
         for period, owed in database.execute_sql(OWED).fetchall():
             demand(owed == 0, f"account period {period} is {owed} lamports off")
 
     def check_end(self):
-        """The stored decisions, filled again, come out the same."""
+        """Check that refilling the stored decisions gives the same result."""
         for trader in list(Trader.select()):
             different = papertrade.rebuild_trader(trader, self._world.clock.now())
             demand(not different, f"filled again: {different}")

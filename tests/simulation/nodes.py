@@ -2,14 +2,14 @@
 
 from node import FakeNode
 
-# What a request to a slow node takes.
+# Duration of a request to a slow node.
 SLOW_SECONDS = 6.0
 CODES = (-32603, -32005, 429, -32004, -32601)
 METHODS = ("getTransaction", "getSignaturesForAddress", "getMultipleAccounts")
 
 
 class Node(FakeNode):
-    """A node that is as far as the chain has come, less what it lags behind."""
+    """A node that follows the chain with a lag."""
 
     def __init__(self, world):
         super().__init__(world.tale.chain)
@@ -28,7 +28,7 @@ class Node(FakeNode):
         return max(self.chain.rows[0].slot, self._world.tip - self.lag)
 
     def misbehave(self, kind, place, row):
-        """Begin to, about this transaction or in a way that `place` chooses."""
+        """Start to misbehave, about this transaction or as `place` chooses."""
         {
             "withhold": lambda: self.withhold(row.signature),
             "drop": lambda: self.drop(row.signature),
@@ -42,6 +42,6 @@ class Node(FakeNode):
 
 
 def skim(receipt):
-    """A thousand lamports less for the payer, a thousand more for somebody else."""
+    """Take a thousand lamports from the payer and give them to another account."""
     receipt["meta"]["postBalances"][0] -= 1_000
     receipt["meta"]["postBalances"][-1] += 1_000

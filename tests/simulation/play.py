@@ -8,18 +8,18 @@ from simulation.steps import Step, draw_steps
 from simulation.world import World
 
 STEPS = 12
-# Repetitions that shrinking may cost.
+# Limit on repetitions while shrinking.
 MAX_TRIES = 120
 
 
 class Failure(NamedTuple):
-    """A seed that fails: what went wrong, and the fewest steps that were found to lead there."""
+    """A failing seed: what went wrong, and the fewest known steps that lead there."""
 
     seed: int
     steps: tuple[Step, ...]
     prefix: int
     why: str
-    # Of how many steps in all.
+    # The total number of steps.
     drawn: int = STEPS
 
     def __str__(self):
@@ -38,7 +38,9 @@ def draw(seed, count=STEPS):
 
 
 def play(seed, grounds, steps):
-    """Play these steps of a seed's world; why it failed and after how many steps, or None."""
+    """Play these steps of a seed's world. Return why it failed and after how many steps,
+    or None.
+    """
     with World(seed, grounds) as world:
         for number, step in enumerate(steps, 1):
             try:
@@ -64,7 +66,7 @@ def find_failure(seed, grounds, count=STEPS):
 
 
 def _find_prefix(seed, grounds, steps, reached, why):
-    """The fewest first steps that fail, where settling follows: (how many, why)."""
+    """The fewest initial steps that fail when followed by settling: (number, why)."""
     for length in range(reached):
         failed = play(seed, grounds, steps[:length])
         if failed:
@@ -73,7 +75,7 @@ def _find_prefix(seed, grounds, steps, reached, why):
 
 
 def _drop_steps(seed, grounds, steps, why):
-    """Leave out one step after another for as long as what is left fails."""
+    """Leave out one step after another while the rest still fails."""
     tries, place = 0, 0
     while place < len(steps) and tries < MAX_TRIES:
         fewer = steps[:place] + steps[place + 1 :]

@@ -22,7 +22,7 @@ class Step(NamedTuple):
 
 
 def draw_steps(dice, count):
-    """So many steps. Numbers of posts, transactions and nodes are taken modulo what there is."""
+    """This many steps. Numbers of posts, transactions and nodes are taken modulo their counts."""
     names = list(WEIGHTS)
     chosen = dice.choices(names, [WEIGHTS[name] for name in names], k=count)
     return [Step(name, DRAWS.get(name, _nothing)(dice)) for name in chosen]
@@ -33,23 +33,23 @@ def _nothing(dice):
 
 
 def _place(dice):
-    """A number of something, counted from the newest: most steps meet at few places."""
+    """A number counted from the newest, so that most steps concern the same few items."""
     return dice.choice((0, 0, 1, 2, dice.randrange(100)))
 
 
 def _draw_post(dice):
-    """Bot, what it names: nothing, a transaction, or one that never was; and which token."""
+    """A bot, its citation (none, a transaction, or an invented one), and the token."""
     about = dice.choice((None, "row", "row", "row", "row", "nowhere"))
     return dice.randrange(3), about, _place(dice), dice.choice((None, None, "CAT", "FOX"))
 
 
 def _draw_fault(dice):
-    """Node (2: both), fault, and where it strikes."""
+    """Node (2: both), fault, and its target."""
     return dice.randrange(3), dice.choice(FAULTS), _place(dice)
 
 
 def _draw_beside(dice):
-    """From which of the next requests to nodes on, during how many, who does what meanwhile."""
+    """The next requests to nodes during which somebody acts: first, count, and the action."""
     name = dice.choice(("post", "post", "hide", "follow", "read"))
     step = Step(name, DRAWS.get(name, _nothing)(dice))
     return dice.randrange(1, 5), dice.randint(1, 4), step

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 
 from story import FEE, RENT, Story, account_of, address
 
-# Most tales are short ones of one person and one token: what goes wrong goes wrong there too.
+# Most tales are short and have one person and one token, which is enough for most bugs.
 PEOPLE, MINTS = (("ada",), ("ada",), ("ada", "bob")), (("CAT",), ("CAT",), ("CAT", "DOG"))
 LENGTHS = range(4, 11)
-# The tales that most worlds begin with have their first transactions in common.
+# The common beginning of most tales has the same first transactions.
 COMMON = 3
 TRADES = ("buy", "sell", "swap")
-# A stranger's dust of less than this share does not keep a sale from being matched.
+# A stranger's dust below this share doesn't keep a sale from being matched.
 DUST = 1_000
 
 
 @dataclass
 class Lot:
-    """An amount acquired at once. `cost` in lamports, None where nobody knows it."""
+    """An amount acquired at once. `cost` in lamports, or None if unknown."""
 
     amount: int
     cost: int | None
@@ -32,7 +32,7 @@ class Lot:
         self.left = self.amount
 
     def take(self, amount):
-        """Take some of it out; return what that part cost."""
+        """Take out a part; return its cost."""
         self.left -= amount
         if self.cost is None:
             return None
@@ -43,7 +43,7 @@ class Lot:
 
 @dataclass
 class Book:
-    """What one person's wallet holds and earned."""
+    """One person's holdings and results."""
 
     lots: dict = field(default_factory=lambda: defaultdict(deque))
     realized: int = 0
@@ -96,9 +96,9 @@ class Book:
 
 
 class Tale:
-    """A chain of some transactions drawn from `dice`, and `books` of each of its people.
+    """A chain of random transactions, and `books` of each of its people.
 
-    `is_common`: it begins as all of these do, with transactions of the first person alone.
+    `is_common`: it begins like all common tales, with transactions of the first person only.
     """
 
     def __init__(self, dice, is_common, people=None):
@@ -123,12 +123,12 @@ class Tale:
         return 1
 
     def closing(self, person):
-        """All lamports of a person at the end, rent in token accounts included."""
+        """All of a person's final lamports, including rent in token accounts."""
         accounts = [word for word, (_, owner, _) in self._story.tokens.items() if owner == person]
         return self._story.lamports[person] + RENT * len(accounts)
 
     def verifies(self, signature, wallets, mint):
-        """Whether this is a trade of one of the wallets that moved the mint, where one is named."""
+        """Whether this is a trade by one of the wallets that moved the mint, if one is given."""
         moved = [of for wallet, of in self.trades.get(signature, {}).items() if wallet in wallets]
         return any(mint is None or mint in of for of in moved)
 
@@ -173,7 +173,7 @@ class Tale:
         self.books[person].take(mint, amount)
 
     def _pass_on(self, person, mint, amount, price):
-        """To another of these people, at an unknown cost."""
+        """To another of these people, at unknown cost."""
         other = next(one for one in self.people if one != person)
         self._story.transact(person, [("tokens", mint, person, other, amount)])
         self.books[person].take(mint, amount)

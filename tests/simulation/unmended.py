@@ -10,15 +10,15 @@ from models import Post, Trade, Wallet
 
 
 def read_addresses_lazily(patch):
-    """The observer holds a query open while it asks nodes and writes: a commit by anybody else
-    meanwhile makes its next write fail, and the pass with it.
+    """A bug: the observer keeps a query open while it queries nodes and writes. A commit by another
+    process then makes its next write, and the pass, fail.
     """
     patch.setattr("observing.listing.list", iter, raising=False)
 
 
 def write_and_drop(patch):
-    """What is to be written and what is to be dropped are kept apart, so that a transaction which
-    is read again between two publications stands in both: it is booked, and dropped.
+    """A bug: rows to write and rows to drop are kept separately, so a transaction that is reread
+    between two publications is in both: it is applied and then dropped.
     """
     dropped, rebuild, replace = {}, store._rebuild, store.replace_trades
 
@@ -37,7 +37,7 @@ def write_and_drop(patch):
 
 
 def leave_as_it_was(patch):
-    """A post whose trade is gone stays what it was called before."""
+    """A bug: a post whose trade is gone keeps its label."""
     judge = verification.judge_post
 
     def judge_or_leave(post: Post, wallet: Wallet) -> Judgment:

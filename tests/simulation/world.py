@@ -37,18 +37,18 @@ from simulation.nodes import Node
 from simulation.tale import COMMON, PEOPLE, Tale
 from web.site import facts
 
-# Worlds in which the beginning was observed before.
+# Worlds with an already observed beginning.
 SHARE_COMMON = 0.8
-# Where every node failed, all may be left alone for so long.
+# If every node fails, everything may be postponed for this long.
 REST_SECONDS = 700.0
-# After a day everything was listed and looked for again.
+# After a day, everything has been listed and searched again.
 DAY_SECONDS = 90_000
 PAGES = ("/api/health", "/api/v1/bots", "/api/v1/trades", "/api/v1/feed", "/api/v1/leaderboard")
 MINT_WORDS = {None: None, "CAT": address("CAT"), "FOX": address("FOX")}
 
 
 class Start(NamedTuple):
-    """What worlds begin from: a database, the bots and the hook in it, and the time."""
+    """The start of a world: a database with its bots and hook, and the time."""
 
     data: bytes
     bots: tuple[Any, ...] = ()
@@ -57,7 +57,7 @@ class Start(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """What somebody else does during the requests to nodes from `first` until before `last`."""
+    """Another process's action during the requests to nodes from `first` until before `last`."""
 
     first: int
     last: int
@@ -65,8 +65,8 @@ class Beside(NamedTuple):
 
 
 class Grounds:
-    """What the worlds of one process share, because it is slow to make: the application without
-    its memory, the settings, and databases to begin from.
+    """What the worlds of one process share, because it is slow to create: the application without
+    its caches, the settings, and initial databases.
     """
 
     def __init__(self, folder=None):
@@ -85,9 +85,9 @@ class Grounds:
         self.watched = self._watch()
 
     def _watch(self):
-        """A start from which the beginning that most tales have in common was observed."""
+        """A start at which the common beginning of most tales was already observed."""
         tale = Tale(random.Random(0), is_common=True, people=PEOPLE[0])
-        # No seed of a world that begins there, which would draw the same secrets.
+        # Not a seed of a world that begins there, which would draw the same secrets.
         with World("watched", self, tale, self.empty) as world:
             world.look(4)
             world.database.close_all()
@@ -100,8 +100,8 @@ class Grounds:
 
 
 class World:
-    """`play(step)` carries out a step and checks what must always hold; `settle` ends all faults
-    and checks what must hold then. As a context manager it rules the clocks of this thread.
+    """`play(step)` runs a step and checks the invariants; `settle` ends all faults and checks the
+    final ones. As a context manager, it controls this thread's clocks.
     """
 
     def __init__(self, seed, grounds, tale=None, start=None):
@@ -113,7 +113,7 @@ class World:
         self.tip = self.tale.chain.rows[COMMON - 1].slot
         self.nodes, self.app = [Node(self), Node(self)], grounds.app
         self.market, self.receiver = Market(self), Receiver()
-        # Until then nodes may fail altogether, by no fault of ours.
+        # Until then, nodes may fail altogether, which isn't our bug.
         self.faulty_until = 0.0
         self._beside, self._settling_seconds = None, REST_SECONDS
         self._ruled = ruled(self.clock, self.dice)
@@ -134,7 +134,7 @@ class World:
         return self
 
     def _settle_in(self):
-        """Bots, a hook and a trader are made, as far as they are not there yet."""
+        """Create bots, a hook and a trader unless they exist."""
         now, self.bots, self.hook = self.clock.now(), list(self._start.bots), self._start.hook
         holders = [(person, address(person)) for person in self.tale.people]
         holders.insert(1, ("nobody", None))
@@ -157,7 +157,7 @@ class World:
         self._ruled.__exit__(*exc)
 
     def play(self, step):
-        # Of two things in one millisecond nothing tells which came first.
+        # The order of two events in one millisecond is unknown.
         self.clock.sleep(0.001)
         try:
             getattr(self, step.name)(*step.arguments)
@@ -173,7 +173,7 @@ class World:
             invariants.check(self)
 
     def settle(self):
-        """All faults end; what is known must become what happened."""
+        """End all faults; the known state must become the true one."""
         self.heal()
         self.scythe.raise_up(0)
         self._beside, self.tip = None, self.tale.chain.rows[-1].slot
@@ -196,11 +196,11 @@ class World:
             invariants.check_end(self)
 
     def _deliver_all(self):
-        """The receiver is well again: within some hours it was told everything."""
+        """The receiver works again: within some hours it gets everything."""
         for _ in range(40):
             self.receiver.is_told = False
             self.deliver(2)
-            # After a day of failures its owner has to ask for it.
+            # After a day of failures, its owner must request a ping.
             if Hook.get_by_id(self.hook.id).state == "paused":
                 hooks.ask_for_ping(self.hook.uid, self.clock.now())
             if self.receiver.list_missing(self.hook.id) == []:
@@ -208,7 +208,7 @@ class World:
             self.clock.sleep(0 if self.receiver.is_told else 600)
 
     def restart(self):
-        """A new process: nothing is remembered but what the disk holds."""
+        """A new process, which only has the disk's content."""
         if self.database is not None:
             self.database.close_all()
         self.database = storage.connect(self.config)
@@ -225,13 +225,13 @@ class World:
 
     @contextlib.contextmanager
     def speaking(self):
-        """A connection of a job's thread."""
+        """Open a connection for a job's thread."""
         with self.database.connection_context():
             yield
 
     # ---- who asks --------------------------------------------------------------------------------
     def ask(self, method, path, key=None, **more):
-        """An answer of the interface, in a thread of the server's; none is a fault of ours."""
+        """Request the API in a server thread; no response may be a 500."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         with apart():
             answer = self.app.test_client().open(path, method=method, headers=headers, **more)
@@ -262,7 +262,7 @@ class World:
 
     # ---- the jobs --------------------------------------------------------------------------------
     def look(self, times):
-        """So many passes of the observer, an interval apart."""
+        """Run this many passes of the observer, one interval apart."""
         for _ in range(times):
             self.clock.sleep(self.config.observer_interval_seconds)
             now = self.clock.now()
@@ -272,7 +272,7 @@ class World:
                 invariants.check_pass(self, problem)
 
     def ring(self, place):
-        """A node sends notices of a transaction, which may be to come yet."""
+        """A node sends notices of a transaction, which may still be in the future."""
         notices, rows = self.observer.notices, self.tale.chain.rows
         row = rows[-1 - place % len(rows)]
         with self.speaking():
@@ -287,7 +287,7 @@ class World:
                 jobs.run_observer(self.observer, self.clock.now())
 
     def trade(self, *moves):
-        """So many rounds of the market, a minute apart, each with its tick of paper mode."""
+        """Run this many rounds of the market, a minute apart, each with a paper mode tick."""
         for mint, percent, pool in moves:
             self.clock.sleep(55)
             with self.speaking():
@@ -298,7 +298,7 @@ class World:
             demand(problem is None, f"paper mode: {problem}")
 
     def deliver(self, times, behavior="well"):
-        """The hooks' job goes on; how the receiver behaves meanwhile."""
+        """Run the hook job with this receiver behavior."""
         self.receiver.behavior = behavior
         for _ in range(times):
             self.clock.sleep(1.5)
@@ -307,19 +307,19 @@ class World:
                 self.outbox.deliver()
 
     def rebuild(self):
-        """The operator derives everything again, beside the server."""
+        """The operator rebuilds everything while the server runs."""
         with self.speaking(), jobs.observer_lock():
             other = Observer(self.config, connect(*self.nodes), clock=self.clock)
             rebuild(other.state, Wallet.select(), self.clock.now())
 
     def attach(self, bot, person):
-        """A bot takes a person's wallet, if it may."""
+        """A bot connects a person's wallet if it can."""
         with self.speaking(), contextlib.suppress(Problem):
             bot = self.bots[bot % len(self.bots)].bot
             wallets.attach_wallet(self.config, bot, self._wallet(person), self.clock.now())
 
     def join(self, bot, person):
-        """A bot proves the wallet that it holds, and a person's beside it."""
+        """A bot proves its current wallet, and adds a person's."""
         bot = self.bots[bot % len(self.bots)].bot
         with self.speaking(), contextlib.suppress(Problem):
             if lead := wallets.find_attachment(bot):
@@ -328,7 +328,7 @@ class World:
             wallets.add_wallet(self.config, bot, self._wallet(person), self.clock.now())
 
     def leave(self, place):
-        """A bot gives up one of its wallets: of those that hold most, if any."""
+        """A bot disconnects one of its wallets; the bot with the most goes first."""
         with self.speaking():
             bot = max((one.bot for one in self.bots), key=lambda one: len(self.list_held(one)))
             if held := wallets.list_holdings(bot):
@@ -336,7 +336,7 @@ class World:
                 wallets.remove_wallet(bot, leaving, self.clock.now())
 
     def list_held(self, bot):
-        """The addresses of the wallets that a bot holds."""
+        """The addresses of a bot's wallets."""
         with apart(), self.speaking():
             return {one.wallet.address for one in wallets.list_holdings(bot)}
 
@@ -348,7 +348,7 @@ class World:
         return address(self.tale.people[person % len(self.tale.people)])
 
     def _hold_all(self):
-        """Every wallet is held by somebody again."""
+        """Connect every wallet to some bot again."""
         held = set(
             Attachment.select(Attachment.bot).where(Attachment.detached_at.is_null()).scalars()
         )
@@ -359,17 +359,17 @@ class World:
 
     # ---- the machine -----------------------------------------------------------------------------
     def kill(self, commits):
-        """At one of the next commits, whoever makes it."""
+        """Kill the process at one of the next commits."""
         self.scythe.raise_up(commits)
 
     def beside(self, first, count, step):
-        """While nodes are asked, at so many requests from the `first` one on, somebody else takes
-        a step.
+        """Another process takes a step during this many requests to nodes, from the `first`
+        one on.
         """
         self._beside = Beside(first, first + count, step)
 
     def go_beside(self):
-        """A node is asked: who acts meanwhile does so."""
+        """A node is queried: run the concurrent step, if any."""
         one = self._beside
         if one is None:
             return
@@ -377,7 +377,7 @@ class World:
             one._replace(first=one.first - 1, last=one.last - 1) if one.last > 1 else None
         )
         if one.first <= 1:
-            # What it asks of nodes itself is not counted.
+            # Its own requests to nodes aren't counted.
             kept, self._beside = self._beside, None
             with apart():
                 getattr(self, one.step.name)(*one.step.arguments)
@@ -391,7 +391,7 @@ class World:
 
     def spoil(self, place, damaged, is_lost):
         """The disk loses a stored transaction: its row, which is noticed within a day, or its
-        bytes, which an upgrade notices that reads all of them again. `is_lost`: no node has it.
+        bytes, which an upgrade that rereads everything notices. `is_lost`: no node has it.
         """
         row = self._row(place)
         for node in self.nodes if is_lost else ():
@@ -406,13 +406,13 @@ class World:
                 self._settling_seconds = DAY_SECONDS
 
     def _row(self, place):
-        """A transaction, counted from the newest there is: what happens is about these."""
+        """A transaction, counted from the newest, because events concern recent ones."""
         seen = [row for row in self.tale.chain.rows if row.slot <= self.tip]
         return seen[-1 - place % len(seen)]
 
     # ---- the nodes -------------------------------------------------------------------------------
     def grow(self, count):
-        """The chain goes on by so many transactions."""
+        """Add this many transactions to the chain."""
         slots = [row.slot for row in self.tale.chain.rows if row.slot > self.tip][:count]
         self.tip = slots[-1] if slots else self.tip
 

@@ -16,7 +16,7 @@ from storage.children import Limits, start_python
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Limits(memory_bytes=2**29, cpu_seconds=7, niceness=3)
-# Answers each line with what it knows of itself.
+# Answers each line with facts about itself.
 TELLING = """
 import json, os, resource, sys
 
@@ -31,7 +31,7 @@ def main(arguments):
             "beyond": [one for one in open_ones if one > 2 and os.path.exists(f"/dev/fd/{one}")],
         }), flush=True)
 """
-# Starts a child that waits for nothing, and tells its number.
+# Starts a child that waits for nothing, and prints its PID.
 PARENT = """
 import sys, time
 from storage.children import Limits, start_python
@@ -46,7 +46,7 @@ def main(arguments):
     print(os.getpid(), flush=True)
     time.sleep(600)
 """
-# Starts a process, which holds the same pipes.
+# Starts a process that holds the same pipes.
 FAMILY = """
 import subprocess, time
 
@@ -78,22 +78,24 @@ def test_a_child_process_has_limits_and_gets_its_input(telling, monkeypatch):
         child.stdin.close()
     os.close(kept)
     assert child.returncode == 0 and told["arguments"] == ["one"]
-    # Python itself sets the character set where none is told.
+    # Python itself sets the character set if none is given.
     assert {**told["environment"], "LC_CTYPE": ""} == {"A": "b", "LC_CTYPE": ""}
     assert told["folder"] == str(telling)
     assert (told["memory"], told["cpu"]) == ([2**29] * 2, [7] * 2)
-    # Nobody is nicer than 19.
+    # The maximum niceness is 19.
     assert told["nice"] == min(19, os.nice(0) + 3)
     assert told["session"] is True and told["beyond"] == []
 
 
 def test_a_child_outlives_the_thread_that_started_it(telling):
-    """The system ends a child with the thread that started it: none of those that ask is that."""
+    """The system ends a child with the thread that started it, so no requesting thread may be that
+    one.
+    """
     started = []
 
     def begin():
         started.append(start_python("telling", [], {}, LIMITS))
-        # It has asked the system by now to end with its parent.
+        # By now it has asked the system to end it with its parent.
         ask(started[0])
 
     thread = threading.Thread(target=begin)
@@ -148,7 +150,7 @@ def test_a_child_is_killed_with_its_session(tmp_path, monkeypatch, verb):
 
 
 def test_a_child_that_reads_nothing_can_be_stopped(tmp_path, monkeypatch):
-    """Closing its pipe fails: half a megabyte is still to be written there."""
+    """Closing its pipe fails, because half a megabyte is still unwritten."""
     (tmp_path / "waiting.py").write_text(WAITING)
     monkeypatch.syspath_prepend(tmp_path)
     child = start_python("waiting", [], {}, LIMITS)

@@ -31,7 +31,7 @@ def write(path, text, sync=True):
 
 
 def replace(folder, tape, forget=""):
-    """Write a new file, give it a name and tell of it, but for a step that is forgotten."""
+    """Write a new file, rename it and report it, leaving out one step."""
     write(folder / "draft", "new", sync=forget != "file")
     os.replace(folder / "draft", folder / "kept")
     if forget == "order":
@@ -42,7 +42,7 @@ def replace(folder, tape, forget=""):
 
 
 def insert(folder, tape, synchronous="FULL", early=False):
-    """Insert rows and tell of each one."""
+    """Insert rows and report each one."""
     with contextlib.closing(apsw.Connection(str(folder / "rows.db"))) as db:
         db.pragma("journal_mode", "wal")
         db.pragma("synchronous", synchronous)
@@ -55,7 +55,7 @@ def insert(folder, tape, synchronous="FULL", early=False):
 
 
 def find_lost(program, check, **how):
-    """After how many of a hundred cuts `check(folder, told)` is not true."""
+    """Number of cuts out of a hundred after which `check(folder, told)` is false."""
     dice, lost = random.Random(SEED), 0
     with cuts.folder_in_memory() as folder:
         with disk.Recorder(folder) as tape:
@@ -124,7 +124,7 @@ def test_every_write_is_recorded(tmp_path):
         unseen = pytest.raises(AssertionError, match=r"unseen\.db was written unseen")
         with unseen, disk.Recorder(tmp_path) as tape:
             tape.open("unseen.db")
-            # By a connection that the recorder does not see.
+            # With a connection that the recorder doesn't see.
             db.execute("INSERT INTO t VALUES (1)")
 
 
@@ -149,12 +149,12 @@ def test_no_old_journal_returns_for_another_database(name, monkeypatch):
 
 
 def forget(module, name):
-    """A defect: this is not done."""
+    """A bug: this step is skipped."""
     return mock.patch.object(module, name, lambda *_: None)
 
 
 def hurry(mode):
-    """A defect: SQLite syncs less."""
+    """A bug: SQLite syncs less."""
     real = sqlite.SQLite._add_conn_hooks
 
     def add(self, connection):
@@ -164,7 +164,7 @@ def hurry(mode):
     return mock.patch.object(sqlite.SQLite, "_add_conn_hooks", add)
 
 
-# What is broken, in which scenario it shows, and cuts among which one finds it.
+# The bug, the scenario that shows it, and a number of cuts that includes one that finds it.
 DEFECTS = {
     "nothing is synced": (hurry("OFF"), "attaching", (0, 4)),
     "commits are not synced": (hurry("NORMAL"), "attaching", (4, 6)),
@@ -188,7 +188,7 @@ def test_a_planted_defect_is_found(what):
 
 
 class Hasty(cuts.Attaching):
-    """Says that it is done before it is."""
+    """Reports success too early."""
 
     def acts(self, settings):
         return [lambda act=act: None for act in super().acts(settings)]

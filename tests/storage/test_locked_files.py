@@ -35,7 +35,7 @@ def post(service, key, number, **more):
 # ---- ratelimit.db is locked ----------------------------------------------------------------------
 @ground.file_only
 def test_a_locked_rate_limit_file_is_waited_for_once(service):
-    """Pages are answered uncounted, keyed requests are refused. Each waited two seconds before."""
+    """Pages are served uncounted, keyed requests are refused. Each used to wait two seconds."""
     key = service.make_bot().publish_key.text
     assert service.get("/api/v1/feed", key).status_code == 200
     with lock(service.config.ratelimit_path):
@@ -46,7 +46,7 @@ def test_a_locked_rate_limit_file_is_waited_for_once(service):
             assert answer.headers["Retry-After"] == "2"
         health = service.get("/api/health")
         assert (health.status_code, health.json["allowanceOk"]) == (200, False)
-        # Twenty-seven times two seconds before.
+        # This used to take twenty-seven times two seconds.
         assert time.monotonic() - began < 12
     service.app.allowance.store.rest.until = 0.0
     assert post(service, key, 1).status_code == 201
@@ -66,7 +66,7 @@ def test_requests_do_not_queue_for_a_locked_rate_limit_file(service):
     with lock(service.config.ratelimit_path):
         crew = [threading.Thread(target=ask) for _ in range(16)]
         [thread.start() for thread in crew], [thread.join() for thread in crew]
-    # The last of sixteen waited 32 seconds before.
+    # The last of sixteen used to wait 32 seconds.
     assert len(took) == 16 and max(took) < 8
 
 
@@ -88,7 +88,7 @@ def test_a_failed_store_is_retried_by_one_request_after_its_pause(monkeypatch):
     assert [use(False), use(True), use(False)] == ["counted", "busy", "busy"]
     clock[0] += counters.REST_SECONDS
     with contextlib.suppress(apsw.BusyError), rest.trying():
-        # Others do not wait for the answer.
+        # Others don't wait for the response.
         assert use(False) == "busy"
         raise apsw.BusyError("still locked")
     assert use(False) == "busy" and tried == [100.0, 100.0]
@@ -106,7 +106,7 @@ def test_health_requests_are_not_counted(tmp_path):
 
 # ---- app.db is locked ----------------------------------------------------------------------------
 def test_a_writer_waits_until_its_requests_deadline(service):
-    """What it waited for a slot counts: the server says when the five seconds end."""
+    """Waiting for a slot counts: the server sets the end of the five seconds."""
     key = service.make_bot().publish_key.text
     database.obj.busy_ms = 20_000
     with lock(service.config.database_path):
@@ -123,7 +123,7 @@ def test_a_writer_waits_until_its_requests_deadline(service):
         assert {service.get(path).status_code for path in PAGES} == {200}
     assert service.get("/api/v1/feed", key).json["data"] == []
     answer = post(service, key, 1, environ_overrides={"candor.deadline": 0.0})
-    # A deadline that passed refuses nothing where nobody has to wait.
+    # An expired deadline refuses nothing unless it has to wait.
     assert answer.status_code == 201
 
 
@@ -210,7 +210,7 @@ def test_nothing_is_acknowledged_unless_data_dir_contains_it(service, change):
     with service.get("/static/candor.css") as style:
         assert style.status_code == 200
     path = service.config.database_path
-    # No empty database in the place of the one that is gone.
+    # No empty database replaces the missing one.
     assert path.exists() == (change not in (remove, replace_by_nothing))
 
 
@@ -246,7 +246,7 @@ def test_a_commit_into_a_removed_folder_is_refused(service):
 
 
 def test_a_read_only_folder_accepts_no_posts(service):
-    """The files that are open could still be written, new ones not."""
+    """Open files could still be written, but new ones couldn't."""
     folder = service.config.data_dir
     key = service.make_bot().publish_key.text
     assert post(service, key, 1).status_code == 201

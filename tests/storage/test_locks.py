@@ -29,7 +29,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def start(path):
-    """start() -> another process that waits for the lock, says so once it has it, and keeps it."""
+    """start() -> another process that waits for the lock, reports when it has it, and keeps it."""
     started = []
 
     def begin():
@@ -58,7 +58,7 @@ def test_a_second_process_waits_for_the_first(path, start):
     lock = FileLock(path)
     assert lock.take() and lock.take()
     waiting = start()
-    # One release ends it, however often it was taken, in whichever thread.
+    # One release ends it, however often and in whichever threads it was acquired.
     thread = threading.Thread(target=lock.release)
     thread.start()
     thread.join(60)

@@ -35,7 +35,7 @@ def test_migrations_create_every_index_of_the_models(db):
             (tuple(index.columns), index.unique) for index in db.get_indexes(model._meta.table_name)
         }
         for index in model._meta.fields_to_index():
-            # What is in descending order stands around its column.
+            # A descending column has extra text around it.
             parts = [getattr(one, "node", one) for one in index._expressions]
             wanted = tuple(part.column_name for part in parts)
             assert (wanted, bool(index._unique)) in made, f"{model.__name__} {wanted}"
@@ -45,9 +45,7 @@ def test_migrations_create_every_index_of_the_models(db):
 
 @ground.sqlite_only
 def test_no_index_is_a_prefix_of_another(db):
-    """The longer one answers the same questions, unless the shorter refuses something or is of
-    some rows only.
-    """
+    """The longer index answers the same queries, unless the shorter one is unique or partial."""
     made = db.execute_sql(
         'SELECT m.name, l.name, l."unique", (SELECT group_concat(name) FROM'
         " pragma_index_info(l.name)) || ',' FROM sqlite_master m, pragma_index_list(m.name) l"
@@ -67,7 +65,7 @@ def test_migrating_twice_does_nothing(db):
 def test_tables_are_strict(db):
     for name, sql in db.execute_sql(
         "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migration'"
-        # FTS5 makes its own tables.
+        # FTS5 creates its own tables.
         " AND name NOT LIKE 'post_words%'"
     ):
         assert sql.endswith("STRICT"), name

@@ -43,15 +43,15 @@ ADDRESSES = [address(person) for person in PEOPLE]
 
 @pytest.fixture
 def other(settings, db):
-    """Another machine's way to the same database."""
+    """Another machine's connection to the same database."""
     made = storage.make_database(settings)
     yield made
     made.close_all()
 
 
 def end_sessions(holding=None):
-    """The server ends every other session of this database, or those that hold this lock; how many,
-    once they are gone.
+    """End every other session of this database, or those with this lock; return their number once
+    they are gone.
     """
     which = (
         ""
@@ -69,7 +69,7 @@ def end_sessions(holding=None):
 
 # ---- the database --------------------------------------------------------------------------------
 def test_text_compares_by_bytes(db):
-    # As most servers do.
+    # Like most servers.
     assert db.execute_sql("SELECT 'a' < 'B' COLLATE \"en-x-icu\"").fetchone() == (True,)
     elsewhere = db.execute_sql(
         "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema ="
@@ -111,9 +111,7 @@ def test_values_and_letters_are_distinguished(db):
 
 
 def test_one_writer_at_a_time_and_ids_become_visible_in_order(db, other):
-    """Somebody takes a number and does not commit: whoever writes then waits, by whatever
-    statement, and readers wait for nobody.
-    """
+    """A process takes an ID without committing: all other writers wait, and readers don't."""
     other.connect()
     with other.atomic():
         other.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
@@ -135,7 +133,7 @@ def test_one_writer_at_a_time_and_ids_become_visible_in_order(db, other):
 
 
 def test_a_lock_only_affects_those_waiting_for_it(db, other):
-    """As when a page notes that its browser was seen, beside somebody's ordinary write."""
+    """As when a page updates `seen_at` during another process's ordinary write."""
 
     def write():
         models.Job.update(state="ok").execute()
@@ -153,7 +151,7 @@ def test_a_lock_only_affects_those_waiting_for_it(db, other):
 
 
 def test_followers_never_see_gaps_fill_in_later(settings, db):
-    """Eight write, one follows by the highest number seen: in the end it has met every arrival."""
+    """Eight write and one follows by the highest ID seen: in the end it has every arrival."""
 
     def write():
         with db.connection_context():
@@ -176,7 +174,9 @@ def test_followers_never_see_gaps_fill_in_later(settings, db):
 
 
 def test_a_silent_writer_does_not_block_others_forever(db, settings, monkeypatch):
-    """It hangs, or its machine vanished: the server ends its transaction, and the others go on."""
+    """It hangs or its machine vanished: the server ends its transaction, and the others
+    continue.
+    """
     monkeypatch.setattr("storage.postgresql.HUNG_MS", 300)
     hung = storage.make_database(settings)
     hung.connect()
@@ -192,7 +192,7 @@ def test_a_silent_writer_does_not_block_others_forever(db, settings, monkeypatch
 
 
 def test_the_data_version_changes_with_every_commit(db, other):
-    # It counts commits of the whole server, where other tests may be at work.
+    # It counts commits of the whole server, where other tests may be running.
     assert any(db.data_version() == db.data_version() for _ in range(100))
     before = db.data_version()
     with other.connection_context(), other.atomic():
@@ -202,8 +202,8 @@ def test_the_data_version_changes_with_every_commit(db, other):
 
 
 def test_the_version_changes_when_an_already_open_writer_commits(db):
-    """Whatever others began or ended meanwhile, and though savepoints have transaction ids of their
-    own. (These connections are not alone among the writers.)
+    """Whatever other transactions begin or end meanwhile, and although savepoints have their own
+    transaction IDs. (These connections aren't the only writers.)
     """
     writers, seen = [db.open() for _ in range(3)], []
     for writer in writers:
@@ -221,7 +221,7 @@ def test_the_version_changes_when_an_already_open_writer_commits(db):
 
 
 def test_a_list_cached_for_a_version_contains_every_commit_before_it(db):
-    """The promise that keeping lists rests on, beside four who commit as fast as they can."""
+    """The guarantee behind cached lists, with four processes that commit as fast as they can."""
 
     def write():
         with db.open() as writer:
@@ -245,8 +245,8 @@ def test_a_list_cached_for_a_version_contains_every_commit_before_it(db):
 
 # ---- away, and back again ------------------------------------------------------------------------
 def test_sessions_ended_by_the_server_are_replaced(service):
-    """As after its restart: idle connections are found out before they are used, one in use is an
-    answer `busy`.
+    """As after a restart: closed idle connections are detected before use; one in use leads to
+    `busy`.
     """
     key = service.make_bot().publish_key.text
     assert service.post({"eventId": "a", "body": "b"}, key).status_code == 201
@@ -352,7 +352,9 @@ def test_a_newer_schema_is_refused(settings, db):
 
 
 def test_a_user_who_may_not_create_tables_is_told_so(tmp_path):
-    """As where the schema belongs to somebody else: since PostgreSQL 15 no one else may."""
+    """As if the schema belonged to another user: since PostgreSQL 15, others can't create
+    tables.
+    """
     given = config.load(ground.environ(tmp_path / "data", migrated=False), dotenv=None)
     name = f"plain_{os.getpid()}"
     made = storage.make_database(given)
@@ -370,7 +372,7 @@ def test_a_user_who_may_not_create_tables_is_told_so(tmp_path):
 
 
 def test_a_session_shared_by_several_connections_is_refused(settings, db, monkeypatch):
-    """As PgBouncer gives them where it pools transactions (`bench drill pooled` has a real one)."""
+    """As in PgBouncer's transaction pooling (`bench drill pooled` uses a real one)."""
     database, shared = storage.database.obj, storage.database.obj.open()
     database.check_sessions()
     monkeypatch.setattr(type(database), "open", lambda _: shared)
@@ -410,8 +412,8 @@ def test_without_the_driver_the_setting_is_named(monkeypatch):
 # ---- several machines ----------------------------------------------------------------------------
 @pytest.fixture
 def machines(tmp_path):
-    """Two Servers that share nothing but the database, SECRET_KEY and LOG_KEY; `bots` are a bot of
-    each machine, of one owner.
+    """Two Servers that share only the database, SECRET_KEY and LOG_KEY; `bots` are a bot of each
+    machine, with one owner.
     """
     keys = {"SECRET_KEY": "of both", "LOG_KEY": "0b" * 32}
     shared, made = {**ground.environ(tmp_path / "data"), **keys}, []
@@ -434,7 +436,7 @@ def machines(tmp_path):
 
 
 def publish(machine, number):
-    """The post's id, as the machine answers."""
+    """Publish a post on the machine; return its ID."""
     answer = requests.post(
         f"http://127.0.0.1:{machine.port}/api/v1/posts",
         json={"eventId": f"e{number}", "body": f"word{number}"},
@@ -452,7 +454,7 @@ def read(machine, path):
 
 
 def test_writes_on_one_machine_are_visible_on_the_other_at_once(machines):
-    """Whatever either keeps of what it read."""
+    """Whatever either has cached."""
     for number in range(30):
         writer, reader = machines[number % 2], machines[1 - number % 2]
         read(reader, "/api/v1/feed?limit=1")
@@ -466,8 +468,8 @@ def test_writes_on_one_machine_are_visible_on_the_other_at_once(machines):
 
 
 def test_followers_of_two_writing_machines_miss_nothing(machines):
-    """One follows each machine's stream, one changes machines wherever it is cut, one polls both in
-    turn.
+    """One follows each machine's stream, one switches machines at every disconnect, one polls both
+    in turn.
     """
     since, got = read(machines[0], "/api/v1/feed?limit=1")["newestCursor"], [[] for _ in range(4)]
     writers = [
@@ -534,7 +536,7 @@ def test_a_lock_ends_with_its_session_and_guarded_writes_are_refused(db, other):
 
 
 def test_a_lock_is_taken_only_after_its_last_holder_stopped_writing(db, other):
-    """What a lost leader has begun to write is over before the next one reads."""
+    """A lost leader's pending writes end before the next one reads."""
     mine, theirs, order = db.lock("jobs"), other.lock("jobs"), []
     assert mine.take()
 
@@ -557,8 +559,8 @@ def test_a_lock_is_taken_only_after_its_last_holder_stopped_writing(db, other):
 
 # ---- the jobs are in one place -------------------------------------------------------------------
 class Crew:
-    """Processes that run the jobs over a chain, on one database. Each writes into `diary` when a
-    pass begins and ends.
+    """Processes that run the jobs for a chain, on one database. Each logs the beginning and end of
+    its passes in `diary`.
     """
 
     def __init__(self, settings, chain, folder):
@@ -626,9 +628,7 @@ def until(test, seconds=60):
 
 @pytest.fixture
 def crew(settings, tmp_path):
-    """(a Crew, what a quiet observation of its chain makes); the database is empty of observations
-    and closed.
-    """
+    """(a Crew, the undisturbed result for its chain), with an empty, closed database."""
     chain = market(5, PEOPLE, 120)
     quick = ground.change(settings, observer_interval_seconds=0.05)
     with storage.connect(quick).connection_context():
@@ -641,7 +641,7 @@ def crew(settings, tmp_path):
 
 
 def check(crew, truth):
-    """Whoever looks next finds nothing lost and nothing twice."""
+    """Check that the next process finds nothing lost and nothing twice."""
     with storage.connect(crew.settings).connection_context():
         assert WalletSignature.select().where(
             WalletSignature.state == "stored"
@@ -655,8 +655,8 @@ def check(crew, truth):
 
 
 def test_killing_the_leader_twenty_times_loses_nothing(crew):
-    """Another one goes on within five seconds, never two at a time, and in the end the ledger is
-    the same.
+    """Another one continues within five seconds, never two at a time, and the final ledger is the
+    same.
     """
     crew, truth = crew
     dice, waits = random.Random(20), []
@@ -671,7 +671,7 @@ def test_killing_the_leader_twenty_times_loses_nothing(crew):
         until(lambda: crew.lines()[-1][2] > killed)
         waits.append(crew.lines()[-1][2] - killed)
         crew.start()
-    # on a slow machine none of the twenty came that far
+    # on a slow machine none of the twenty got that far
     with storage.connect(crew.settings).connection_context():
         until(WalletSignature.select().where(WalletSignature.state == "stored").exists, 60)
     database.close_all()
@@ -679,20 +679,20 @@ def test_killing_the_leader_twenty_times_loses_nothing(crew):
     leaders = [
         pid for n, (pid, _, _) in enumerate(crew.lines()) if n == 0 or crew.lines()[n - 1][0] != pid
     ]
-    # Once another one leads, nobody comes back.
+    # Once another one leads, the old one doesn't return.
     assert len(leaders) == len(set(leaders)) >= 21
     assert max(waits) < 5, waits
     check(crew, truth)
 
 
 def test_a_leader_that_loses_its_session_stops_writing(settings, db, monkeypatch, caplog):
-    """Two of one process, as of two machines. Whose session ends is not heard of again until it
-    leads anew.
+    """Two in one process act like two machines. A leader whose session ends does nothing until it
+    leads again.
     """
     caplog.set_level("CRITICAL")
     monkeypatch.setattr(jobs, "TAKEOVER_SECONDS", 0.05)
     written, crews, led, lead = [], [], [], jobs.Jobs._lead
-    # A busy machine may let a session fall silent, too: then somebody leads anew once more.
+    # On a busy machine a session may time out too, which leads to another change.
     monkeypatch.setattr(jobs.Jobs, "_lead", lambda self: (led.append(self), lead(self)))
 
     def make(name):

@@ -28,7 +28,7 @@ REST = 0.2
 
 @pytest.fixture
 def shared_redis(redis_server, monkeypatch):
-    """The server, empty, and running again afterwards whatever a test did to it."""
+    """The server, empty, and running again afterwards whatever the test did to it."""
     redis_server.client.flushall()
     monkeypatch.setattr(counters, "REST_SECONDS", REST)
     yield redis_server
@@ -52,14 +52,14 @@ def key(service):
 
 
 def remaining(service, key):
-    """What a read leaves of the day's 100."""
+    """The remainder of the day's 100 after a read."""
     answer = service.get("/api/v1/feed", key)
     assert answer.status_code == 200, answer.text
     return int(answer.headers["RateLimit-Remaining"])
 
 
 def test_machines_share_one_allowance_exactly(tmp_path, redis_server):
-    """Two servers, 25 threads, five keys of one owner; then one server is started anew."""
+    """Two servers, 25 threads, five keys of one owner; then one server is restarted."""
     redis_server.client.flushdb()
     environ = {"ALLOWANCE": "120/day", "RATELIMIT_STORAGE_URL": redis_server.url}
     servers = [Server(tmp_path, **environ), Server(tmp_path, **environ)]
@@ -116,7 +116,7 @@ def test_without_redis_the_keyed_api_is_busy_and_pages_are_served(service, key, 
     assert (health.json["allowanceOk"], health.json["allowanceStore"]) == (False, "redis")
     shared_redis.start()
     time.sleep(REST)
-    # What was counted went with the server.
+    # The counts were lost with the server.
     assert remaining(service, key) == 99
     assert service.get("/api/health").json["status"] == "ok"
 
@@ -147,7 +147,7 @@ def test_a_silent_redis_is_waited_for_once(service, key, shared_redis, monkeypat
     assert len(asked) == 1
     shared_redis.go_on()
     service.app.allowance.store.rest.until = time.monotonic()
-    # Once awake it counted the one it had been sent, too: nobody can take that back.
+    # After waking up it also counted the pending request, which can't be undone.
     assert remaining(service, key) == 97
 
 
@@ -158,7 +158,7 @@ def test_redis_may_restart_and_lose_its_script_or_data(service, key, shared_redi
     shared_redis.client.flushall()
     assert remaining(service, key) == 99
     shared_redis.stop()
-    # The connections of before are dead.
+    # The old connections are dead.
     shared_redis.start()
     assert remaining(service, key) == 99
 
@@ -172,10 +172,10 @@ def test_a_full_redis_is_busy(service, key, shared_redis):
 
 
 def test_the_password_appears_nowhere(service, key, shared_redis, caplog, tmp_path):
-    """Refused by Redis, gone, well: no answer, no line of the log, no sentence of the doctor holds
-    the password or the URL.
+    """Refused by Redis, disconnected, working: no response, log line or doctor finding contains the
+    password or the URL.
     """
-    # An instance after another.
+    # One instance after another.
     storage.database.close_all()
     wrong = Service(
         tmp_path / "other",

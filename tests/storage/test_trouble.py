@@ -28,7 +28,7 @@ NOW = 1_793_880_000_000
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder on a disk of three megabytes of its own; `fill` takes what is left of it."""
+    """A folder on its own three-megabyte disk; `fill` uses up the rest."""
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(
@@ -47,7 +47,7 @@ def fill(folder):
 
 
 def look(service):
-    """(status of the answer, what health says) as they are now."""
+    """The current (status of the response, content of health)."""
     with service.app.test_request_context(), storage.database.connection_context():
         answer = get_health()
     return answer.status_code, answer.get_json()
@@ -99,7 +99,7 @@ def test_a_full_disk_has_its_own_message(small_disk, caplog):
 
 
 def test_health_says_when_counters_cannot_be_written(small_disk, tmp_path):
-    """The keyed interface is busy then, although what was counted can be read."""
+    """The keyed API is then busy, although counts can be read."""
     service = Service(tmp_path / "data")
     key = service.make_bot().publish_key.text
     store = service.app.allowance.store
@@ -126,7 +126,7 @@ def test_a_backup_on_a_full_disk_says_so_in_one_sentence(small_disk, tmp_path):
             backups.store_backup(service.config, target)
         assert "is full" in str(refused.value) and "not an error" not in str(refused.value)
         assert [path.name for path in small_disk.iterdir()] == ["filler"]
-        # the second time there is room for its beginning
+        # the second time there is room for the beginning
         (small_disk / "filler").unlink()
         with open(small_disk / "filler", "wb") as file:
             file.write(bytes(shutil.disk_usage(small_disk).free - 65_536))
@@ -135,7 +135,7 @@ def test_a_backup_on_a_full_disk_says_so_in_one_sentence(small_disk, tmp_path):
 
 @pytest.mark.parametrize("room", [0, 16_384, 262_144])
 def test_a_migration_on_a_full_disk_is_refused_in_one_sentence(small_disk, room):
-    """Whether there is room for nothing, for its beginning or for most of it."""
+    """With room for nothing, for its beginning, or for most of it."""
     given = config.load({"DATA_DIR": str(small_disk)}, dotenv=None)
     with open(small_disk / "filler", "wb") as file:
         file.write(bytes(shutil.disk_usage(small_disk).free - room))
@@ -181,7 +181,7 @@ def test_a_lasting_lock_is_reported_even_without_writers(service, monkeypatch):
     monkeypatch.setattr(sqlite.time, "monotonic", lambda: clock[0])
     assert database.find_trouble() is None
     with locked(service):
-        # Somebody's ordinary write, as far as can be known.
+        # This could be an ordinary write by another process.
         assert database.find_trouble() is None
         clock[0] += LOCKED_SECONDS
         assert database.find_trouble() == "locked"
@@ -199,7 +199,7 @@ def test_hidden_text_a_reader_keeps_in_the_wal_is_reported_and_removed_later(
     wal = service.config.database_path.with_name("app.db-wal")
     with contextlib.closing(apsw.Connection(str(service.config.database_path))) as reader:
         reader.execute("BEGIN")
-        # As a backup does: this state stays readable for as long as it takes.
+        # Like a backup: this state stays readable meanwhile.
         assert reader.execute("SELECT COUNT(*) FROM post").get == 1
         with database.connection_context():
             hide_post(uid, NOW)
@@ -212,7 +212,7 @@ def test_hidden_text_a_reader_keeps_in_the_wal_is_reported_and_removed_later(
 
 
 def test_one_deadline_covers_both_kinds_of_waiting(service):
-    """Behind a writer of this process that waits for another one, nobody waits twice as long."""
+    """A request behind a waiting writer of this process doesn't wait twice as long."""
     database.obj.busy_ms = 3_000
     took = []
 
@@ -232,21 +232,21 @@ def test_one_deadline_covers_both_kinds_of_waiting(service):
             thread.start()
         for thread in threads:
             thread.join(60)
-    # Once: 3 s. One after another: 6 s for the second, which gets its turn when its own time is
-    # nearly up. What lies between is for a machine that is busy.
+    # Together: 3 s. One after another, the second would need 6 s, because its turn comes when its
+    # own time is nearly up. The margin is for a busy machine.
     assert len(took) == 4 and max(took) < 5.4
 
 
 @pytest.mark.parametrize(
     ("free", "failed", "told"),
     [
-        # Too little for any write, whatever the last one did.
+        # Too little for any write, whatever the result of the last one.
         (trouble.DISK_FLOOR - 1, None, "disk_full"),
         (trouble.DISK_FLOOR, None, None),
-        # A write failed, and there is hardly more room since.
+        # A write failed, and there is hardly more room now.
         (trouble.DISK_ROOM - 1, "disk_full", "disk_full"),
         (trouble.DISK_ROOM, "disk_full", None),
-        # Room heals no other trouble.
+        # Room doesn't fix other problems.
         (trouble.DISK_ROOM, "read_only", "read_only"),
         (trouble.DISK_FLOOR - 1, "read_only", "disk_full"),
     ],
@@ -287,9 +287,7 @@ def test_every_cause_of_a_failed_write_is_named(tmp_path):
 
 # ---- the log -------------------------------------------------------------------------------------
 def count_lines(seconds, **more):
-    """[(second, how many were left out before)] of the lines that one error a second leaves in the
-    log.
-    """
+    """[(second, number dropped before it)] of the log lines for one error a second."""
     clock = [0.0]
     repeats, said = logs.Repeats(lambda: clock[0]), []
     for second in range(seconds):
@@ -306,7 +304,7 @@ def count_lines(seconds, **more):
 
 def test_a_repeated_error_is_counted_in_the_log():
     assert count_lines(500, often=True) == [(0, 0), (60, 59), (180, 119), (420, 239)]
-    # Hourly from then on.
+    # Hourly afterwards.
     assert len(count_lines(86_400, often=True)) < 32
 
 

@@ -43,7 +43,7 @@ def say(service, key, body="Took profit.", name="sale", **fields):
 
 
 def observe(service, name="sale", **trade):
-    """Observe a trade, and judge the posts about it."""
+    """Observe a trade, and verify the posts about it."""
     service.observe_trade(W, name, 1, **{**SALE, **trade})
     verification.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, NOW)
 
@@ -65,7 +65,7 @@ def test_a_trade_from_before_connecting_says_so(service, bot, key):
 
 
 def test_connecting_starts_at_the_first_attachment(service, bot, key):
-    """A wallet that left and came back was connected before."""
+    """A wallet that left and returned was connected before."""
     came_back = {"bot": bot.bot, "wallet": Wallet.get(), "attached_at": NOW}
     Attachment.update(detached_at=NOW - 1).execute()
     Attachment.create(**came_back)
@@ -129,7 +129,7 @@ def test_a_failed_receipt_has_no_amounts(service, key):
 
 
 def test_an_ambiguous_transaction_shows_no_amounts(service, key):
-    """A sale, a loan and 30 SOL from somebody: nothing says what the sale brought."""
+    """A sale, a loan and 30 SOL from somebody: the sale's proceeds are unknown."""
     post = say(service, key)
     observe(
         service,
@@ -148,7 +148,7 @@ def test_an_ambiguous_transaction_shows_no_amounts(service, key):
     receipt = shown["receipt"]
     assert (receipt["amount"], receipt["solChange"], receipt["moved"]) == (None, None, {})
     page = service.get(f"/posts/{post}").text
-    assert "The transaction can be read in more than one way." in page and "30.0" not in page
+    assert "The transaction can be interpreted in more than one way." in page and "30.0" not in page
     assert "not verified" in page and "does not match" not in page
 
 
@@ -172,12 +172,12 @@ def test_outside_value_is_not_in_the_receipt(service, key):
     post = say(service, key)
     observe(service, beside_sol=38_100_000, beside_tokens=beside)
     shown = receipt_of(service, key, post)
-    # -879.5 of which +0.5 came beside; 0.3381 SOL of which 0.0381 did
+    # -879.5, with +0.5 outside the venue; 0.3381 SOL, 0.0381 outside
     assert (shown["amount"], shown["solChange"]) == ("880", "0.3")
 
 
 def test_a_sale_of_tokens_received_in_the_same_transaction_has_its_amount(service, key):
-    """879.5 arrived beside and were sold: as a whole nothing of the token changed."""
+    """879.5 arrived from outside the venue and were sold, so the balance didn't change."""
     beside = orjson.dumps([[M, "879500", 3]]).decode()
     post = say(service, key)
     observe(service, token_changes="[]", beside_tokens=beside)
@@ -205,7 +205,7 @@ def test_a_late_result_appears_at_once(service, key):
     observe(service, realized="unmatched", result=None, cost=None)
     shown = service.get("/api/v1/feed", key).json["data"][0]["receipt"]
     assert (shown["realized"], shown["resultSol"], shown["resultPct"]) == ("unmatched", None, None)
-    # A backfill finds the purchase: the trade has another digest, the post itself does not change.
+    # A backfill finds the purchase: the trade has another digest, but the post doesn't change.
     found = {"realized": "matched", "result": 7, "cost": 100, "digest": "after the backfill"}
     Trade.update(found).where(Trade.uid == "trade_sale").execute()
     shown = service.get("/api/v1/feed", key).json["data"][0]
@@ -232,7 +232,7 @@ def count_queries(monkeypatch, ask):
 
 @pytest.mark.parametrize(
     "result, cost, percentage",
-    # 1 of 8 is 12.5 %, 1 of 3 is 33.333 %, 1 of 800 is 0.125 %: halves away from zero
+    # 1 of 8 is 12.5%, 1 of 3 is 33.333%, 1 of 800 is 0.125%: halves away from zero
     [(1, 8, "12.5"), (-1, 3, "-33.33"), (-1, 800, "-0.13"), (5, 0, None), (None, 5, None)],
 )
 def test_a_result_has_a_percentage_of_its_cost(result, cost, percentage):
@@ -250,7 +250,7 @@ def test_the_receipt_is_next_to_the_post(service, bot, key, path):
     post = say(service, key)
     observe(service)
     text = service.get(path.format(post=post, bot=bot.bot.uid)).text
-    # 879,500 raw units with 3 decimals; -14.6 of 352.7 are -4.1 %
+    # 879,500 raw units with 3 decimals; -14.6 of 352.7 is -4.1%
     assert "Took profit." in text and STRIP in text and "−4.1%" in text
     plain = re.sub(r"<[^>]+>", "", text)
     assert f"Sold 879.5 {short(M)} for 0.3381 SOL" in plain
@@ -289,7 +289,9 @@ def test_a_mismatch_shows_both_sides(service, key):
 @pytest.mark.parametrize("symbol", ["JitoSOL", "WIF", "GREATCOIN"])
 @pytest.mark.parametrize("named", [True, False])
 def test_a_post_that_does_not_name_the_traded_token_says_so(service, bot, key, symbol, named):
-    """It names the mint or doesn't; pages, feeds, frames and previews have the instance's name."""
+    """Whether or not it gives the mint; pages, feeds, frames and previews use the
+    instance's name.
+    """
     more = {"mint": M} if named else {}
     post = say(service, key, symbol=symbol, **more)
     observe(service)
@@ -297,7 +299,7 @@ def test_a_post_that_does_not_name_the_traded_token_says_so(service, bot, key, s
     assert (shown["verified"], shown["receipt"]["symbol"]) == (True, None)
     paths = ("/", f"/posts/{post}", f"/embed/{post}", f"/bots/{bot.bot.uid}?tab=posts")
     for path in (*paths, "/feed.atom", "/feed.json"):
-        # The proof that a post is in the log repeats its own words.
+        # The proof that a post is in the log repeats its text.
         text = service.get(path).text.partition("data-proof")[0]
         assert symbol not in text and short(M) in text, path
     Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
@@ -333,7 +335,7 @@ def test_a_token_name_is_escaped(service, key):
 
 @pytest.mark.parametrize("symbol", ["USDC", "$usdc", "USD\N{CYRILLIC CAPITAL LETTER ES}"])
 def test_only_a_stablecoin_is_called_one(service, bot, key, symbol):
-    """879.5 of a token that calls itself USDC went, and 90 USDC came."""
+    """879.5 of a token that calls itself USDC left, and 90 USDC arrived."""
     Token.create(mint=M, symbol=symbol, discovered_at=NOW, found_by="[]")
     changes = orjson.dumps([[M, "-879500", 3], [USDC.mint, "90000000", 6]]).decode()
     say(service, key)

@@ -129,7 +129,7 @@ BARE = {
 
 
 def speak(persona, facts, count, name="seed"):
-    """`count` posts in a row; `facts` come round and round."""
+    """`count` posts in a row; the facts repeat in a cycle."""
     posts = []
     for number, one in zip(range(count), itertools.cycle(facts)):
         posts.append(builtin.write(persona, one, f"{name}|{number}", posts[-20:]))
@@ -142,7 +142,7 @@ def clauses_in(post, tone):
 
 
 # ---- the fact first ------------------------------------------------------------------------------
-# How each post begins, by the facts: worked out by hand, amounts in four significant digits.
+# How each post begins, by its facts: worked out by hand, with four significant digits.
 BEGINNINGS = [
     (WALLET[0], r"(?=.*1,235)(?=.*BONK)(?=.*0\.25 SOL)"),
     (WALLET[1], r"[A-Za-z0-9 ,:.]*0\.31 SOL.*\. (Up|A gain of) 0\.06 SOL\."),
@@ -203,13 +203,13 @@ def test_at_most_one_clause_of_the_event_follows_the_fact(tone):
         for post in speak({**BARE, "tone": tone}, [facts], 12):
             said = clauses_in(post, tone)
             assert len(said) <= 1
-            # Nothing stands behind the clause, and the clause is all that stands behind the fact.
+            # Nothing follows the clause, and only the clause follows the fact.
             assert not said or post.endswith(" " + said[0])
             silent -= {event for event, all in builtin.TONES[tone].items() if set(said) & set(all)}
     assert not silent
 
 
-# A clause of an event must be true whenever the event is, whatever else the record says.
+# A clause must be true whenever its event is, whatever else the record shows.
 BOASTS = re.compile(
     r"\b(profits?|guarantee\w*|always|never loses?|moon|rich|safe|sure|easy money|best|biggest|will"
     r" (rise|fall|pump|win)|should (buy|sell)|buy now)\b"
@@ -238,7 +238,7 @@ def test_no_clause_claims_more_than_its_event(tone):
                 or "chin up" in words
                 or not re.search(OPPOSITES.get(event, "^$"), words)
             ), clause
-            # The same clauses stand below real trades and paper ones.
+            # The same clauses appear below real and paper trades.
             assert not re.search("paper(?!work)|simulat|virtual|on chain", words), clause
 
 
@@ -249,7 +249,7 @@ def test_six_tones_have_forty_different_clauses_each():
     assert len(builtin.TONES) == 6 and len(said) == len(set(said))
     for tone in builtin.TONES.values():
         assert sum(map(len, tone.values())) >= 40
-        # What happens most is not silent after a few.
+        # The most frequent event still has clauses after a few posts.
         assert min(len(tone[event]) for event in ("buy", "gain", "loss")) >= 10
 
 
@@ -279,7 +279,7 @@ def test_a_purchase_states_its_reason_stop_and_size():
     ],
 )
 def test_a_rules_effect_is_described_accurately(effect, said):
-    """Halved size and a longer cool-down stop no entries."""
+    """Half size and a longer cool-down don't stop entries."""
     facts = {**PAPER[6], "effect": effect}
     for post in speak(BARE, [facts], 20):
         assert re.search(said, post), post
@@ -308,7 +308,7 @@ def test_at_most_one_post_in_ten_has_a_catchphrase():
     posts = speak(persona, PAPER + WALLET, 300)
     said = [bool(re.search(r"to the sea\.|easy does it\.", post)) for post in posts]
     assert max(sum(said[start : start + 10]) for start in range(291)) == 1
-    # One in ten where none was said in the nine before: 1 of 19 in the long run.
+    # One in ten if there was none in the nine before: 1 of 19 in the long run.
     assert 8 <= sum(said) <= 30
 
 
@@ -409,7 +409,7 @@ def test_numbers_that_are_not_facts_are_detected(text, foreign):
         ("$wif", "$wif"),
         ("ÉTÉ", "ÉTÉ"),
         ("A-1", "A-1"),
-        # What could be read as a part of the fact stands in quotation marks.
+        # Text that could be read as part of the fact is in quotation marks.
         ("PINE for 99 SOL. Up", "“PINE for 99 SOL. Up”"),
         ("100x", "“100x”"),
         ("million", "“million”"),
@@ -429,7 +429,7 @@ def test_hostile_names_stay_names(symbol, shown):
         told = {"amount": "1,235", "symbol": shown, "paid": "0.25", "currency": "SOL"}
         assert post in {f"{form.format(**told)}." for form in SPEECH["buy"][:-1]}
         assert find_foreign_numbers(post, facts) == []
-        # A name lends no number.
+        # A name doesn't add a number.
         assert find_foreign_numbers("it will do 99 for you", facts) == ["99"]
 
 
@@ -457,12 +457,12 @@ def test_wallet_posts_do_not_say_simulated(facts):
         ("Paper: ask @me", True),
         ("on paper \u202eevil", True),
         ("paper, will rise 99%", True),
-        # Messengers make links of these, too.
+        # Messengers turn these into links, too.
         ("Closed RUG on paper, more at evil.example", True),
         ("Closed RUG on paper: evil\uff0eexample/claim", True),
         ("Closed RUG on paper: \u043f\u0440\u0438\u043c\u0435\u0440.\u0440\u0444", True),
         ("Closed RUG on paper. Out, e.g. of patience.", False),
-        # What the label of a post says, no post of paper mode can be.
+        # Paper posts can't claim what a label says.
         ("Closed RUG on paper, receipt Verified", True),
         ("Closed RUG on paper, \uff56erified on chain", True),
         ("Closed RUG on paper: unverifiable luck", False),

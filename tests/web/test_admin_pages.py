@@ -40,7 +40,7 @@ def operator(service):
 
 
 def list_done():
-    """[(what, target, reason)...], the oldest first, but for how the operator got in"""
+    """[(what, target, reason)...], oldest first, without the operator's sign-in"""
     return [(act.what, act.target, act.reason) for act in reversed(acts.list_acts(100))][2:]
 
 
@@ -106,7 +106,7 @@ def test_only_hashes_are_stored_and_the_cookie_is_for_the_operators_pages_only(s
     code = admin.make_login(now_ms())
     stored = ground.read_all(service.config.data_dir)
     assert code.encode() not in stored and cookie.value.encode() not in stored
-    # It is sent to no other page.
+    # It isn't sent to any other page.
     assert operator.client.get_cookie("candor_admin", path="/") is None
 
 
@@ -169,7 +169,7 @@ def test_crawlers_frames_and_caches_are_excluded(service, operator):
 
 # ---- what is shown -------------------------------------------------------------------------------
 def fill(service, count=1, name="Ada", body="words"):
-    """An owner with a bot, its wallet, keys, a hook and so many posts."""
+    """An owner with a bot, its wallet, keys, a hook and this many posts."""
     made = service.make_bot(name, address(name))
     api_keys.create_key(made.owner, "read", NOW, "reader")
     hooks.add_hook(service.config, made.owner, "https://x.example/in/tokenpart", NOW, trusted=True)
@@ -238,7 +238,7 @@ def test_each_list_has_its_own_cursors(service, operator, name, monkeypatch):
         pages.append(text)
         older = re.search(r'class="older"><a [^>]*href="([^"]+)"', text)
         path = older and older[1].replace("&amp;", "&")
-    # Two lines more: the link and the log-in.
+    # Two more lines: the link and the sign-in.
     assert len(pages) == (4 if name == "acts" else 3)
     assert all(page.count("<tr") == 3 for page in pages[:2])
     cursor = re.search(r"before=([\w-]+)", pages[0])[1]

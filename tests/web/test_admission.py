@@ -6,7 +6,7 @@ from web.server.worker import Queue
 
 
 def request(address: str, name: str = "", method: str | None = "GET") -> SimpleNamespace:
-    """A connection with a request by this method, or (None) with an answer that goes on."""
+    """A connection with a request with this method or, for None, with a continued response."""
     asked = method and SimpleNamespace(method=method)
     return SimpleNamespace(address=address, name=name, request=asked)
 
@@ -33,7 +33,7 @@ def test_behind_a_proxy_one_address_can_use_all_threads() -> None:
 
 
 def test_addresses_take_turns_under_load() -> None:
-    """Of two threads an address has one at a time."""
+    """With two threads, an address has one at a time."""
     queue = Queue(2, is_proxied=False)
     for number in range(100):
         queue.add(request("a", f"a{number}"))
@@ -58,7 +58,7 @@ def test_writers_leave_half_of_the_threads_to_readers() -> None:
 
 
 def test_a_reader_does_not_wait_behind_its_own_addresss_writers() -> None:
-    """Behind a proxy they all have one address."""
+    """Behind a proxy, all have one address."""
     queue = Queue(4, is_proxied=True)
     for _ in range(10):
         queue.add(request("proxy", method="POST"))

@@ -23,7 +23,7 @@ TYPED = {**dict.fromkeys(FIELDS, ""), "family": "momentum", "start": "standard"}
 
 @pytest.fixture
 def waiting(monkeypatch):
-    """What is begun has ended when the answer comes."""
+    """Backtests finish before the response."""
 
     def play(*arguments):
         thread = threading.Thread(target=backtests._play, args=arguments)
@@ -41,7 +41,7 @@ def record(settings):
 
 
 def test_an_owner_runs_a_backtest_and_sees_the_result(service, waiting):
-    """Once with the real process: all others stand in for it."""
+    """Once with the real process, which the others replace."""
     with database.connection_context():
         record(service.config)
     browser = Browser(service)
@@ -83,7 +83,7 @@ def test_errors_appear_next_to_their_fields(service):
 
 
 def test_the_single_file_says_where_backtests_run(service, monkeypatch):
-    """It is its own interpreter: no other process could be started with it."""
+    """It is its own interpreter, so it can't start another process."""
     browser = Browser(service)
     browser.create("Nell")
     monkeypatch.setattr(backtests.sys, "frozen", True, raising=False)
@@ -98,7 +98,7 @@ def owner(db):
 
 @pytest.fixture
 def no_process(monkeypatch, db, settings):
-    """Backtests that are begun and go on for ever."""
+    """Backtests that start and never finish."""
     record(settings)
     held = []
     monkeypatch.setattr(backtests, "start", lambda *arguments: held.append(arguments[-1]))
@@ -113,7 +113,7 @@ def test_one_backtest_runs_at_a_time(settings, owner, no_process):
     assert refused.value.code == "busy" and Backtest.select().count() == 1
     shown = backtests.find_backtest(settings, owner, run.uid, 10**12 + 2 * 600_000)
     assert shown.state == "running"
-    # Another host played it, and nobody knows that host's lock.
+    # Another host ran it, and that host's lock is unknown here.
     late = backtests.find_backtest(settings, owner, run.uid, 10**12 + 2 * 600_000 + 1)
     assert late.state == "failed" and "Interrupted" in late.error
 
@@ -121,7 +121,7 @@ def test_one_backtest_runs_at_a_time(settings, owner, no_process):
 def test_viewing_a_backtest_does_not_block_a_new_one(settings, owner, no_process):
     first = begin_backtest(settings, owner, TYPED, 10**12)
     backtests.os.close(no_process.pop())
-    # As long as looking takes on a machine that is busy.
+    # As long as a check takes on a busy machine.
     looking = os.open(settings.data_dir / backtests.LOCK, os.O_RDONLY)
     fcntl.flock(looking, fcntl.LOCK_SH)
     threading.Timer(0.05, os.close, [looking]).start()
@@ -138,7 +138,7 @@ def test_a_deleted_account_starts_no_backtest(settings, owner, no_process):
 
 
 def test_a_backtest_of_a_killed_server_fails_at_once(settings, owner, no_process):
-    """The system lets go of the lock with the process that held it."""
+    """The system releases the lock with the process that held it."""
     run = begin_backtest(settings, owner, TYPED, 10**12)
     (listed,) = backtests.list_backtests(settings, owner, 10**12)
     assert listed.state == "running"
@@ -150,7 +150,7 @@ def test_a_backtest_of_a_killed_server_fails_at_once(settings, owner, no_process
     stored = Backtest.get_by_id(run.id)
     assert (stored.state, stored.error) == ("failed", backtests.INTERRUPTED)
     assert backtests.find_backtest(settings, owner, second.uid, 10**12).state == "running"
-    # One that another host plays is not judged by the lock of this one.
+    # A backtest on another host isn't judged by this host's lock.
     Backtest.update(state="running").where(Backtest.id == run.id).execute()
     backtests.os.close(no_process.pop())
     assert backtests.find_backtest(settings, owner, run.uid, 10**12).state == "running"

@@ -40,7 +40,7 @@ def attach(service, made, wallet, now, ownership="claimed"):
 
 
 def observe(wallet, entries, now=NOW):
-    """As the observer does it, all at once."""
+    """Observe everything at once like the observer."""
     row = Wallet.get(Wallet.address == wallet)
     Wallet.update(backfilled=True).where(Wallet.id == row.id).execute()
     for e in entries:
@@ -59,7 +59,7 @@ def observe(wallet, entries, now=NOW):
 
 
 def lucky(times=4):
-    """10 bought for 100 and sold for 200, so many times."""
+    """10 bought for 100 and sold for 200, this many times."""
     t = Teller()
     for _ in range(times):
         t.buy("A", 10, 100).sell("A", 10, 200)
@@ -73,7 +73,9 @@ def from_now(entries, begin):
 
 # ---- who was picked ------------------------------------------------------------------------------
 def test_a_hundred_wallets_attached_after_a_lucky_trade_get_no_rank(service):
-    """400 lamports of luck each, from before; who gained 100 in three sales since is first."""
+    """400 lamports of earlier luck each; the bot that gained 100 in three sales since then is
+    first.
+    """
     honest = service.make_bot("Honest", W)
     picked = [service.make_bot(f"Picked {n}", address(f"picked {n}")) for n in range(100)]
     for n in range(len(picked)):
@@ -93,7 +95,7 @@ def test_a_hundred_wallets_attached_after_a_lucky_trade_get_no_rank(service):
 
 # ---- who was dropped -----------------------------------------------------------------------------
 def test_a_retired_bot_stays_in_windows_in_which_it_traded(service, ada):
-    """Retired ten days ago: in 30 days and of all time, not in 7 days. Its result stands still."""
+    """Retired ten days ago: in 30 days and all time, not in 7 days. Its result doesn't change."""
     now = int(time.time())
     gone = service.make_bot("Gone", OTHER)
     service.observe_results(W, 500)
@@ -112,8 +114,7 @@ def test_a_retired_bot_stays_in_windows_in_which_it_traded(service, ada):
     assert [row["name"] for row in board(service, ada, "record=all")] == ["Ada", "Gone"]
     assert [row["name"] for row in board(service, ada, "window=7d")] == ["Ada"]
     assert "retired" in service.get("/leaderboard").text
-    # Another bot claims its wallet, which nobody proved: its past stays with the one that held it
-    # first.
+    # Another bot claims its unproven wallet: the past stays with the first bot.
     attach(service, ada, OTHER, now * 1000)
     assert [row["name"] for row in board(service, ada)] == ["Ada", "Gone"]
     (gone, ada_now) = board(service, ada, "record=all")
@@ -142,7 +143,7 @@ def test_proven_bots_come_first_and_unranked_ones_last(service, ada):
         ("Named, two sales", None, "claimed"),
         ("Ada", None, "claimed"),
     ]
-    # The limit counts rows of the whole answer.
+    # The limit counts rows of the whole response.
     names = [row[0] for row in ranks(service, ada)]
     for limit in range(1, len(names) + 1):
         assert [row[0] for row in ranks(service, ada, f"limit={limit}")] == names[:limit]
@@ -158,8 +159,8 @@ def test_proven_bots_come_first_and_unranked_ones_last(service, ada):
 
 
 def test_proving_one_wallet_does_not_prove_another(service, ada):
-    """Luck with a stranger's wallet, merely claimed, is not proven by proving another one later;
-    a proof of that wallet does it.
+    """Luck with a stranger's claimed wallet isn't proven by proving another wallet later, only by
+    proving that one.
     """
     service.observe_span(W, **GOOD)
     attach(service, ada, OTHER, NOW + HOUR_MS, "proven")
@@ -170,7 +171,7 @@ def test_proving_one_wallet_does_not_prove_another(service, ada):
 
 
 def test_a_claim_of_a_proven_wallet_has_its_own_record(service, ada):
-    """What Ada proved stays hers; what happens since Eve's claim is Eve's, and ranks."""
+    """Ada's proven record stays hers; trades since Eve's claim are Eve's, and rank."""
     attach(service, ada, W, NOW, "proven")
     service.observe_span(W, **GOOD)
     wallets.detach_wallet(Bot.get_by_id(ada.bot.id), NOW + HOUR_MS)
@@ -193,7 +194,7 @@ def test_a_claim_of_a_proven_wallet_has_its_own_record(service, ada):
     ],
 )
 def test_windows_cut_the_record(service, ada, window, realized, cost_left, sells, reason):
-    """Running totals of two spans. The first ended three days ago and still held 100 of cost."""
+    """Running totals of two spans. The first ended three days ago with 100 of cost left."""
     now = int(time.time())
     day = 86_400
     service.observe_span(W, at=now - 40 * day, realized=1, matched=1, cost_left=1)
@@ -212,7 +213,7 @@ def test_windows_cut_the_record(service, ada, window, realized, cost_left, sells
 
 @pytest.mark.parametrize(("sales", "is_ranked"), [(2, False), (3, True)])
 def test_the_chart_shows_only_ranked_bots(service, ada, sales, is_ranked):
-    """A rank takes three sales with a result."""
+    """A rank needs three sales with a result."""
     begin = int(time.time()) - 3600
     observe(W, from_now(lucky(sales).entries, begin), begin * 1000)
     page = service.get("/leaderboard").text
@@ -249,7 +250,7 @@ def test_one_form_has_the_filters_and_keeps_the_order(service, ada):
         *("window", "record", "currency", "ownership")
     ]
     assert '<option value="7d" selected>' in form and 'name="sort" value="return"' in form
-    # The first stop after the header leads to the table.
+    # The first tab stop after the header leads to the table.
     main = page[page.index("<main") :]
     assert re.search(r"<a [^>]*>", main)[0] == '<a class="skip" href="#ranking">'
 
@@ -277,20 +278,20 @@ def test_a_board_names_itself(service, ada):
 
 
 def test_a_cut_page_says_where_the_rest_is(service, ada, monkeypatch):
-    """Of two bots without a wallet one is shown; one is all there is of the other groups."""
+    """One of two bots without a wallet is shown; the other groups have only one."""
     rest = "/docs/requests/getLeaderboard"
     service.make_bot("Bob")
     assert rest not in service.get("/leaderboard").text
     monkeypatch.setattr("web.site.board.MAX_RANKS", 1)
-    # Another address: nothing was written, so the page of the first is kept.
+    # Another address: nothing was written, so the first one's page is cached.
     page = service.get("/leaderboard?sort=pnl").text
     assert "The first 1 of each group" in page and "Bob" not in page
     assert service.get(re.search(rf'href="([^"]*{rest})"', page).group(1)).status_code == 200
 
 
 def test_the_chart_uses_stored_standings(service, ada, monkeypatch):
-    """A sale is seven days old in half an hour; the race is drawn to the end of the hour, which is
-    later.
+    """A sale becomes seven days old in half an hour; the chart extends to the end of the hour,
+    which is later.
     """
     hour = int(time.time()) // 3_600 * 3_600
     now = hour + 600

@@ -45,21 +45,19 @@ class Quiet(WSGIRequestHandler):
 
 
 class Site(Service):
-    """The application on a port of loopback, served by threads of this process."""
+    """The application on a loopback port, served by threads of this process."""
 
     def __enter__(self):
         self.server = make_server("127.0.0.1", 0, self.take, threaded=True, request_handler=Quiet)
         self.url = f"http://127.0.0.1:{self.server.port}"
         self.app.config["CANDOR"] = self.config = ground.change(self.config, base_url=self.url)
-        # In seconds, how often it looks whether it shall end: each test waits for that.
+        # Seconds between checks whether it should stop, because each test waits for that.
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
         self.thread.start()
         return self
 
     def take(self, environ, start_response):
-        """Werkzeug's server hands over the bare socket; gunicorn's input ends where the body
-        does.
-        """
+        """Werkzeug's server passes the bare socket, while gunicorn's input ends with the body."""
         environ["wsgi.input"] = io.BytesIO(
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         )
@@ -72,7 +70,7 @@ class Site(Service):
         self.close()
 
     def observe(self, told):
-        """What the observer would find of this story, until it is settled."""
+        """Observe this story until nothing changes."""
         with storage.database.connection_context():
             observer = Observer(self.config, connect(FakeNode(told.chain())))
             for turn in range(6):
@@ -103,8 +101,8 @@ def chromium(driver):
 
 @pytest.fixture
 def open_page(chromium, site):
-    """Opens a page in a context of its own. At the end: no console error, no blocked source, no
-    request to another host.
+    """Opens a page in its own context. Afterwards: no console error, no blocked source, no request
+    to another host.
     """
     wrong, contexts = [], []
 
@@ -112,7 +110,7 @@ def open_page(chromium, site):
         context = chromium.new_context(base_url=site.url, **options)
         contexts.append(context)
         page = context.new_page()
-        # For a busy machine: what is waited for is a condition.
+        # Generous for a busy machine, because tests wait for conditions.
         page.set_default_timeout(60_000)
         page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -133,7 +131,7 @@ def open_page(chromium, site):
 
 
 def press(page, role, name):
-    """Press what leads to another page, and be there."""
+    """Click something that leads to another page, and wait for it."""
     with page.expect_navigation():
         page.get_by_role(role, name=name).click()
 
@@ -198,7 +196,7 @@ def test_reloading_shows_no_key_and_creates_no_second_bot(site, open_page):
 
 
 def test_input_survives_an_error_except_the_wallet(site, chromium):
-    # The refusal itself is a 422, which Chromium's console calls an error.
+    # The error itself is a 422, which Chromium's console reports.
     with chromium.new_context(base_url=site.url) as context:
         page = context.new_page()
         page.goto("/connect")
@@ -240,8 +238,8 @@ def test_an_account_is_recovered_in_a_second_browser(open_page):
 
 
 def show_waiting_post(site, page):
-    """A page of the feed with a clock of the test's, and a post that waits for the chain; return
-    the bot's key, and the story in which it is verified.
+    """Open a feed page with a controlled clock and a pending post; return the bot's key, and the
+    story in which it is verified.
     """
     page.clock.install()
     key, _ = connect_bot(page, wallet=WALLET)
@@ -257,14 +255,14 @@ def test_news_is_announced_and_labels_update_without_scrolling(site, open_page):
     key, told = show_waiting_post(site, page)
     site.post({"eventId": "2", "body": "Something new."}, key)
     site.observe(told)
-    # In one step: an article may be exchanged between two.
+    # In one step, because an article may be replaced between two.
     top = "document.querySelector('article').getBoundingClientRect().y"
     before = page.evaluate(top)
     page.clock.run_for(16_000)
     page.get_by_role("link", name="1 new post").wait_for()
     page.get_by_text("receipt verified").wait_for()
     assert (
-        # What the chain shows of it is one line more.
+        # Its receipt is one more line.
         page.evaluate(top) == before and "Something new." not in page.content()
     )
     page.get_by_role("link", name="1 new post").click()
@@ -292,7 +290,7 @@ def test_a_slow_response_does_not_undo_a_later_one(site, open_page):
     assert "receipt verified" not in old.text()
     with page.expect_event("requestfinished"):
         route.fulfill(response=old)
-    # What came is worked on before what is asked of the page next.
+    # Received events are processed before the next request to the page.
     page.evaluate("new Promise((done) => queueMicrotask(done))")
     page.get_by_text("receipt verified").wait_for()
     assert page.get_by_text("waiting for the chain").count() == 0
@@ -324,7 +322,8 @@ RING = """() => {
 }"""
 
 
-# Where the keyboard can be: does it show there? In one step, because a key takes 20 ms.
+# For each focusable element, check in one step that focus is visible, because a key press takes 20
+# ms.
 FIND_RINGLESS = f"""() => {{
     const ringless = [], visited = [];
     for (const place of document.querySelectorAll('a, button, input, select, textarea, summary')) {{
@@ -395,7 +394,7 @@ def test_a_browser_verifies_a_posts_proof_and_detects_a_changed_byte(site, open_
     page.get_by_text("Not in the log:").wait_for()
     page.get_by_role("button", name="Put it back").click()
     page.get_by_text("from this entry to the root of").wait_for()
-    # What a reader sees is what is checked: another word on the page is told.
+    # The check reads the visible text: a changed word is detected.
     words = page.locator('[data-proof="words"]')
     words.evaluate("(shown) => { shown.textContent = shown.textContent.replace('sold', 'held'); }")
     page.get_by_role("button", name="Change one byte").click()
@@ -420,11 +419,11 @@ def test_pages_work_without_javascript(site, open_page):
 # ---- every page ----------------------------------------------------------------------------------
 @pytest.fixture
 def full(site):
-    """An instance with a bit of everything, and the paths of its pages; `own` need the browser that
-    made the bot.
+    """An instance with some of everything, and the paths of its pages; `own` need the owner's
+    browser.
     """
     told, sale = tell_story()
-    # The longest names, of the widest letter and without a place to break.
+    # The longest names, of the widest letter, without a break opportunity.
     made = site.make_bot("W" * MAX_NAME, WALLET)
     site.observe(told)
     for event, more in (
@@ -466,7 +465,7 @@ def full(site):
 
 
 def visit_all(page, full):
-    """Each page in turn, then those of a creator."""
+    """Visit each page, then the owner's pages."""
     for path in full:
         assert page.goto(path).status == 200
         yield path
@@ -487,7 +486,7 @@ def visit_all(page, full):
 
 
 def visit_operator(page):
-    """The pages of the operator, who comes by a link."""
+    """Visit the operator's pages with a sign-in link."""
     with storage.database.connection_context():
         code = admin.make_login(time.time_ns() // 1_000_000)
         owner = models.Owner.select().order_by(models.Owner.id).get().uid
@@ -509,7 +508,7 @@ def visit_operator(page):
     yield "/admin/acts, full"
 
 
-# In the dark the markup is the same: only what depends on colors and widths is checked again.
+# In dark mode the markup is the same, so only colors and widths are checked again.
 @pytest.mark.parametrize(
     "scheme, width, rules",
     [("light", 1100, []), ("dark", 360, ["color-contrast", "link-in-text-block", "target-size"])],
@@ -519,7 +518,7 @@ def test_every_page_fits_is_accessible_shows_focus_and_loads_little(
     site, full, open_page, scheme, width, rules
 ):
     page = open_page(viewport={"width": width, "height": 740}, color_scheme=scheme)
-    # through the debugger: the policy of the page allows no foreign script, and no inline one
+    # with the debugger, because the page's policy allows no foreign or inline scripts
     page.add_init_script(AXE)
     watch_shifts(page)
     # The narrow one visits every third public page by default.
@@ -527,7 +526,7 @@ def test_every_page_fits_is_accessible_shows_focus_and_loads_little(
         assert page.evaluate("shift") == 0, name
         assert 1_000 < page.evaluate(FIND_SIZE) < 100_000, name
         check_layout(page, name)
-        # From the first key on, a focus that scripts set is shown as one of the keyboard.
+        # After the first key press, focus set by scripts is shown like keyboard focus.
         page.keyboard.press("Tab")
         places, ringless = page.evaluate(FIND_RINGLESS)
         assert places > 5 and ringless == [], name
@@ -538,7 +537,7 @@ def test_every_page_fits_is_accessible_shows_focus_and_loads_little(
 
 
 def watch_shifts(page):
-    """In the page, `shift` is how much has moved since it was loaded."""
+    """Count in `shift` how much the page has moved since it loaded."""
     page.add_init_script(
         "window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift +="
         " e.value)).observe({type: 'layout-shift', buffered: true})"
@@ -557,7 +556,7 @@ FIND_SIZE = """performance.getEntries().filter(one =>
 
 
 def check_layout(page, name):
-    """Nothing is wider than the page. A name or remark has at most one box per word."""
+    """Check that nothing is wider than the page. A name or remark has at most one box per word."""
     broken = page.evaluate(FIND_BROKEN)
     assert broken == [], name
     boxes = page.evaluate("""[...document.querySelectorAll('.avatar')].map(one =>
@@ -584,7 +583,7 @@ def test_doubled_text_scrolls_no_page_sideways(site, full, driver):
     browser.close()
 
 
-# What reaches out of the page.
+# Elements that extend beyond the page.
 FIND_WIDE = """() => {
     const room = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= room) return [];
@@ -609,8 +608,8 @@ FIND_BROKEN = """() => [...document.querySelectorAll('bdi, .board small')].filte
 def test_on_a_phone_the_search_is_complete_and_buttons_do_not_touch(open_page):
     page = open_page(viewport={"width": 360, "height": 740})
     page.goto("/market")
-    # The word in its font against the room for it, both in px. A box of this kind keeps about ten
-    # free for the cross that empties it.
+    # The word's width in its font against its room, in px. This kind of box reserves about ten for
+    # its clear button.
     needed, room = page.evaluate("""() => {
         const box = document.querySelector('.find input'), style = getComputedStyle(box);
         const pen = document.createElement('canvas').getContext('2d');
@@ -639,7 +638,7 @@ SPOIL = """() => {
 
 
 def find_serious(page, rules):
-    """What axe finds by these rules, or by all."""
+    """axe's serious findings for these rules, or for all."""
     asked = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
     return page.evaluate(
         """async (asked) => (await axe.run(asked)).violations

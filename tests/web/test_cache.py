@@ -15,7 +15,7 @@ from market.tables import Token
 from models import Bot, Post, Trade, Wallet
 from web.server import cache
 
-# Most of these count what a request leaves of its minute.
+# Most of these count the remaining requests of the minute.
 pytestmark = pytest.mark.usefixtures("standing_clock")
 WALLET, MINT = address("wallet"), address("mint")
 LISTS = [
@@ -57,13 +57,13 @@ def bot(service):
 
 @pytest.fixture(autouse=True)
 def one_moment(monkeypatch):
-    """No window of the allowance ends during a test."""
+    """No rate-limit window ends during a test."""
     moment = time.time_ns()
     monkeypatch.setattr("web.server.gate.time.time_ns", lambda: moment)
 
 
 def describe(answer):
-    """All of an answer but what belongs to its moment."""
+    """A response without its time-dependent parts."""
     changing = ("X-Request-Id", "RateLimit-Remaining", "RateLimit-Reset", "Retry-After")
     shown = {
         name: value
@@ -239,7 +239,7 @@ def test_lists_and_single_posts_agree(service, key):
 # ---- the cache -----------------------------------------------------------------------------------
 def test_any_commit_makes_the_cache_stale(service, key):
     versions = [storage.database.data_version()]
-    # PostgreSQL counts those of other tests' databases, too.
+    # PostgreSQL also counts commits of other tests' databases.
     assert ground.SERVER or storage.database.data_version() == versions[0]
     # Our own
     Wallet.update(polled_at=1).execute()
@@ -304,7 +304,7 @@ def test_a_waiting_request_gets_a_read_that_began_after_it_arrived():
     ]
     [thread.start() for thread in crew[1:]]
     deadline = time.monotonic() + 60
-    # Until each has come: a turn for every one of them and for the reading.
+    # Until all have arrived: one turn for each of them and one for the read.
     while repr(store._turns) != "count(5)" and time.monotonic() < deadline:
         time.sleep(0.001)
     go_on.set()

@@ -35,7 +35,7 @@ PAIR = bytes(
     SigningKey(b"canary seed of 32 bytes, no more").encode()
     + SigningKey(b"canary seed of 32 bytes, no more").verify_key.encode()
 )
-# of the bytes 7 to 22, with its checksum
+# from bytes 7 to 22, with its checksum
 PHRASE = "alpha doctor dream bid school mandate detail acquire bamboo obvious aim clump"
 PASTED = {
     "a secret key in base58": addresses.b58encode(PAIR),
@@ -123,8 +123,8 @@ HEADERS = (
 
 
 class Provider(http.server.BaseHTTPRequestHandler):
-    """Refuses everything and repeats what it was asked, as careless providers do. `asked` is all of
-    it.
+    """Refuses everything and repeats the request, like a careless provider. `asked`: all
+    requests.
     """
 
     asked = []
@@ -158,8 +158,8 @@ def provider():
 
 
 class Searched(Live):
-    """A server whose answers, and the words of whose commands, are kept to be searched, each beside
-    what was asked.
+    """A server whose responses and command output are stored for searching, each with its
+    request.
     """
 
     def __init__(self, folder, port):
@@ -190,7 +190,7 @@ class Searched(Live):
         )
 
     def ask(self, method, path, body=None, headers=None, keep=True):
-        """(status, text) of an answer."""
+        """(status, text) of a response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
             connection.putrequest(method, path, skip_host="Host" in (headers or {}))
@@ -210,11 +210,11 @@ class Searched(Live):
         return answer.status, raw.decode()
 
     def open(self, path, keep=True):
-        """A page in the browser of the owner."""
+        """Open a page in the owner's browser."""
         return self.ask("GET", path, headers={"Cookie": self.cookie}, keep=keep)[1]
 
     def submit(self, path, page="/connect", keep=True, **typed):
-        """A form as the page at `page` sends it: (status, text)."""
+        """Submit a form like the page at `page`: (status, text)."""
         asked = page, self.cookie
         if asked not in self.tokens:
             found = re.search(r'name="csrf_token" value="([^"]+)"', self.open(page))
@@ -228,7 +228,7 @@ class Searched(Live):
         )
 
     def tell(self, *words):
-        """Run a command, with the settings of the server: its exit code."""
+        """Run a command with the server's settings; return its exit code."""
         environ = {**os.environ, **SETTINGS, **self.secrets, **ground.environ(self.folder / "data")}
         done = subprocess.run(
             [sys.executable, "app.py", *words],
@@ -248,14 +248,12 @@ def server(tmp_path, provider):
     made.stop()
 
 
-# How a secret is written makes no difference to where it could show. `--full` tries every way.
+# A secret's spelling doesn't affect where it could appear. `--full` tries every spelling.
 WRITTEN = ("a secret key in base58", "a seed phrase")
 
 
 def test_no_secret_appears_anywhere(server, tmp_path, full):
-    """Some 600 requests; the words of one honest post are the proof that searching finds what is
-    there.
-    """
+    """Some 600 requests; the text of one ordinary post proves that the search works."""
     page = server.submit("/connect", keep=False, name="Nell", wallet=address("nell"))[1]
     uid, key = re.search(r"/bots/(bot_\w+)", page)[1], shown(page, "publish-key")
     pasted = {name: PASTED[name] for name in (PASTED if full else WRITTEN)}
@@ -363,7 +361,7 @@ def paste_into_posts(server, secret):
 
 def paste_into_forms(server, uid, secret):
     manage = f"/bots/{uid}/manage"
-    # Each page is opened anew for each secret, after all that was pasted before.
+    # Each page is opened again for each secret, after everything was pasted.
     server.tokens.clear()
     for field in (*FORM_FIELDS, "wallet"):
         assert server.submit("/connect", **{"name": "Copy", field: secret})[0] == 422, field
@@ -395,7 +393,7 @@ def paste_into_forms(server, uid, secret):
         ("/recover", "code"),
     ):
         assert server.submit(path, manage, **{field: secret})[0] == 422, path
-    # Half of all 32 bytes are no point of the curve, and what is none can prove nothing.
+    # Half of all 32-byte strings aren't curve points, and can't prove anything.
     assert server.submit(f"/bots/{uid}/challenge", manage, prove=address("nora"))[0] == 302
     assert server.submit(f"/bots/{uid}/proof", f"/bots/{uid}/proof", signature=secret)[0] == 422
     assert (
@@ -409,7 +407,7 @@ def paste_into_forms(server, uid, secret):
 
 
 def rotate(server, uid):
-    """The text of a new key, which is revoked then."""
+    """A new key's text; the key is then revoked."""
     key = re.findall(r"/keys/(key_\w+)/rotate", server.open(f"/bots/{uid}/manage"))[-1]
     page = server.submit(f"/keys/{key}/rotate", f"/keys/{key}/rotate", keep=False, overlap="1")[1]
     key = re.findall(r"/keys/(key_\w+)/revoke", server.open(f"/bots/{uid}/manage"))[-1]
@@ -421,9 +419,9 @@ def look_at_everything(server, uid, backup):
     end = time.monotonic() + 120
     while not all(failing(server)) and time.monotonic() < end:
         time.sleep(0.2)
-    # Each job met the careless provider.
+    # Each job used the careless provider.
     assert all(failing(server))
-    # It waits half a minute for a node that fails.
+    # It waits half a minute for a failing node.
     observing = threading.Thread(target=server.tell, args=("observe", "--once"))
     observing.start()
     for path in (
@@ -476,8 +474,8 @@ def failing(server):
 
 
 def check_asked(*secrets):
-    """Providers are asked what the jobs ask, whatever callers sent; the settings' own tokens go to
-    them alone.
+    """Check that providers get only the jobs' requests, whatever callers sent, and that only they
+    get the settings' tokens.
     """
     asked = b"\n".join(Provider.asked)
     assert (
@@ -494,7 +492,7 @@ def check_asked(*secrets):
 
 
 def search(secrets, server, folder):
-    """{name of a secret: where it was found, in clear or as addresses, forms and pages write it}"""
+    """{secret: where it was found}, plain or encoded as in addresses, forms and pages"""
     places = {
         **server.answers,
         **{file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()},
@@ -553,5 +551,5 @@ def test_a_secret_inside_a_text_is_detected(text):
     ],
 )
 def test_ordinary_text_contains_no_secrets(text):
-    """A signature, an address, a checksum that fits nothing, eleven words, numbers."""
+    """A signature, an address, an invalid checksum, eleven words, numbers."""
     assert not holds_secret(text)

@@ -14,7 +14,7 @@ HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
 
 
 class Page(HTMLParser):
-    """Meta tags by name, and every element there is."""
+    """Meta tags by name, and all elements."""
 
     def __init__(self, html):
         super().__init__()

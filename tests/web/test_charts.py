@@ -19,7 +19,7 @@ Day = namedtuple("Day", "day realized trades")
 
 
 def read_path(path):
-    """The heights of a path's level pieces, with where each ends."""
+    """The heights of a path's level parts, with the end of each."""
     return [(float(x), float(y)) for y, x in re.findall(r"V([\d.]+)H([\d.]+)", path)]
 
 
@@ -34,7 +34,7 @@ def test_a_curve_changes_color_where_it_crosses_zero():
         ("up", [(50, 5)]),
         ("down", [(100, 88)]),
     ]
-    # Areas end at zero, and so does the line where it crosses it; its end is what was earned.
+    # Areas end at zero, and so does the line where it crosses it; it ends at the result.
     assert all(run.area.endswith(f"V{curve.zero:g}") for run in curve.runs)
     assert curve.runs[0].line == curve.runs[0].area and curve.runs[1].line.endswith("H100")
 
@@ -73,7 +73,7 @@ def test_gaps_marks_and_the_connection_are_at_their_time():
         connected_at=40,
     )
     assert curve.gaps == [(25, 25)] and curve.connected == 20
-    # Before the curve begins there is no place; 40 is the highest.
+    # Nothing is drawn before the curve begins; 40 is the highest.
     assert curve.marks == [(75, 5, "gain")]
 
 
@@ -81,8 +81,8 @@ def test_gaps_marks_and_the_connection_are_at_their_time():
     "begins, ends, labels",
     [
         (0, 4 * HOUR, ["Jan 1", "01:00", "02:00", "03:00", "04:00"]),
-        # The first time has its date, for which the next one makes room, as does the last for the
-        # one before; a new day has its own, and near by tells the first one's.
+        # The first time includes its date, for which the next one makes room, as the last does for
+        # its predecessor; a new day has its own date, and a nearby one shows the first one's.
         (2 * HOUR, 7 * HOUR, ["Jan 1 02:00", "04:00", "05:00", "06:00"]),
         (23 * HOUR, 27 * HOUR, ["23:00", "Jan 2", "01:00", "02:00", "03:00"]),
         (20 * HOUR, 28 * HOUR, ["Jan 1 20:00", "Jan 2", "02:00", "04:00"]),
@@ -98,7 +98,7 @@ def test_an_axis_has_full_hours_or_days(begins, ends, labels):
 
 @given(st.integers(1_700_000_000, 1_900_000_000), st.integers(120, 400 * 86_400))
 def test_dates_are_spaced_on_a_phone_and_times_show_their_day(begins, duration):
-    """On a screen of 320 pixels a drawing has 254, a character 6.6 at most."""
+    """On a 320-pixel screen, a drawing has 254 pixels, a character at most 6.6."""
     ticks = charts.list_dates(Axis(begins, begins + duration))
     edges = []
     for tick in ticks:
@@ -111,7 +111,7 @@ def test_dates_are_spaced_on_a_phone_and_times_show_their_day(begins, duration):
 
 
 def test_axis_amounts_are_round():
-    # 7 SOL in at most four pieces: by 2 SOL.
+    # 7 SOL in at most four parts: steps of 2 SOL.
     ticks = charts.list_levels(Scale(5 * 10**9, -2 * 10**9))
     assert [tick.label for tick in ticks] == ["−2", "0", "+2", "+4"]
     assert ticks[0].at == charts.BOTTOM and ticks[1].at == round(5 + 83 * 5 / 7, 2)
@@ -173,7 +173,7 @@ def test_a_swap_has_a_minimal_bar_because_its_value_is_unknown():
 def test_a_paper_account_starts_at_its_opening():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
     line = pictures.draw_equity(points, 30_000)
-    # It stood at 100 until 10 s, at 80 until 20 s, then at 180.
+    # It was 100 until 10 s, 80 until 20 s, then 180.
     assert [run.side for run in line.runs] == ["flat", "down", "up"]
     assert line.total == 180 and line.zero == round(5 + 83 * 80 / 100, 2)
 
@@ -181,7 +181,7 @@ def test_a_paper_account_starts_at_its_opening():
 def test_a_level_has_no_sign_and_a_drop_has_one():
     points = [EquityPoint(n * 10_000, sol * 10**9) for n, sol in enumerate((10, 12, 9))]
     equity, falls = (draw(points, 30_000) for draw in (pictures.draw_equity, pictures.draw_falls))
-    # 3 SOL in at most four pieces: by 1 SOL.
+    # 3 SOL in at most four parts: steps of 1 SOL.
     assert [tick.label for tick in equity.levels] == ["9", "10", "11", "12"]
     assert [tick.label for tick in falls.levels] == ["−3", "−2", "−1", "0"]
 
@@ -190,9 +190,9 @@ def test_exposure_is_a_share_on_the_equity_axis():
     points = [SharePoint(0, 0), SharePoint(600_000, 2_500), SharePoint(1_200_000, 0)]
     curve = pictures.draw_exposure(points, 1_800_000)
     assert (curve.begins, curve.ends, curve.total) == (0, 1_800, 0)
-    # Nobody looked before the second point.
+    # There is no data before the second point.
     assert curve.gaps == [(0, 33.33)]
     assert [run.side for run in curve.runs] == ["flat", "held", "flat"]
-    # A quarter in at most four pieces of 10%; the highest stands at the top.
+    # A quarter in at most four parts of 10%; the highest is at the top.
     assert [tick.label for tick in curve.levels] == ["0%", "10%", "20%"]
     assert [y for _, y in read_path(curve.runs[1].line)] == [charts.TOP]

@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def made(opened):
-    """The answer to a registration of Nell."""
+    """The response to Nell's registration."""
     return register(opened)
 
 
@@ -46,7 +46,7 @@ def test_a_new_person_gets_an_account_with_the_bot(opened, made, browser):
     uid, code = made.json["bot"]["id"], code_of(made)
     link = made.json["claimUrl"]
     assert link == f"{opened.config.base_url}/claim#{code}" and code.startswith("cnd_claim_")
-    # Looking uses nothing up, and tells what happens.
+    # Viewing the page doesn't use up the link, and explains what will happen.
     asked = claim(browser, code, sure="")
     assert asked.status_code == 200 and "Become the owner of Nell?" in asked.text
     assert "new account" in asked.text and "rotate" in asked.text
@@ -57,7 +57,7 @@ def test_a_new_person_gets_an_account_with_the_bot(opened, made, browser):
     other = Browser(opened)
     assert other.send("/recover", code=recovery).status_code == 200
     assert other.get(f"/bots/{uid}/manage").status_code == 200
-    # The agent goes on.
+    # The agent continues.
     posted = opened.post({"eventId": "1", "body": "b"}, made.json["publishKey"])
     assert posted.status_code == 201
     # The link works once, and the wallet can't register again.
@@ -176,7 +176,7 @@ def test_a_form_from_another_site_claims_nothing(opened, made):
     assert answer.status_code in (400, 403) and Registration.get().claimed_at is None
 
 
-# The file of the database is searched.
+# The database file is searched.
 @ground.sqlite_only
 def test_secrets_reach_no_log_table_or_post(opened, made, browser, caplog):
     caplog.set_level("DEBUG")
@@ -207,6 +207,6 @@ def test_a_deleted_accounts_remains_do_not_show_its_source(opened, made, browser
         departures.delete_owner(Registration.get().bot.owner, NOW)
     row = Registration.get()
     assert row.source == "" and row.claim_hash is None
-    # The wallet is free for others, and registers no second bot.
+    # The wallet is free for others, but can't register a second bot.
     assert register(opened).json["code"] == "wallet_taken"
     assert Attachment.get().detached_at is not None and Session.select().count() == 0

@@ -77,7 +77,7 @@ def test_a_request_is_complete_with_its_last_byte(
 def test_odd_chunk_sizes_block_no_thread(
     pair: tuple[Connection, socket.socket], raw: bytes
 ) -> None:
-    """gunicorn's parser wants more bytes here, and nothing else decides what is complete."""
+    """gunicorn's parser wants more bytes here, and only the parser decides what is complete."""
     conn, _ = pair
     conn.received = bytearray(raw)
     assert not conn.find_request(MAX_BODY) and conn.request is None
@@ -107,7 +107,7 @@ def test_an_unfixable_request_is_refused(
 def test_reparsing_one_request_is_limited(
     pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each parse takes 1 ms of this clock; 100 ms are allowed."""
+    """Each parse takes 1 ms of this clock, and 100 ms are allowed."""
     clock = itertools.count()
     monkeypatch.setattr(connections.time, "thread_time", lambda: next(clock) / 1000)
     monkeypatch.setattr(connections, "MAX_PARSE_SECONDS", 0.1005)
@@ -132,7 +132,7 @@ def test_100_continue_is_sent_once(
 
 # ---- answers -----------------------------------------------------------------------------------
 def begin(conn: Connection, parts: Iterable[bytes], kind: str = "text/csv") -> None:
-    """Let an application begin with this answer."""
+    """Make an application start this response."""
 
     def app(environ: object, start: Callable[..., object]) -> Iterable[bytes]:
         start("200 OK", [("Content-Type", kind)])
@@ -144,7 +144,7 @@ def begin(conn: Connection, parts: Iterable[bytes], kind: str = "text/csv") -> N
 
 
 def read_all(conn: Connection, theirs: socket.socket) -> bytes:
-    """What a client reads until nothing is left to be sent."""
+    """Everything a client reads until nothing is left to send."""
     got = b""
     theirs.setblocking(False)
     while True:
@@ -225,7 +225,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def ended(opened: list[socket.socket]) -> list[socket.socket]:
-    """Those that the server closed."""
+    """Connections that the server closed."""
     with selectors.DefaultSelector() as poll:
         for one in opened:
             poll.register(one, selectors.EVENT_READ)
@@ -240,7 +240,7 @@ def wait_for_end(opened: list[socket.socket], count: int) -> list[socket.socket]
 
 
 def ask_from(server: Server, address: str, path: str = "/api/health") -> bytes:
-    """The answer to a request from this address, b"" where the connection is closed."""
+    """The response to a request from this address, or b"" if the connection is closed."""
     with server.connect(address) as connection, contextlib.suppress(OSError):
         connection.sendall(
             f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
@@ -256,7 +256,7 @@ def test_an_address_with_too_many_connections_loses_some_and_others_none(tmp_pat
         closed = wait_for_end(crowd, 10)
         assert len(closed) == 10
         assert b"candor_connections_closed 10.0" in ask_from(server, "127.0.0.3", "/metrics")
-        # What is idle makes room for who has something to say, of the same address, too.
+        # Idle connections make room for active ones, even of the same address.
         time.sleep(worker.MIN_WAIT_SECONDS)
         assert b" 200 OK" in ask_from(server, "127.0.0.2")
         assert len(wait_for_end(crowd, 11)) == 11
@@ -316,7 +316,7 @@ def test_100_continue_precedes_the_body(server: Server) -> None:
 
 
 def exchange(server: Server, head: bytes, body: bytes) -> bytes:
-    """The answer to a POST of a form after which the client sends no more."""
+    """The response to a POST after which the client sends nothing more."""
     with server.connect() as connection:
         connection.sendall(
             b"POST /connect HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -341,7 +341,7 @@ def test_a_chunked_body_has_the_same_limit(server: Server) -> None:
 
 
 def test_clients_that_keep_connections_open_delay_no_others(server: Server) -> None:
-    """Each was waited for two seconds by the thread that accepts: 50 of them, 100 s."""
+    """The accepting thread used to wait two seconds for each: 50 of them, 100 s."""
     crowd = [server.connect("127.0.0.2") for _ in range(50)]
     for one in crowd:
         one.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -353,7 +353,7 @@ def test_clients_that_keep_connections_open_delay_no_others(server: Server) -> N
 
 
 def test_a_full_instance_closes_connections_of_the_busiest_address(tmp_path: Path) -> None:
-    """So few files may be open that there is room for some 100 connections; 400 are tried."""
+    """The limit on open files leaves room for some 100 connections; 400 are tried."""
     limited = ["sh", "-c", 'ulimit -n 360; exec "$@"', "limited"]
     server = Server(tmp_path, through=limited)
     try:

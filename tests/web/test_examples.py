@@ -54,7 +54,7 @@ def run_bot(folder, environ):
 
 
 def observe(live, name, slot, **more):
-    """A trade of the live bot's wallet, as observation stores it beside the server."""
+    """Store a trade of the live bot's wallet like the observer, next to the server."""
     with storage.connect(ground.settings_of(live.folder / "data")).connection_context():
         Service.observe_trade(
             None,
@@ -88,7 +88,7 @@ def test_a_crashed_bot_repeats_nothing(live, tmp_path):
     place = (tmp_path / "bot.cursor").read_text()
     observe(live, "crash", 5)
     told = run_bot(tmp_path, live.environ).stdout
-    # As if it had died before it noted how far it came.
+    # As if it had died before it stored its progress.
     (tmp_path / "bot.cursor").write_text(place)
     assert told and run_bot(tmp_path, live.environ).stdout == told
 
@@ -105,7 +105,7 @@ def test_the_bot_explains_errors(live, tmp_path):
 
 
 class Weak(BaseHTTPRequestHandler):
-    """An instance that fails before it answers: each request is met by the next of `moods`."""
+    """An instance that fails before it responds: each request gets the next of `moods`."""
 
     moods, heard, heard_at, wait = [], [], [], "0"
 
@@ -183,7 +183,7 @@ def test_the_bot_resends_exactly_the_same_body(weak, tmp_path):
 
 
 def test_a_conflict_over_changed_text_does_not_stop_the_bot(weak, tmp_path):
-    """A token that got a symbol changes the words. The bot must not stop at that trade forever."""
+    """A token that got a symbol changes the text. The bot must not stop at that trade forever."""
     (tmp_path / "bot.cursor").write_text("c1")
     Weak.moods[:] = [409]
     done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
@@ -193,7 +193,7 @@ def test_a_conflict_over_changed_text_does_not_stop_the_bot(weak, tmp_path):
 
 # ---- freqtrade_webhook.py ------------------------------------------------------------------------
 class Hook:
-    """The webhook as a process; send() is what freqtrade does."""
+    """The webhook as a process; send() acts like freqtrade."""
 
     def __init__(self, environ):
         self.process = subprocess.Popen(
@@ -230,13 +230,13 @@ def hook(live):
 
 
 def read_configuration():
-    """The webhook section the example asks its user to paste."""
+    """The webhook section that the example's user pastes."""
     text = ast.get_docstring(ast.parse((EXAMPLES / "freqtrade_webhook.py").read_text()))
     return json.loads("{" + text[text.index('"webhook"') : text.rindex("}") + 1] + "}")["webhook"]
 
 
-# As freqtrade 2026.9 sends them (freqtradebot._notify_enter, _notify_exit; rpc_types): values, not
-# texts.
+# In the format of freqtrade 2026.9 (freqtradebot._notify_enter, _notify_exit; rpc_types): values,
+# not texts.
 TRADED = {
     "trade_id": 7,
     "exchange": "Binance",
@@ -277,7 +277,7 @@ SENT = {
 
 
 def fill(event, dry_run="false", **changes):
-    """As freqtrade fills the section: str.format over the values of its message."""
+    """Fill the section like freqtrade: str.format with the values of its message."""
     values = {**SENT[event], **changes}
     texts = {**read_configuration()[event], "dry_run": dry_run}
     return {name: text.format(**values) for name, text in texts.items()}
@@ -325,7 +325,7 @@ def test_a_dry_run_says_so(hook, live):
     assert live.feed("?limit=1")["data"][0]["body"].startswith(
         "(Whether this is a dry run was not said.) "
     )
-    # as it stands in the docstring: nobody who pastes it tells play money as money
+    # as in the docstring: anyone who pastes it labels paper trades as paper
     assert all(
         part["dry_run"] == "true"
         for part in read_configuration().values()
@@ -340,7 +340,7 @@ def test_the_same_text_on_another_day_is_a_new_post(monkeypatch):
     heard = webhook.Heard()
     times = [0, 5_000, 59_000, 70_000, day]
     ids = [webhook.write_post(said, heard.date(said, at))["eventId"] for at in times]
-    # Retries are one, later ones are not.
+    # Retries are one post, later ones aren't.
     assert ids[0] == ids[1] == ids[2] and len(set(ids)) == 3
     assert all(len(one) <= 128 for one in ids)
 
@@ -352,7 +352,7 @@ def test_waiting_is_limited(monkeypatch):
 
 
 def load_webhook(monkeypatch):
-    """The example as a module; it listens only as a program."""
+    """The example as a module; it listens only when run as a program."""
     monkeypatch.setenv("CANDOR_KEY", "k")
     spec = importlib.util.spec_from_file_location("webhook", EXAMPLES / "freqtrade_webhook.py")
     module = importlib.util.module_from_spec(spec)
@@ -361,7 +361,7 @@ def load_webhook(monkeypatch):
 
 
 def test_the_instances_retry_after_is_respected(weak):
-    """Two refusals, then it is posted: the very same three times, nothing before its time."""
+    """Two errors, then it is accepted: the same request three times, never early."""
     Weak.moods[:], Weak.wait = [429, 503], "1"
     hook = Hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
     try:
@@ -374,7 +374,7 @@ def test_the_instances_retry_after_is_respected(weak):
 
 
 def test_freqtrade_does_not_wait_long(weak):
-    """Told that it is still being tried; sent again, it joins what waits."""
+    """It is told that a retry is pending; sent again, it joins the pending one."""
     Weak.moods[:], Weak.wait = [429], "3600"
     hook = Hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
     try:

@@ -38,7 +38,7 @@ def is_url(text):
 
 
 def find_atom_faults(raw):
-    """What RFC 4287 forbids, as sentences; [] for a valid feed. Sections: 3.2, 3.3, 4.1.1, 4.1.2,
+    """Violations of RFC 4287, as sentences; [] for a valid feed. Sections: 3.2, 3.3, 4.1.1, 4.1.2,
     4.2.6, 4.2.7.
     """
     root = ET.fromstring(raw)
@@ -194,7 +194,7 @@ ITEM_MEMBERS = {
 
 
 def find_json_faults(feed):
-    """What JSON Feed 1.1 forbids, as sentences; [] for a valid feed."""
+    """Violations of JSON Feed 1.1, as sentences; [] for a valid feed."""
     faults = [] if feed.get("version") == "https://jsonfeed.org/version/1.1" else ["version"]
     faults += [] if isinstance(feed.get("title"), str) and feed["title"] else ["title"]
     faults += [
@@ -244,7 +244,7 @@ def _find_item_faults(item):
 
 
 def _find_foreign_members(value, known):
-    """Own members begin with an underscore and a letter and hold an object."""
+    """Check that custom members begin with an underscore and a letter and contain an object."""
     yield from (
         f"foreign member {name}"
         for name, held in value.items()
@@ -331,8 +331,8 @@ HOSTILE = [
 
 
 def fill(service, bot):
-    """One post of every verification, hostile ones, a hidden one and one whose author's name and
-    words hold what no check would let in.
+    """One post of every verification, hostile ones, a hidden one, and one whose author's name and
+    text no check would accept.
     """
     key = bot.publish_key.text
     service.observe_trade(W, "buy", 10)
@@ -569,7 +569,7 @@ def test_feeds_need_no_key_and_set_no_cookie(service, bot, paths):
 
 @pytest.mark.parametrize("character", ["&", "\U0001f332", "\n.", '"', "x"])
 def test_a_feed_of_long_posts_has_fewer_complete_entries(service, bot, paths, character):
-    """At their longest 50 posts would make 2,000,000 bytes of `&amp;`."""
+    """50 posts of maximum length would be 2,000,000 bytes of `&amp;`."""
     long = (character * 3999)[:3998] + "."
     for number in range(50):
         service.post({"eventId": str(number), "body": long, "reason": long}, bot.publish_key.text)

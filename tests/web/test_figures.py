@@ -12,10 +12,10 @@ from web.site import figures
         ("1.23456", "1.235"),
         ("0.0982", "0.0982"),
         ("0.338123", "0.3381"),
-        # Half of the last place is rounded away from zero.
+        # Half of the last digit is rounded away from zero.
         ("-0.01455", "−0.0146"),
         ("1234567.8", "1,234,568"),
-        # It becomes a digit longer by being rounded, and keeps four.
+        # Rounding makes it one digit longer, but it keeps four.
         ("999.96", "1,000"),
         ("0.000005", "0.000005"),
         ("0.00234567", "0.00235"),
@@ -54,16 +54,16 @@ def test_amounts_in_a_column_have_equal_decimals():
     places = figures.find_places(column)
     written = [figures.write_number(one, True, places) for one in column if one is not None]
     assert written == ["+18.10", "−0.10", "0.00"]
-    # 0.25 is the largest: four places, as it has by itself.
+    # 0.25 is the largest: four places, as by itself.
     assert figures.find_places(["0.25", "0.001"]) == 4
-    # One large amount does not make a neighbor's 0.6 a whole SOL.
+    # One large amount doesn't round a neighbor's 0.6 to a whole SOL.
     places = figures.find_places(["250000", "0.6"])
     assert [figures.write_number(one, True, places) for one in ("250000", "0.6")] == [
         "+250,000.00",
         "+0.60",
     ]
     assert figures.find_places([]) == 4
-    # Two places would make a loss of a thousandth nothing.
+    # With two places, a loss of a thousandth would look like nothing.
     assert figures.write_number("-0.001", True, 2) == "−0.001"
 
 
@@ -99,7 +99,7 @@ def test_the_exact_value_is_next_to_the_short_one():
     assert figures.sol("-0.014576123", sign=True) == (
         '<data class="amount down" value="-0.014576123" title="−0.014576123 SOL">−0.0146 SOL</data>'
     )
-    # 5,000 lamports are 0.000005 SOL, which is short as it is: no title repeats it.
+    # 5,000 lamports are 0.000005 SOL, which is short enough that no title repeats it.
     assert figures.lamports("5000", unit=False) == (
         '<data class="amount" value="0.000005" title="0.000005 SOL">0.000005</data>'
     )

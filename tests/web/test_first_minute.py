@@ -62,7 +62,7 @@ def test_a_port_in_use_is_one_sentence(tmp_path):
 
 
 # ---- while the jobs are loaded ------------------------------------------------------------------
-# Stands before the library of the jobs: loading it waits for a file, and says that it does.
+# Replaces the job library: importing it waits for a file and reports that it does.
 SLOW = """
 import pathlib, time
 folder = pathlib.Path(__file__).parent
@@ -76,7 +76,7 @@ BROKEN = 'raise ImportError("apscheduler is broken")'
 
 
 def put_before_library(folder, text):
-    """The settings with which the jobs find this in the place of APScheduler."""
+    """Settings with which the jobs find this in place of APScheduler."""
     library = str(Path(apscheduler.__file__).parent)
     folder.mkdir()
     (folder / "apscheduler.py").write_text(text.replace("{library!r}", repr(library)))
@@ -125,8 +125,8 @@ def test_stopping_while_jobs_load_stops_them(tmp_path, ending):
 
 @pytest.mark.parametrize("workers, statuses", sampling.sample([("2", {1, 3}), ("1", {3})], 1))
 def test_it_exits_if_the_jobs_cannot_load(tmp_path, workers, statuses):
-    """With the status that gunicorn has for a worker that fails to boot. A second one that fails
-    while it ends is a fault to gunicorn, and its status 1.
+    """With gunicorn's status for a worker that fails to boot. A second worker that fails while
+    gunicorn ends is an error to gunicorn, with status 1.
     """
     settings = put_before_library(tmp_path / "broken", BROKEN)
     with started(tmp_path / "data", find_port(), WEB_CONCURRENCY=workers, **settings) as server:
@@ -136,7 +136,7 @@ def test_it_exits_if_the_jobs_cannot_load(tmp_path, workers, statuses):
 
 
 def test_rarely_used_modules_are_loaded_on_demand(settings):
-    """So that the first answer does not wait for it."""
+    """So that the first response doesn't wait for it."""
     told = "import sys, app; app.create_app(); print(*sys.modules)"
     environ = {**os.environ, **ground.environ(settings.data_dir)}
     done = subprocess.run(

@@ -28,7 +28,7 @@ LANGUAGES = {
 }
 SAMPLE = json.loads(re.search(r"```json\n(.*?)```", PAGE, re.S)[1])
 (WALLET,) = set(re.findall(r"WALLET=(\w+)", PAGE))
-# Its last trades, which nobody has seen yet when the instance starts.
+# Its last trades, which nobody has observed when the instance starts.
 FRESH = [
     row["signature"]
     for row in read_expected()[WALLET]["rows"][-9:]
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("curl"), reason="the page uses 
 
 
 class Instance:
-    """The instance of the page's first block, on ports of its own, with the bot of its second."""
+    """The instance of the page's first block, on its own ports, with the bot of its second."""
 
     def __init__(self, folder, node):
         self.node, self.folder = node, folder
@@ -52,7 +52,7 @@ class Instance:
         self.environ |= dict(zip(names, values.split(), strict=True))
 
     def run(self, script, **environ):
-        """What a block prints in Bash. Only the port and the path of Python differ."""
+        """A block's output in Bash. Only the port and Python's path differ."""
         for written, here in (
             (":8000", f":{self.server.port}"),
             (".venv/bin/python", sys.executable),
@@ -76,7 +76,7 @@ class Instance:
         return json.loads(body)
 
     def wait_for(self, path, holds):
-        """The answer once it holds."""
+        """Wait until the condition holds; return the response."""
         for _ in range(240):
             answer = self.ask(path)
             if holds(answer):
@@ -98,7 +98,7 @@ def instance(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def places(instance, tmp_path_factory):
-    """Folders of the two bots, which looked once before the fresh trades happened."""
+    """Folders of the two bots, which polled once before the fresh trades."""
     folders = {}
     for program, name in (("python3", "bot.py"), ("node", "bot.mjs")):
         if shutil.which(program):
@@ -164,7 +164,7 @@ def test_each_language_and_both_bots_wait_for_a_fresh_trade(instance, places):
 
 # ---- Hummingbot ----------------------------------------------------------------------------------
 class Script:
-    """What the example needs of ScriptStrategyBase."""
+    """The parts of ScriptStrategyBase that the example needs."""
 
     def logger(self):
         return self
@@ -177,7 +177,7 @@ class Script:
 
 @pytest.fixture
 def hummingbot(monkeypatch, instance):
-    """The example, imported next to stand-ins of the two modules of Hummingbot that it needs."""
+    """The example, imported with stand-ins for the two Hummingbot modules that it needs."""
     kinds = types.SimpleNamespace(BUY="BUY", SELL="SELL")
     modules = {
         "hummingbot.core.event.events": {"OrderFilledEvent": object, "TradeType": kinds},

@@ -44,9 +44,7 @@ V1 = [
 
 @pytest.fixture
 def callers(service):
-    """{kind of caller: key}; the publishing key belongs to the bot whose ids fill the
-    paths.
-    """
+    """{kind of caller: key}; the publishing key belongs to the bot in the paths."""
     bot, retired = service.make_bot("Ada", address("w")), service.make_bot("Gone")
     revoked, expired = (
         api_keys.create_key(bot.owner, "publish", NOW, bot=bot.bot) for _ in range(2)
@@ -238,7 +236,7 @@ def test_openapi_lists_every_api_route(service):
     routes = {
         (method, rule.rule.replace("<uid>", "{id}"))
         for rule in service.app.url_map.iter_rules()
-        # What the inbox takes and answers is Discord's to define.
+        # Discord defines the inbox's requests and responses.
         if rule.rule.startswith("/api/") and rule.endpoint != "inbox.take_message"
         for method in rule.methods - {"HEAD"}
     }
@@ -248,7 +246,7 @@ def test_openapi_lists_every_api_route(service):
 # ---- busy, and better again ----------------------------------------------------------------------
 @contextlib.contextmanager
 def locked():
-    """Inside, somebody else writes to the database and takes his time."""
+    """Another process writes to the database for long inside."""
     ground.wait_no_longer(50)
     begun, done = threading.Event(), threading.Event()
 
@@ -269,7 +267,7 @@ def locked():
 
 @contextlib.contextmanager
 def full():
-    """Inside, the database cannot grow."""
+    """The database can't grow inside."""
     database.execute_sql(
         f"PRAGMA max_page_count = {database.execute_sql('PRAGMA page_count').fetchone()[0]}"
     )
@@ -287,7 +285,7 @@ def test_a_locked_database_is_busy_and_recovers(service, callers, monkeypatch):
         reading = service.get("/api/v1/feed", key)
     assert (answer.status_code, answer.json["code"]) == (503, "busy")
     assert reading.status_code == 200
-    # Two seconds at least, and no moment before the one that the other header names.
+    # At least two seconds, and no earlier than the other header says.
     assert int(answer.headers["Retry-After"]) == max(2, int(answer.headers["RateLimit-Reset"]))
     assert service.post({"eventId": "during", "body": "b"}, key).status_code == 201
 
@@ -295,7 +293,7 @@ def test_a_locked_database_is_busy_and_recovers(service, callers, monkeypatch):
 def test_pages_are_busy_and_recover(service, monkeypatch):
     browser = Browser(service)
     uid = browser.create("Nell")[1]
-    # Due to be noted.
+    # Due to be recorded.
     Session.update(seen_at=Session.seen_at - 7_200_000).execute()
     with locked():
         during = [
@@ -409,13 +407,13 @@ def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch, st
         "created",
         "rate_limited",
     ]
-    # The refused one used nothing of its address.
+    # The refused request used none of its address's limit.
     assert [create("192.0.2.4") for _ in range(3)] == [
         "created",
         "created",
         "rate_limited",
     ]
-    # Nor of its owner.
+    # Nor of its owner's.
     assert [
         create("192.0.2.4", owner=8),
         create("192.0.2.5", owner=8),

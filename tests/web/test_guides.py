@@ -36,7 +36,7 @@ def run(live, script, **more):
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
 def test_every_example_works_as_pasted(live):
-    """Twice: what is sent again is answered again. With the bot's id from the environment, and
+    """Twice: a repeated request gets the same response. With the bot ID from the environment, and
     written in.
     """
     for path in ("/skill.md", "/skill.md", f"/skill.md?bot={live.bot}", "/llms.txt"):
@@ -54,7 +54,7 @@ def test_every_example_works_as_pasted(live):
 
 
 def split_answers(done):
-    """Answers of several requests stand one behind the other."""
+    """Split the concatenated responses of several requests."""
     assert done.returncode == 0, done.stderr
     texts, decoder = done.stdout.strip(), json.JSONDecoder()
     while texts:
@@ -69,7 +69,7 @@ def test_a_mistake_in_an_example_would_be_detected(live):
 
 
 def test_the_skill_is_short(tmp_path):
-    """Under 60 lines, from nothing to a verified post, with registration on too."""
+    """Under 60 lines, from nothing to a verified post, even with registration on."""
     service = Service(tmp_path / "data", self_registration="on")
     text = service.get("/skill.md").text
     assert text.startswith("---\nname: candor\n") and len(text.splitlines()) < 60

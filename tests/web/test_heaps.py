@@ -21,7 +21,7 @@ def read_rss():
 kept = []
 before = read_rss()
 """
-# Of 40 MB in pieces of 1,000 bytes every hundredth is still in use.
+# Every hundredth of 40 MB in 1,000-byte blocks is still in use.
 SCATTERED = """
 pieces = [bytes(1_000) for _ in range(40_000)]
 kept = pieces[::100]
@@ -36,7 +36,7 @@ needs_glibc = pytest.mark.skipif(
 
 
 def measure(program):
-    """The numbers that a process of its own prints."""
+    """The numbers that a separate process prints."""
     command = [sys.executable, "-c", READ_RSS + program]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     return [int(number) for number in done.stdout.split()]
@@ -44,14 +44,14 @@ def measure(program):
 
 @needs_glibc
 def test_free_memory_between_used_blocks_is_released():
-    """A piece in 100,000 bytes keeps one page of 4,096, or two: a twelfth of 40 MB at most."""
+    """One block in 100,000 bytes keeps one page of 4,096, or two: at most a twelfth of 40 MB."""
     left, grown = measure(SCATTERED)
     assert left > 30_000_000
     assert grown < 40_000_000 / 12 + 1_000_000
 
 
 def test_cached_json_uses_no_more_memory_than_its_length():
-    """A hundred texts of 600 letters, and 100 bytes beside each; orjson leaves 8,153 for each."""
+    """A hundred texts of 600 letters, with 100 bytes each; orjson occupies 8,153 for each."""
     tracemalloc.start()
     try:
         kept = [Body({"text": "x" * 600}).raw for _ in range(100)]

@@ -27,7 +27,7 @@ M = address("m")
 
 
 def stand_beside(bot, of, begins, ends=None):
-    """A wallet that a bot has beside the one that leads."""
+    """A wallet that a bot has in addition to the leading one."""
     wallet = Wallet.create(address=of, bot=bot, created_at=NOW)
     Address.create(wallet=wallet, address=of)
     times = {"attached_at": begins, "detached_at": ends}
@@ -37,7 +37,7 @@ def stand_beside(bot, of, begins, ends=None):
 
 @pytest.fixture
 def bot(service):
-    """A bot with a wallet that leads, one beside it, and one that stood there before."""
+    """A bot with a leading wallet, an additional one, and a former one."""
     made = service.make_bot("Ada", LEAD)
     Attachment.update(ownership="proven").execute()
     beside = stand_beside(made.bot, BESIDE, NOW + 1)
@@ -74,8 +74,8 @@ def test_health_reports_each_wallets_errors(bot, service):
 
 
 def test_health_does_not_count_programs_or_disconnected_wallets(bot, service):
-    """Of three wallets one was given up and one is a program, which nobody polls: one is left,
-    polled two minutes ago. Whoever was never polled is behind by nobody knows how much.
+    """Of three wallets, one is disconnected and one is a program, which isn't polled: one is left,
+    polled two minutes ago. The lag of a wallet that was never polled is unknown.
     """
     program = {"trouble": IS_PROGRAM, "trouble_at": NOW}
     Wallet.update(**program).where(Wallet.address == BESIDE).execute()
@@ -85,7 +85,7 @@ def test_health_does_not_count_programs_or_disconnected_wallets(bot, service):
     told = health(service)
     assert told["wallets"] == 1 and 120 <= told["lagSeconds"] < 180
     assert [one["wallet"] for one in told["byWallet"]] == [LEAD]
-    # Given up, with more against it than any other.
+    # Disconnected, with more problems than any other.
     Wallet.update(imbalance=7).where(Wallet.address == GONE).execute()
     assert health(service)["walletsWithDifference"] == 0
     Wallet.update(stablecoin_imbalance='{"USDC": 1}').where(Wallet.address == LEAD).execute()
@@ -173,7 +173,7 @@ def test_the_wallet_and_its_accounts_are_subscribed():
 def test_an_archive_has_its_attachment_and_trades_with_the_leading_wallet_first(
     bot, service, tmp_path
 ):
-    # The lead left and came back: then the other one leads.
+    # The leading wallet left and returned, so the other one leads.
     lead = Wallet.get(Wallet.address == LEAD)
     Attachment.update(detached_at=NOW + 5).where(Attachment.wallet == lead).execute()
     Attachment.create(bot=bot.bot, wallet=lead, ownership="proven", attached_at=NOW + 6)

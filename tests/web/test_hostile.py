@@ -25,7 +25,7 @@ from paper import tables as paper_tables
 from paper.tables import PaperPost, Review, Trader
 from storage import store_arrival
 
-# A page with such an element took somebody's words for its own.
+# A page with such an element treated untrusted text as its own.
 MARK = "<x-pwned>"
 CORPUS = {
     "script": f"{MARK}<script>pwned(1)</script>",
@@ -65,8 +65,8 @@ MINT = address("mint")
 
 
 def fill(service, text):
-    """An instance whose every free text is `text`, past all checks, and the paths of its pages:
-    {path: is `text` on it}; `browser` owns what there is.
+    """An instance whose every free text is `text`, bypassing all checks, and its pages: {path:
+    whether `text` is on it}; `browser` owns everything.
     """
     wallet = address("w")
     browser = Browser(service)
@@ -207,7 +207,7 @@ def fill(service, text):
 
 
 class Reading(HTMLParser):
-    """What a page consists of."""
+    """A page's elements and attributes."""
 
     def __init__(self, page):
         super().__init__()
@@ -222,7 +222,7 @@ class Reading(HTMLParser):
         self.text += text
 
     def find_intruders(self):
-        """Elements and attributes no template of ours writes."""
+        """Elements and attributes that none of our templates write."""
         for tag, given in self.elements:
             addresses = [
                 given[name]
@@ -244,7 +244,7 @@ class Reading(HTMLParser):
 
 @pytest.mark.parametrize("first", range(0, len(CORPUS), 4))
 def test_every_page_escapes_it(tmp_path, first):
-    """Four payloads at a time, each text beginning with another one."""
+    """Four payloads at a time; each text begins with a different one."""
     service, text = Service(tmp_path / "data"), "\n".join(list(CORPUS.values())[first : first + 4])
     browser, paths = fill(service, text)
     for path, holds_it in paths.items():
@@ -252,7 +252,7 @@ def test_every_page_escapes_it(tmp_path, first):
         reading = Reading(page.text)
         assert page.status_code == 200 and not list(reading.find_intruders()), path
         assert (
-            # 1000003 * 1000033, worked out by a template
+            # 1000003 * 1000033, as computed by a template
             "1000036000099" not in page.text
             and "SECRET_KEY" not in page.text
             and ("x-pwned" in reading.text) >= holds_it
@@ -291,7 +291,7 @@ def test_injected_code_would_be_detected():
 
 @pytest.mark.parametrize("name", CORPUS)
 def test_hostile_input_is_refused_or_escaped(service, name):
-    """Through the interface, in every field; what was removed is said."""
+    """Through the API, in every field; removed characters are reported."""
     text, key = CORPUS[name], service.make_bot().publish_key.text
     for field, longest in (("eventId", 128), ("body", 4000), ("symbol", 32), ("reason", 4000)):
         answer = service.post(
@@ -317,8 +317,8 @@ def test_hostile_input_is_refused_or_escaped(service, name):
 
 
 def test_a_memo_is_shown_nowhere(service):
-    """What a stranger writes into a transaction with a wallet: in the instruction, the log, the
-    node's own listing.
+    """A stranger's text in a transaction with a wallet: in the instruction, the log, and the node's
+    list.
     """
     told, text = story.Story(), "\n".join(CORPUS.values())
     told.fund("nell", 10**10)
@@ -357,8 +357,8 @@ def test_a_memo_is_shown_nowhere(service):
 @pytest.mark.browser
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get install chromium")
 def test_chromium_executes_none_of_it(tmp_path):
-    """Every page that shows such text, the forms too: nothing runs, nothing tries to, nothing is
-    asked of another host.
+    """Every page with such text, including forms: nothing runs or tries to, and nothing is
+    requested from another host.
     """
     from playwright.sync_api import sync_playwright
 
@@ -405,12 +405,12 @@ def test_chromium_executes_none_of_it(tmp_path):
             assert not holds_it or "x-pwned" in page.content(), path
         page.goto("/connect")
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
-        # Shown again while one types.
+        # Shown again while typing.
         for label in ("Name", "Bio", "Tone", "Catchphrases"):
             page.get_by_label(label, exact=True).fill(CORPUS["image"][:60])
         page.wait_for_timeout(600)
         assert page.locator("x-pwned, img").count() == 0 and not wrong
-        # It would have been noticed.
+        # It would have been detected.
         page.set_content("<script>pwned(0)</script>")
         page.wait_for_timeout(100)
         assert wrong

@@ -26,12 +26,12 @@ def trader(service):
 
 
 def make_trader(service, name="Ada Paper", family="momentum", **more):
-    """A trader by the same function the studio and the command line use."""
+    """A trader created by the same function as on the site and the command line."""
     return traders.create_trader(name, family, NOW, **more).trader
 
 
 def closed(trader, number, net, **more):
-    """A closed position as the job writes it."""
+    """A closed position as written by the job."""
     period = Period.get(Period.trader == trader, Period.twin == 0, Period.closed_at.is_null())
     columns = {
         "period": period,
@@ -304,12 +304,14 @@ def test_families_are_listed_in_order_without_a_rank(service, trader):
 
 
 def cut(rows, like):
-    """As many rows as the detail has, with the members that it has."""
+    """As many rows as the detail has, with its members."""
     return [{name: row[name] for name in short} for row, short in zip(rows, like, strict=False)]
 
 
 def test_the_detail_has_the_latest_twenty_and_lists_have_the_rest(service, trader):
-    """Of 25 closes, lines and posts each; assumptions are listed once, a close names its model."""
+    """For 25 closes, lines and posts each; assumptions are listed once, and a close has its model's
+    ID.
+    """
     for number in range(1, 26):
         closed(trader, number, number * 1000, closed_at=NOW - 10**6 + number)
         said(trader, number)
@@ -319,7 +321,7 @@ def test_the_detail_has_the_latest_twenty_and_lists_have_the_rest(service, trade
     assert shown["models"] == [
         {"model": MODEL, "hash": MODEL_HASH, "assumptions": list(ASSUMPTIONS)}
     ]
-    assert "nobody sandwiches orders or front-runs them" in ASSUMPTIONS
+    assert "orders are never sandwiched or front-run" in ASSUMPTIONS
     for name in ("closes", "diary", "posts"):
         assert (len(shown[name]), shown[f"{name}Total"]) == (20, 25)
         path, found = f"/api/traders/{trader.uid}/{name}?limit=10", []
@@ -375,7 +377,9 @@ def test_everything_is_labeled_simulated(service, trader):
 
 @pytest.mark.usefixtures("agreed_clock")
 def test_closes_count_the_same_in_detail_brain_and_comparison(service, trader):
-    """Two count; one gap, one early pipeline and one pool nothing fits don't. Under review none."""
+    """Two count; a gap, an early pipeline and a pool without a formula don't. Under review, none
+    do.
+    """
     reasons = {"missing_snapshot": 1, "old_pipeline": 1, "uncalibrated": 1}
     closed(trader, 1, SOL)
     closed(trader, 2, -SOL, marks='["missing_snapshot"]', reason="price_gone")
@@ -388,8 +392,8 @@ def test_closes_count_the_same_in_detail_brain_and_comparison(service, trader):
 
 
 def count_closes(service, trader):
-    """How many count and why others don't: in the detail, in the list, by the brain, and in the
-    comparison.
+    """The number that count and the reasons for the others: in the detail, the list, the brain and
+    the comparison.
     """
     detail = service.get(f"/api/traders/{trader.uid}").json
     listed = service.get(f"/api/traders/{trader.uid}/closes").json["data"]
@@ -439,9 +443,7 @@ def test_under_review_no_headline_remains(service, trader):
 
 
 def test_after_a_reset_an_upheld_review_still_warns_about_its_account(service, trader):
-    """Its posts and its cash are those of the old account, which does not count; the new one has
-    nothing to do with it.
-    """
+    """Its posts and cash are the old account's, which doesn't count; the new one isn't affected."""
     Period.update(cash=2 * Period.cash).execute()
     said(trader, 1, "up a lot")
     traders.open_review(trader, "a look", NOW)
@@ -470,8 +472,8 @@ LESSON = {
 
 
 def test_a_review_withholds_lessons_too(service, trader):
-    """What a lesson says is a rate. After an upheld review a new account does not bring back those
-    of the old one; the diary keeps the line.
+    """A lesson states a rate. After an upheld review, a new account doesn't restore the old one's
+    lessons; the diary keeps the line.
     """
 
     def see():

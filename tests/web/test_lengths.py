@@ -15,7 +15,7 @@ from accounts.problem import Problem
 from web.site import forms, pages
 
 PHRASES = Mnemonic("english")
-# Thirty words of three letters in a cycle; no window of it, of any size, has a valid checksum.
+# A cycle of thirty three-letter words in which no window of any size has a valid checksum.
 CYCLE = [
     "fun",
     "fog",
@@ -49,14 +49,14 @@ CYCLE = [
     "all",
 ]
 WORST = (" ".join(CYCLE) + " ") * 200
-# What a field of 4,000 characters may bring with invisible ones.
+# The maximum for a field of 4,000 characters with invisible ones.
 MAX_READ = 8_500
 
 
 # ---- the detector ------------------------------------------------------------------------------
 @pytest.fixture
 def checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the windows whose checksum was computed."""
+    """Sizes of the windows whose checksums were computed."""
     done, check = [], fields._is_checked
     monkeypatch.setattr(
         fields, "_is_checked", lambda bits, size: done.append(size) or check(bits, size)
@@ -83,7 +83,9 @@ def test_short_runs_cost_no_hash(checks: list[int]) -> None:
 
 @pytest.mark.parametrize("size", fields.SEED_LENGTHS)
 def test_a_seed_phrase_is_found_anywhere(size: int) -> None:
-    """By BIP39's reference code: 12 words are 128 bits of entropy, three words more are 32 more."""
+    """From BIP39's reference code: 12 words are 128 bits of entropy, and each three more words are
+    32 more.
+    """
     dice = random.Random(size)
     for _ in range(20):
         phrase = PHRASES.to_mnemonic(dice.randbytes(size // 3 * 4))
@@ -104,7 +106,7 @@ def test_the_twelve_word_check_matches_the_reference(checks: list[int]) -> None:
 # ---- lengths before contents -------------------------------------------------------------------
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How long each text was that anything looked into, for a whole request."""
+    """Lengths of all texts that were examined during a request."""
     lengths: list[int] = []
 
     def note(module: object, name: str) -> None:
@@ -184,7 +186,7 @@ def test_an_oversized_wallet_is_refused_unread(read: list[int]) -> None:
 
 
 def test_invisible_characters_are_removed_before_measuring(service: Service) -> None:
-    """4,000 characters, and a thousand that nobody sees: they go before it is measured."""
+    """4,000 characters and a thousand invisible ones, which are removed before measuring."""
     key = service.make_bot().publish_key.text
     answer = service.post({"eventId": "1", "body": "b" * 4_000 + "\u200b" * 1_000}, key)
     assert (

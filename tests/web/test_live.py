@@ -16,7 +16,7 @@ W = address("w")
 
 @pytest.fixture
 def follow(service):
-    """follow(peer) -> the answer to a page's request; all are closed at the end."""
+    """follow(peer) -> the response to a page's request; all are closed at the end."""
     answers = []
 
     def open_stream(peer="127.0.0.1", path="/stream"):
@@ -83,7 +83,7 @@ def test_a_fifth_stream_ends_the_addresss_oldest(tmp_path):
         assert answers[-1].status_code == 200
     assert sum(one.is_active for one in made.app.stream_hub._subscribers) == 5
     ended = [b"".join(answers[n].iter_encoded()) for n in (1, 2)]
-    # They come back after a minute, not at once.
+    # They return after a minute, not immediately.
     assert all(sent.endswith(b"retry: 60000\n\n") for sent in ended)
     uid = say(made, bot, "1")
     for answer in (answers[0], *answers[3:]):

@@ -20,7 +20,7 @@ def bot(service):
 
 @pytest.fixture
 def trades(service, bot):
-    """Twelve trades in turn bought, sold and failed, every other one of another token."""
+    """Twelve trades: bought, sold and failed in turn, every other one of another token."""
     for n in range(12):
         service.observe_trade(
             W,
@@ -78,7 +78,7 @@ def test_filtered_arrivals_come_once_each(service, key, trades):
 
 @pytest.mark.parametrize("path", ["", f"&mint={M}", f"&wallet={W}"])
 def test_filtered_arrivals_fill_a_page(service, key, bot, path):
-    """Five sales among 250 purchases: each page looks on until it is full."""
+    """Five sales among 250 purchases: each page searches until it is full."""
     since = service.get(f"/api/v1/trades?kind=sell{path}", key).json["newestCursor"]
     sold = [3, 120, 121, 240, 249]
     names_of_all = [f"a{n}" for n in range(250)]
@@ -91,7 +91,7 @@ def test_filtered_arrivals_fill_a_page(service, key, bot, path):
     assert pages == [
         [signature(f"a{n}") for n in some] for some in (sold[:2], sold[2:4], sold[4:], ())
     ]
-    # Nothing came: the cursor stands.
+    # Nothing arrived, so the cursor stays.
     assert before == since
 
 
@@ -126,7 +126,7 @@ def read(service, bot, query):
 
 
 def shown(html):
-    """The signatures of the trades on a page."""
+    """The signatures of a page's trades."""
     return re.findall(r'<code id="of-[^"]+">(\w+)</code>', html)
 
 

@@ -24,7 +24,7 @@ def watched(tmp_path):
 
 
 def read(service):
-    """{(name, label values, by the names of the labels): number} by Prometheus' own parser."""
+    """{(name, label values, sorted by label name): number}, by Prometheus's own parser."""
     answer = service.get("/metrics")
     assert answer.status_code == 200 and answer.content_type.startswith("text/plain")
     families = list(text_string_to_metric_families(answer.get_data(as_text=True)))
@@ -76,7 +76,7 @@ def test_a_failing_job_is_visible(watched):
     assert (told["job_state", "failing", "observer"], told["job_state", "ok", "observer"]) == (1, 0)
     assert told["job_heartbeat_timestamp_seconds", "observer"] == NOW / 1000
     assert told["job_success_timestamp_seconds", "observer"] == (NOW - 60_000) / 1000
-    # Never: no number is made up.
+    # It never succeeded, so there is no number.
     assert ("job_success_timestamp_seconds", "paper") not in told
 
 
@@ -92,14 +92,14 @@ def test_a_failing_pass_degrades_an_instance(watched):
     ):
         jobs.note_job("observer", state, NOW, problem)
         assert look() == status
-    # Of a job that was switched off since.
+    # From a job that has since been turned off.
     jobs.note_job("scout", "off", NOW, "a former problem")
     assert look() == "ok"
 
 
 def test_a_disabled_job_has_no_heartbeat(tmp_path):
-    """It stands still for ever, and an alert over it would fire as long. Also where its last word
-    is of the time before.
+    """It would never change, and an alert on it would fire forever. The same for a value from
+    before the job was turned off.
     """
     service = Service(tmp_path / "data", metrics="on", scout_interval_seconds=0)
     jobs.note_job("observer", "off", NOW)

@@ -9,7 +9,7 @@ from service import address, signature
 
 from web.api import openapi
 
-# Each with its reason. Nothing else is left out: all checks, all phases, all other requests.
+# Each with its reason. Everything else is included: all checks, all phases, all other requests.
 LEFT_OUT = """
 [generation]
 database = "none"
@@ -43,7 +43,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "403", "409", "422"]
 
 @pytest.fixture
 def api(service):
-    # Imported here: it takes a second, and every worker collects every file.
+    # Imported here because it takes a second, and every worker collects every file.
     import schemathesis
     from schemathesis.config import SchemathesisConfig
 
@@ -59,7 +59,7 @@ def api(service):
     )
 
 
-# a stream has no end to wait for: tests/web/test_stream.py reads it
+# a stream never ends: tests/web/test_stream.py reads it
 ANSWERED = [operation for operation in openapi.OPERATIONS if operation.path != "/api/v1/stream"]
 
 
@@ -87,14 +87,14 @@ def test_responses_match_the_openapi_document(api, service, operation):
 
 
 def test_the_document_is_small(service):
-    """At most 110 KB and 80 schemas: generated clients and their readers have all of it."""
+    """At most 110 KB and 80 schemas, because generated clients and their readers get all of it."""
     served = service.get("/openapi.json")
     assert len(served.data) <= 110_000
     assert len(served.get_json()["components"]["schemas"]) <= 80
 
 
 def test_success_responses_are_json(service):
-    """Generators take the first media type. What else there is is answered only on request."""
+    """Generators use the first media type. Others are returned only on request."""
     paths = service.get("/openapi.json").get_json()["paths"]
     kinds = {
         (method, path): list((one["responses"].get("200") or one["responses"]["201"])["content"])

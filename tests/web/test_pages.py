@@ -67,7 +67,7 @@ def bot(service):
 
 @pytest.fixture
 def observed(service, bot):
-    """Ada with a purchase and a sale of it, results and coverage."""
+    """Ada with a purchase and its sale, results and coverage."""
     service.observe_trade(
         WALLET, "bought", 1, raw=2_000, sol=-1_000_000_000, block_time=NOW // 1000 - 86_400
     )
@@ -346,7 +346,7 @@ def test_the_curve_has_its_numbers_as_text(service, observed):
     page = service.get(f"/bots/{observed.bot.uid}")
     figure = re.search(r'<figure class="chart">.*?</figure>', page.text, re.S)[0]
     assert '<path class="down"' in figure and '<path class="up"' not in figure
-    # Bought for 1 SOL, sold for 0.75: a day with one trade, another with the loss.
+    # Bought for 1 SOL, sold for 0.75: a day with one trade, and another with the loss.
     assert text_of_html(figure).endswith(
         "Nov 5, 2026 −0.2500 −0.2500 0.750 1 1 Nov 4, 2026 0.0000 0.0000 1.000 1 0"
     )
@@ -374,7 +374,7 @@ def test_each_profile_tab_is_a_page(service, observed):
 
 
 def test_results_say_when_they_start(service, observed):
-    """The board counts since the wallet came, a profile all that is known of it."""
+    """The board counts since the wallet was connected, a profile all known history."""
     standing = {"realized": 5 * 10**8, "trades": 4, "matched": 3}
     service.observe_span(WALLET, **standing)
     front = text_of(service.get("/"))
@@ -408,7 +408,7 @@ def test_observation_of_a_retired_bot_has_ended(service, observed):
         assert "Not observed" not in page
     embedded = text_of(service.get(f"/embed/bots/{observed.bot.uid}"))
     assert "No results: it was retired on Nov 5, 2026. Observing ended" in embedded
-    # One that had no wallet was never observed.
+    # A bot without a wallet was never observed.
     mute = service.make_bot("Mute").bot
     influencers.retire_bot(mute, NOW)
     assert "Observing ended" not in service.get(f"/bots/{mute.uid}").text
@@ -447,7 +447,7 @@ def test_a_token_page_shows_buyers_and_sellers(service, observed):
 
 
 def test_a_token_swap_shows_both_sides_and_is_not_a_purchase(service, bot):
-    """2.5 of the token for 40 of another; 5,000 lamports are its fee and no price."""
+    """2.5 of the token for 40 of another; 5,000 lamports are its fee, not a price."""
     changes = [[MINT, "-2500", 3], [address("other"), "4000", 2]]
     service.observe_trade(
         WALLET, "swap", slot=5, kind="swap", mint=MINT, token_changes=orjson.dumps(changes).decode()
@@ -588,7 +588,7 @@ def test_a_wallet_without_transactions_is_not_called_complete(service, bot):
 
 
 def test_only_gains_and_losses_have_a_color(service, observed):
-    """0.75 SOL came in by a sale that lost 0.25, and 1 SOL went out by a purchase."""
+    """0.75 SOL came in from a sale that lost 0.25, and 1 SOL went out for a purchase."""
     page = service.get(f"/bots/{observed.bot.uid}?tab=trades").text
     flows = re.findall(r'<span class="sol">(.*?)</span>', page)
     assert [re.sub(r"<[^>]+>", "", flow) for flow in flows][:2] == ["+0.750 SOL", "−1.000 SOL"]

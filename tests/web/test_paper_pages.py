@@ -19,7 +19,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def order(service, query=""):
-    """The names of the table of traders, in order."""
+    """The names in the traders table, in order."""
     return re.findall(r"<bdi>([^<]+)</bdi></a><small>", service.get(f"/traders{query}").text)
 
 
@@ -37,7 +37,7 @@ def four(service):
 
 def test_each_column_can_be_sorted_and_says_so(service, four):
     assert order(service) == ["Low", "High", "None", "Odd"]
-    # Returns of 5, 0 and -5 percent of 10 SOL; what is under review has no place of its own.
+    # Returns of 5, 0 and -5 percent of 10 SOL; records under review have no rank.
     assert order(service, "?sort=return") == ["High", "None", "Low", "Odd"]
     assert order(service, "?sort=closes")[0] == "High"
     for sort in SORTS:
@@ -48,7 +48,7 @@ def test_each_column_can_be_sorted_and_says_so(service, four):
 
 
 def test_win_rates_sort_by_their_lower_bound(service, four):
-    """Three wins of three are no interval; of the two traders with twelve closes on six days the
+    """Three wins of three have no interval; of the two traders with twelve closes on six days, the
     one that won more comes first, however good the others look.
     """
     made = {name: make_trader(service, name) for name in ("Even", "Often")}
@@ -65,7 +65,7 @@ def test_win_rates_sort_by_their_lower_bound(service, four):
 
 
 def test_every_form_of_a_post_warns_about_a_review(service, four):
-    """Of two posts the one whose writer's record is under review has the warning."""
+    """Of two posts, the one whose author's record is under review has the warning."""
     good, odd = said(four["High"], 1, "Fine."), said(four["Odd"], 2, "Up 9 SOL.")
     for post, is_warned in ((good, False), (odd, True)):
         items = {one["_candor"]["post"]: one for one in service.get("/feed.json").json["items"]}
@@ -119,7 +119,7 @@ def test_creating_a_trader_without_prices_shows_a_notice(service, monkeypatch):
 def test_strategies_without_closes_have_an_empty_state(service):
     page = service.get("/strategies").text
     assert "Nothing to compare yet" in page
-    # What is known of real fills is told all the same.
+    # Known real fills are shown anyway.
     assert "Simulated and real fills" in page
     assert page.count("<table") == 1 and "left out" in page
     closed(make_trader(service), 1, SOL)

@@ -25,7 +25,7 @@ SCHEMES = ("https://candor.example", "http://localhost")
 
 @pytest.fixture(params=sampling.sample(["stripped", "passed on"], 1))
 def below(request, tmp_path):
-    """The service behind a proxy of either kind; `.to` is how it asks for a path."""
+    """The service behind either kind of proxy; `.to` maps a path to a request."""
     settings = config.load({"BASE_URL": BASE}, dotenv=None)
     made = Service(
         tmp_path / "data",
@@ -48,7 +48,7 @@ def below(request, tmp_path):
 
 
 class Proxied(Browser):
-    """A browser that speaks to the proxy: it knows addresses below /candor only."""
+    """A browser that uses the proxy and only knows addresses below /candor."""
 
     def __init__(self, service):
         self.client, self.cookie = service.app.test_client(use_cookies=False), ""
@@ -74,7 +74,7 @@ class Proxied(Browser):
 
 
 def list_links(page, at):
-    """Addresses a page names, made absolute; those of other hosts left out."""
+    """Absolute addresses of a page's links, without other hosts."""
     found = {
         urljoin(f"https://candor.example{at}", html.unescape(link))
         for link in LINKS.findall(page)
@@ -103,7 +103,7 @@ def test_every_page_is_reachable_and_no_link_leaves_the_path(below):
         seen.add(at)
         assert len(seen) < 400
         page = browser.client.get(at)
-        # forms stand where only POST is taken
+        # forms for routes that accept only POST
         assert page.status_code in (200, 204, 302, 304, 405), f"{at}: {page.status_code}"
         if page.status_code == 302:
             assert urlsplit(page.headers["Location"]).path.startswith("/candor"), at
@@ -115,7 +115,7 @@ def test_every_page_is_reachable_and_no_link_leaves_the_path(below):
             assert parts.path == "/candor" or parts.path.startswith("/candor/"), (
                 f"{at} leads to {link}"
             )
-            # The board's choices multiply to hundreds of pages; each is linked from the first one.
+            # The board's choices multiply to hundreds of pages, each linked from the first one.
             if not at.startswith("/candor/leaderboard?") or parts.path != "/candor/leaderboard":
                 queue.append(parts.path + (f"?{parts.query}" if parts.query else ""))
     for page in (
@@ -207,7 +207,7 @@ def test_an_unusable_path_is_refused_at_startup(url):
 
 
 def test_templates_and_scripts_contain_no_root_addresses():
-    """`{{ root }}` stands before each: what is forgotten here leads out of the path."""
+    """`{{ root }}` precedes each; without it, an address leads out of the path."""
     root = config.Path(__file__).resolve().parents[2]
     for path in [*(root / "templates").glob("*.html"), root / "static" / "candor.js"]:
         assert not re.findall(

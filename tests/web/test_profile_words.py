@@ -44,7 +44,7 @@ def loading(known, pending, seconds):
 
 
 def test_the_remaining_time_follows_from_the_current_rate():
-    # 20 in 30 s: the other 216 take 324 s.
+    # 20 in 30 s: the other 216 need 324 s.
     assert words.describe_progress(*loading(20, 216, 30)) == (
         "20 of 236 transactions, about 5 min left."
     )
@@ -70,7 +70,7 @@ def test_a_loading_profile_has_a_bar_and_updates_itself(service):
     assert '<progress id="progress" max="236" value="20">' in page
     assert '<noscript><meta http-equiv="refresh"' in page
     assert "Realized PnL so far" in page and "so-far" in page
-    # No color: nothing is decided yet.
+    # No color, because nothing is decided yet.
     tiles = re.search(r'<dl class="tiles.*?</dl>', page, re.S)[0]
     assert 'class="amount up"' not in tiles
     trades = service.get(f"/bots/{made.bot.uid}?tab=trades").text

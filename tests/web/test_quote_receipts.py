@@ -20,7 +20,7 @@ from web.api.stream import list_events
 
 M = address("mint")
 USDC, USDT = STABLECOINS[:2]
-# 879.5 of a token for 338.1 USDC, of which 352.7 were paid for it: 14.6 less, 4.1395 % of the cost.
+# 879.5 of a token for 338.1 USDC, at a cost of 352.7: 14.6 less, 4.1395% of the cost.
 SOLD = {
     **{"change": 338_100_000, "status": "matched", "result": -14_600_000},
     **{"proceeds": 338_100_000, "cost": 352_700_000, "matched_raw": "879500"},
@@ -36,7 +36,7 @@ def bot(service):
 
 
 def sell(service, name="sale", **quoted):
-    """Observe a sale for USDC, and judge the posts about it."""
+    """Observe a sale for USDC, and verify the posts about it."""
     service.observe_trade(W, name, 1, kind="sell", sol=-5_000, token_changes=CHANGES)
     if quoted:
         quote_trade(f"trade_{name}", **quoted)
@@ -93,7 +93,7 @@ def test_a_changed_ledger_shows_at_once_though_post_and_trade_are_unchanged(
 
 def test_a_purchase_found_later_gives_a_post_its_result(service):
     """1,000 A for 40 USDC, found after its sale for 55 and the post about that: 15 earned. In SOL
-    there is nothing to change, but for the cost that came along.
+    nothing changes except the inherited cost.
     """
     key = service.make_bot("Ada", W).publish_key.text
     told = Teller().gain(USDC.mint, 40_000_000).swap(USDC.mint, 40_000_000, "A", 1_000)

@@ -74,14 +74,14 @@ def test_results_and_record_list_each_stablecoin(service, bot):
         "volumeRaw": "20000000",
         "volume": "20",
         "costLeftRaw": "300000",
-        # What was realized, less the cost that left.
+        # Realized PnL minus the cost that left.
         "worstCaseRaw": "-1550000",
         "maxDrawdownRaw": "1250000",
     }
     assert (usdt["mint"], usdt["realized"]) == (USDT.mint, "0.000001")
     assert (sol["currency"], sol["realizedRaw"]) == ("SOL", "7")
     assert shown["record"]["byCurrency"][1:] == [usdc, usdt]
-    # Nothing of it is in SOL.
+    # None of it is in SOL.
     assert {**shown["results"], "byCurrency": None} == {**before, "byCurrency": None}
     listed = service.get("/api/v1/bots", bot.publish_key.text).json["data"]
     assert listed[0]["results"] == shown["results"]
@@ -111,7 +111,7 @@ def test_record_covers_all_wallets_and_results_the_current_one(service, bot):
 
 
 def test_each_stablecoin_reconciles(service, bot):
-    # 100 came in, 60 were paid for what is held, 2 were earned: 42 are left.
+    # 100 arrived, 60 paid for holdings, 2 earned: 42 are left.
     lines = dict.fromkeys(RAW, "0") | {
         "closingRaw": "42000000",
         "realizedRaw": "2000000",
@@ -195,7 +195,7 @@ def test_a_trade_shows_its_result_in_its_currency(service, bot):
     ):
         found = service.get(f"/api/v1/trades?{query}", key).json["data"]
         assert {one["id"] for one in found} == names, query
-    # What a hook tells people: 2.5 of 10.
+    # A hook's text for people: 2.5 of 10.
     assert " · +2.500 USDC (+25.0%) · " in facts.write_trade(trades["trade_sold"])
     page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=trades"))
     assert "Result in USDC: +2.5 USDC." in page
@@ -251,7 +251,7 @@ def test_a_profile_has_tiles_curve_and_table_for_each_currency(service, bot):
     text = text_of(page)
     assert "Realized PnL +1.100 USDC worst case +1.100 USDC ; from 2 sales; 2 more sales" in text
     assert 'aria-label="Realized PnL by day in USDC"' in page.text
-    # The days of the table: +1.5, then -0.4, which makes 1.1.
+    # The table's days: +1.5, then -0.4, which makes 1.1.
     assert "−0.400 +1.100" in text and "+1.500 +1.500" in text
     assert "In USDT" not in text
     ids = re.findall(r'\bid="([^"]+)"', page.text)
@@ -279,7 +279,7 @@ def test_the_board_currency_can_be_chosen_without_javascript(service, bot):
 
 
 def test_a_bot_without_sol_trades_shows_no_sol_results(service, bot):
-    """It sold twice for USDC. Of SOL it paid 5,000 lamports, for a failed transaction."""
+    """It sold twice for USDC, and paid 5,000 lamports for a failed transaction."""
     zero = {"volumeSol": "0", "volumeLamports": "0", "winningSells": 0}
     service.observe_results(
         W, 0, matched=0, **zero, failedTransactions=1, failedCostLamports="5000"
@@ -340,7 +340,7 @@ def test_a_bots_picture_names_them_in_small_print(service, bot):
 # ---- from transactions to what is shown ----------------------------------------------------------
 def test_the_documented_example_is_correct(service):
     """docs/results.md: 40 USDC for a million raw A, another million for SOL, 1.5 million sold for
-    90 USDC: 90 / 1.5 for the first million, less 40.
+    90 USDC: 90 / 1.5 for the first million, minus 40.
     """
     made = service.make_bot("Ada", W)
     told = Teller().gain(USDC.mint, 40_000_000).swap(USDC.mint, 40_000_000, "A", 1_000_000)
@@ -348,10 +348,11 @@ def test_the_documented_example_is_correct(service):
     observe(W, told.entries)
     shown = show(service, made)
     usdc = shown["results"]["byCurrency"][-1]
-    # Bought with 40, sold for 90.
+    # Bought for 40, sold for 90.
     assert (usdc["realized"], usdc["partialSells"], usdc["volume"]) == ("20", 1, "130")
     (books,) = shown["reconciliation"]["byCurrency"]
-    # 30 of the proceeds are of what SOL paid for, and nothing that 40 USDC paid for is left.
+    # 30 of the proceeds belong to tokens bought with SOL, and nothing bought with the 40 USDC is
+    # left.
     assert (books["receivedRaw"], books["unmatchedProceedsRaw"]) == ("40000000", "30000000")
     assert (books["closingRaw"], books["differenceRaw"]) == ("90000000", "0")
     assert shown["results"]["realizedLamports"] == "0"

@@ -29,7 +29,7 @@ def limits(minute=3, hour=5, subject="owner:1"):
 
 @pytest.fixture
 def given(settings, storage_url):
-    """Settings that count in a file, then in Redis."""
+    """Settings that count in a file, and then in Redis."""
     settings.data_dir.mkdir()
     return ground.change(settings, ratelimit_storage_url=storage_url)
 
@@ -63,7 +63,7 @@ def test_a_refused_request_uses_nothing_in_any_window(allowance):
     for _ in range(10):
         allowance.charge(limits(), NOON)
     assert left(allowance.peek(limits(), NOON)) == {"minute": 0, "hour": 2}
-    # The hour, then, and not the minute.
+    # The hour, not the minute.
     assert [allowance.charge(limits(), NOON + 60 + n).admitted for n in range(3)] == [
         True,
         True,
@@ -82,7 +82,7 @@ def test_windows_are_aligned_to_the_clock(allowance):
 
 
 def test_a_reduced_window_is_empty_and_never_negative(allowance):
-    """Three were admitted before the operator allowed but two."""
+    """Three were admitted before the operator reduced the limit to two."""
     for _ in range(3):
         allowance.charge(limits(), NOON)
     smaller = limits(2, 5)
@@ -136,9 +136,7 @@ def test_a_late_request_counts_in_its_own_window(allowance):
 
 
 def take_many(given, count, results):
-    """How many of `count` were admitted: (by the allowance, by flask-limiter's way to the same
-    counters).
-    """
+    """Admitted requests of `count`: (by the allowance, by flask-limiter on the same counters)."""
     allowance = Allowance(counters.open_store(given))
     strategy = FixedWindowRateLimiter(Counters(store=allowance.store, clock=lambda: NOON))
     results.put(
@@ -208,7 +206,7 @@ def test_old_counters_are_deleted(tmp_path):
 
 
 def test_redis_counters_expire(redis_server):
-    """By how long they have to last, not by Redis' own clock: another machine's may be off."""
+    """By duration, not by Redis's clock, because another machine's clock may be off."""
     redis_server.client.flushdb()
     allowance = Allowance(counters.Redis(redis_server.url))
     allowance.charge(limits(), NOON + 10)
@@ -242,7 +240,7 @@ def test_one_network_shares_one_allowance(address, network):
 
 # ---- what flask-limiter counts in ----------------------------------------------------------------
 def test_the_storage_keeps_its_guarantees(allowance):
-    """What `limits` asks of a storage: docs of limits.storage.Storage."""
+    """The requirements of `limits`: docs of limits.storage.Storage."""
     clock = [NOON + 10]
     storage = storage_from_string("allowance:", store=allowance.store, clock=lambda: clock[0])
     assert [
@@ -274,7 +272,7 @@ def test_a_damaged_file_is_replaced_for_addresses_too(tmp_path):
 # ---- through the interface -----------------------------------------------------------------------
 @pytest.fixture
 def narrow(tmp_path, monkeypatch, storage_url):
-    """A service with small limits whose clock stands still, over each store."""
+    """A service with small limits and a stopped clock, for each store."""
     monkeypatch.setattr("time.time_ns", lambda: (NOON + 10) * 10**9)
     made = Service(
         tmp_path / "data",
@@ -299,7 +297,7 @@ def test_headers_describe_the_first_window_to_run_out(narrow):
     key, read = made.publish_key.text, narrow.make_read_key(made.owner)
     assert headers(narrow.get("/api/v1/feed", key)) == ("5", "4", "50")
     answer = narrow.post({"eventId": "x"}, key)
-    # On POST the posts window counts too, and on errors.
+    # On POST, the posts window counts too, even for errors.
     assert answer.status_code == 422 and headers(answer) == (
         "2",
         "1",
@@ -373,8 +371,8 @@ def test_an_address_has_one_limit_for_everything(narrow):
 
 @pytest.mark.usefixtures("standing_clock")
 def test_a_full_address_is_named_to_a_keyed_caller(tmp_path):
-    """The owner has requests left: window and headers are those of the address. The clock stands at
-    the minute's 30th second.
+    """The owner has requests left: window and headers are the address's. The clock is at second 30
+    of a minute.
     """
     service = Service(tmp_path / "data", ip_limit_per_minute=2)
     bot = service.make_bot()
@@ -390,7 +388,7 @@ def test_a_full_address_is_named_to_a_keyed_caller(tmp_path):
         assert "2 a minute" in answer.json["detail"]
         assert headers(answer) == ("2", "0", "30") and answer.headers["Retry-After"] == "30"
     elsewhere = service.get("/api/v1/feed", key, peer="192.0.2.9")
-    # A million a minute, of which two were used up: a refusal costs nothing.
+    # A million a minute, two of which were used: a refusal costs nothing.
     assert headers(elsewhere)[:2] == ("1000000", "999997")
     service.close()
 
@@ -404,7 +402,7 @@ def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
         ).status_code
         for n in range(4)
     ]
-    # The last entry is the proxy's own word.
+    # The last entry is the proxy's.
     assert codes == [200] * 4
     codes = [
         behind.get(
@@ -417,8 +415,8 @@ def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
 
 
 def test_an_addresss_usage_survives_a_restart(narrow):
-    """The address's minute and its failures are in the store: another worker, or the next process,
-    goes on from there.
+    """The address's minute and its failures are in the store, so another worker or the next process
+    continues with them.
     """
     for _ in range(3):
         assert narrow.get("/api/v1/feed", peer="2001:db8::1").status_code == 401
@@ -436,7 +434,7 @@ def test_an_addresss_usage_survives_a_restart(narrow):
         "50",
     ) and answer.content_type == "application/problem+json"
     codes = [again.get("/api/market", peer="2001:db8::2").status_code for _ in range(20)]
-    # 20 less the four above.
+    # 20 minus the four above.
     assert codes == [200] * 16 + [429] * 4
     script = again.get("/static/candor.js", peer="2001:db8::2")
     assert script.status_code == 200
@@ -460,7 +458,7 @@ def test_each_kind_of_request_has_its_own_count_without_refused_ones(tmp_path):
 
 
 def test_last_uses_are_stored_next_to_the_counters(given):
-    """By both stores; what another machine noted later stands."""
+    """In both stores; a later record from another machine stays."""
     first, second = counters.open_store(given), counters.open_store(given)
     first.note_use("key_a", 2_000_000_000_000)
     second.note_use("key_b", 2_000_000_000_001)

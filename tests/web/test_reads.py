@@ -20,17 +20,15 @@ from web.site.admin import lists
 W, OTHER, M = address("w"), address("other"), address("m")
 LARGE = {"post", "trade", "arrival", "trade_mint", "receipt", "sighting", "snapshot", "paper_post"}
 STEPS = 100
-# What /metrics counts is counted whole: the operator's Prometheus asks, nobody else.
+# /metrics counts everything, but only the operator's Prometheus requests it.
 OPERATORS = {"metrics.show_metrics"}
-# Indexes of what nodes refuse, or have not given yet, alone: they are walked from end to end.
+# Partial indexes of refused or pending transactions: they are scanned completely.
 OF_RARE_ROWS = ("sighting_refused", "sighting_pending")
 
 
 # ---- plans ---------------------------------------------------------------------------------------
 def list_questions(service, bot, key):
-    """Every GET of the application, lists with each combination of their filters and of where they
-    begin.
-    """
+    """Every GET of the application, lists with each combination of filters and starting points."""
     given = {"uid": bot.bot.uid, "mint": M, "number": "1", "filename": "candor.css"}
     paths = []
     for rule in service.app.url_map.iter_rules():
@@ -73,7 +71,7 @@ def list_questions(service, bot, key):
         for one, uid in (("owner", owner), ("bot", bot.bot.uid))
         if one in listing.filters
     ]
-    # Where nobody is logged in, a page of the operator reads nothing.
+    # Without a sign-in, an operator page reads nothing.
     made = admin.use_login(admin.make_login(time.time_ns() // 10**6), time.time_ns() // 10**6)
     service.client.set_cookie("candor_admin", made.token, path="/admin")
     paths += [
@@ -112,7 +110,7 @@ def test_no_query_scans_a_large_table(service, bot, key, monkeypatch):
     monkeypatch.setattr(type(database.obj), "execute_sql", note_and_execute)
     for path in list_questions(service, bot, key):
         with service.get(path, key) as answer:
-            # 422: an address of a wallet that the list of routes made up.
+            # 422: an invented wallet address from the list of routes.
             assert answer.status_code in (200, 302, 303, 400, 401, 403, 404, 422), path
     monkeypatch.undo()
     plans = {
@@ -142,7 +140,7 @@ def test_no_query_scans_a_large_table(service, bot, key, monkeypatch):
 
 # ---- since ---------------------------------------------------------------------------------------
 def seed(wallet, first, count):
-    """So many transfers of `wallet`, each with its arrival."""
+    """This many transfers of `wallet`, each with its arrival."""
     common = address("common")
     numbers = (
         f"WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i <"
@@ -168,7 +166,7 @@ def seed(wallet, first, count):
 
 
 def count_steps(ask):
-    """How many hundreds of steps SQLite's machine takes for what `ask` asks."""
+    """Hundreds of steps that SQLite's virtual machine takes for the requests in `ask`."""
     steps, connection = itertools.count(), database.connection()
     connection.set_progress_handler(lambda: next(steps) and False, STEPS)
     try:
@@ -178,7 +176,7 @@ def count_steps(ask):
     return next(steps)
 
 
-# What tells a copy (of the first row, `n` above it) from it.
+# Columns that distinguish a copy (`n` above the first row) from its row.
 COPIED = {
     "bot": {"id": "n", "uid": "'bot_' || n", "handle": "'handle' || n"},
     "wallet": {"id": "n", "address": "'address' || n"},
@@ -188,7 +186,7 @@ COPIED = {
 
 @ground.sqlite_only
 def test_health_reads_only_the_wallets_it_names(service, bot):
-    """But for whose wallets they are: each is read once, in ten steps, for the quota."""
+    """Except for their owners: each is read once, in ten steps, for the quota."""
     costs = []
     for first, last in ((2, 60), (61, 3_000)):
         for table, changes in COPIED.items():
@@ -219,8 +217,8 @@ def test_health_reads_only_the_wallets_it_names(service, bot):
     ],
 )
 def test_since_costs_the_same_however_much_arrived(service, bot, key, of):
-    """Asked for everything after the first trade, by filters that match nothing of the many that
-    arrived since.
+    """A request for everything after the first trade, with filters that match none of the many
+    later ones.
     """
     service.make_bot("Ben", OTHER)
     service.observe_trade(W, "first", slot=1, mint=M)
@@ -249,7 +247,7 @@ def test_since_costs_the_same_however_much_arrived(service, bot, key, of):
     ],
 )
 def test_a_poller_gets_each_trade_once_under_any_filter(service, bot, key, of):
-    """Also where a refold took the newest trade back and its number is given out again."""
+    """Even if a rebuild removed the newest trade and its ID is reused."""
     service.make_bot("Ben", OTHER)
     service.observe_trade(W, "before", slot=900, mint=M)
     since = service.get(f"/api/v1/trades?limit=1{of.replace('BOT', bot.bot.uid)}", key).json[

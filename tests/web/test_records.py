@@ -47,8 +47,8 @@ def test_the_record_has_the_results_fields(service, bot):
 
 
 def test_a_replaced_losing_wallet_stays_in_the_record(service, bot):
-    """-4 SOL with the first, of which 0.5 SOL of cost were still held, then 1 SOL with the
-    second: -3 in all, and the owner's sum says so.
+    """-4 SOL with the first, 0.5 SOL of whose cost was still held, then 1 SOL with the second: -3
+    in all, also in the owner's total.
     """
     service.observe_span(W, open_cost=5 * 10**8, open_positions=1, realized=-4 * 10**9, matched=4)
     move(service, bot, OTHER)
@@ -72,7 +72,7 @@ def test_a_replaced_losing_wallet_stays_in_the_record(service, bot):
 
 
 def test_an_owners_totals_cover_all_bots(service, bot):
-    """Ada lost 2.34 SOL and is retired; Bob gained 0.1: -2.24, which is told as -2.2."""
+    """Ada lost 2.34 SOL and is retired; Bob gained 0.1: -2.24, shown as -2.2."""
     service.observe_span(W, realized=-2_340_000_000)
     owner = Owner.get_by_id(bot.bot.owner_id)
     bob = influencers.create_bot(service.config, "Bob", NOW, OTHER, owner=owner)

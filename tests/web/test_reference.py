@@ -77,8 +77,8 @@ def test_the_reference_lists_every_request_field_error_and_limit(tmp_path):
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
 def test_every_example_works_as_pasted(live):
-    """The one that posts comes first, so that there is a post to ask for; sent again it is answered
-    again.
+    """The one that posts comes first, so that there is a post to request; a repeated request gets
+    the same response.
     """
     live.command("trader", "create", "--name", "Penny", "--family", "momentum")
     hours = (datetime.now(UTC) + timedelta(hours=n) for n in (1, 3))
@@ -112,7 +112,7 @@ def paste(live, language, name, text):
         return check_stream(command, environ)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"{language} {name}: {done.stderr}"
-    # Python fails by itself.
+    # Python fails on its own.
     assert language == "python" or "code" not in json.loads(done.stdout), f"{name}: {done.stdout}"
 
 

@@ -23,8 +23,8 @@ HOUR = NOW // 3_600_000
 
 
 def observe_hours(wallet, changes, span=None, **sums):
-    """What a wallet realized, {hour: lamports}, as running totals: of all it did, and of its latest
-    attachment. `sums`: the same in each hour.
+    """Write a wallet's results {hour: lamports} as running totals, over all history and for its
+    latest attachment. `sums`: the same in each hour.
     """
     number, total = Wallet.get(Wallet.address == wallet).id, 0
     latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
@@ -35,7 +35,7 @@ def observe_hours(wallet, changes, span=None, **sums):
 
 
 def observe_risk(wallet, results):
-    """Positions of all the wallet did, and of its latest attachment."""
+    """Write positions over all history and for the latest attachment."""
     number = Wallet.get(Wallet.address == wallet)
     latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
     for view in (0, latest.get().id):
@@ -52,7 +52,7 @@ RATES = {"ended": 1, "ended_won": 1, "held": 2, "held_sold": 1, "open_cost": 70}
 
 
 def test_risk_is_next_to_results_and_record(service, bot):
-    """0, 50, -40, -10, an hour each: a fall of 90. Of two positions one won; 70 are still held."""
+    """0, 50, -40, -10, an hour each: a drop of 90. One of two positions won; 70 are still held."""
     observe(service, W, -10)
     hours = {HOUR - 3: 50, HOUR - 2: -90, HOUR - 1: 30, HOUR: 0}
     observe_hours(W, hours, days=4, cost=1_000, proceeds=990, **RATES)
@@ -94,7 +94,7 @@ def test_zero_risk_without_sales_is_not_unknown(service, bot):
 
 
 def test_the_curve_continues_with_the_next_wallet(service, bot):
-    """60 gained with the first, -50 with the second, then 20: a fall of 50 over both."""
+    """60 gained with the first, -50 with the second, then 20: a drop of 50 over both."""
     observe(service, W, 60)
     observe_hours(W, {HOUR - 9: 60})
     observe_risk(W, [60])
@@ -108,9 +108,9 @@ def test_the_curve_continues_with_the_next_wallet(service, bot):
 
 
 def test_several_wallets_are_summed_hourly(service, bot):
-    """Two at once: 10, -30 and 25 in the hours 3 to 1 ago, and 20, 0 and -15 with the other. Each
-    alone fell by 30 and 15; together 30, 0 and 10 are a fall of 30. Both traded today, one of them
-    the day before.
+    """Two at once: 10, -30 and 25 in the hours 3 to 1 ago, and 20, 0 and -15 with the other.
+    Separately they dropped by 30 and 15; together 30, 0 and 10 are a drop of 30. Both traded today,
+    one of them also the day before.
     """
     today = HOUR - HOUR % 24
     observe(service, W, 5)
@@ -133,12 +133,12 @@ def test_several_wallets_are_summed_hourly(service, bot):
         found = results.find_risks(source, [bot.bot.id])[bot.bot.id]
         assert (found.drawdown, found.days) == (30, 2)
         assert results.find_drawdowns(source, [bot.bot.id], HOUR - 2) == {bot.bot.id: 30}
-        # -30 + 25 - 15 from the hour of two hours ago on; 10 from the next one.
+        # -30 + 25 - 15 from the hour two hours ago on; 10 from the next one.
         assert results.find_drawdowns(source, [bot.bot.id], HOUR - 1) == {bot.bot.id: 0}
 
 
 def test_windows_begin_at_full_hours(service, bot):
-    """NOW is 12:00. A loss of 7 an hour before the 24 hours begin, of 10 in their first hour, of 60
+    """NOW is 12:00. Losses of 7 an hour before the 24 hours begin, of 10 in their first hour, of 60
     since; of 100, 500 and 3,000 in a week, a month and a quarter. 5 were held before the week, 12
     in it and now, which is 7 more.
     """
@@ -192,7 +192,7 @@ def test_signs_are_shown_and_change_no_rank(service, bot):
 
 
 def test_results_by_token_are_listed(service, bot, monkeypatch):
-    """Of -5, 1 and 4 lamports the two that moved most, the best first."""
+    """Of -5, 1 and 4 lamports, the two with the largest effect, best first."""
     observe(service, W)
     (first,) = Attachment.select()
     for number, realized in enumerate((1, -5, 4)):
@@ -225,7 +225,7 @@ def board(service, bot, **query):
 
 
 def test_the_board_shows_the_drawdown_of_its_window(service, bot):
-    """All of it 90; in the last 24 hours 20."""
+    """90 over all time, 20 in the last 24 hours."""
     observe(service, W)
     observe_hours(W, {HOUR - 90: 50, HOUR - 80: -90, HOUR - 2: 30, HOUR - 1: -20, HOUR: 30})
     for record in ("forward", "all"):
@@ -237,7 +237,9 @@ def test_the_board_shows_the_drawdown_of_its_window(service, bot):
 
 
 def test_the_board_counts_all_wallets_ever_connected(service, bot):
-    """Three observed wallets realized -50, 10 and 90, one was never observed; two are given up."""
+    """Three observed wallets realized -50, 10 and 90, one was never observed; two are
+    disconnected.
+    """
     assert show_connected() == {
         "walletsEver": 1,
         "walletsHeld": 1,
@@ -261,13 +263,13 @@ def test_the_board_counts_all_wallets_ever_connected(service, bot):
 
 # ---- the profile ---------------------------------------------------------------------------------
 def cover(wallet):
-    """A whole Coverage, as a page needs it."""
+    """A complete Coverage, as a page needs it."""
     whole = {**show_coverage(True, None), "state": "complete", "observedFrom": show_time(NOW)}
     Wallet.update(coverage=orjson.dumps(whole).decode()).where(Wallet.address == wallet).execute()
 
 
 def test_the_profile_shows_windows_posting_and_owner(service, bot):
-    """In the last 24 hours it lost 3 SOL and gained 1 SOL, and still holds 0.5 SOL's worth."""
+    """In the last 24 hours it lost 3 SOL and gained 1 SOL, with 0.5 SOL of cost still held."""
     observe(service, W, -2 * 10**9)
     losses = {HOUR - 3: -3 * 10**9, HOUR - 2: 10**9, HOUR: 0}
     observe_hours(W, losses, open_cost=5 * 10**8, ended=4, ended_won=1, trades=8, volume=10**10)
@@ -306,9 +308,7 @@ def test_a_profile_shows_the_total_of_its_owners_bots(service, bot):
 
 
 def test_positions_of_several_wallets_are_summed():
-    """Of 30, 30, 60 and 90 seconds the lower of the two in the middle is 30; of 30, 60 and 90 the
-    middle is 60.
-    """
+    """The lower median of 30, 30, 60 and 90 seconds is 30; the median of 30, 60 and 90 is 60."""
     stored = [
         {"best": best, "worst": worst, "median_holding": median, "holdings": holdings}
         for best, worst, median, holdings in (

@@ -54,7 +54,7 @@ def list_row_types():
         if isinstance(one, type)
         and one.__module__ == module.__name__
         and hasattr(one, "_fields")
-        # Places in a list, its order, pages, curves and what rows add up to are made of rows.
+        # Positions in lists, their order, pages, curves and totals are made of rows.
         and not one.__name__.endswith(
             (
                 "Position",
@@ -80,7 +80,7 @@ def list_row_types():
 
 
 def spy_on_statements(monkeypatch):
-    """[(row type, statement, values), ...] of what is selected from now on."""
+    """[(row type, statement, values), ...] of all selects from now on."""
     asked = []
 
     def spying(select):
@@ -130,7 +130,7 @@ def read_everything(show):  # noqa: F811
 
 
 class Drawn(NamedTuple):
-    """A row of what a statement may give."""
+    """A row that a statement may return."""
 
     number: int
     text: str | None

@@ -21,7 +21,7 @@ SAMPLES = {
 
 
 def list_operations(kind):
-    """The requests that answer with this media type, each with the schema of its answer."""
+    """Requests with a response of this media type, each with the schema of the response."""
     return {
         (method, path): content[kind]["schema"]
         for path, item in DOCUMENT["paths"].items()
@@ -31,7 +31,7 @@ def list_operations(kind):
 
 
 def join(schema):
-    """The object that a schema describes, with the members of those that it extends."""
+    """The object that a schema describes, including members of schemas that it extends."""
     if "$ref" in schema:
         schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if "allOf" not in schema:
@@ -45,7 +45,7 @@ def join(schema):
 
 
 def close(schema):
-    """The same schema, which refuses fields that it doesn't name."""
+    """The same schema, but refusing fields that it doesn't have."""
     if isinstance(schema, list):
         return [close(one) for one in schema]
     if not isinstance(schema, dict):

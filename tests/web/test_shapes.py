@@ -20,11 +20,11 @@ from paper import tables as paper_tables
 from web.api import openapi
 
 SECTION = "#/components/schemas/"
-# Members that this story has no occasion for: each is answered somewhere else, as is said here.
+# Members that don't occur in this story, with the test that covers each.
 ELSEWHERE = {
-    # Where the database is PostgreSQL.
+    # If the database is PostgreSQL.
     "database.postgresql",
-    # While nothing was discovered (test_v1).
+    # While nothing has been discovered (test_v1).
     "MarketList.note",
     # 429 (test_ratelimit)
     "Problem.window",
@@ -34,7 +34,7 @@ ELSEWHERE = {
 
 
 def list_parts(schemas, schema, name=""):
-    """The shapes that an object is of, with their names: its own and those that it extends."""
+    """An object's shapes by name: its own and those that it extends."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(SECTION)
         schema = schemas[name]
@@ -44,7 +44,7 @@ def list_parts(schemas, schema, name=""):
 
 
 class Walk:
-    """Holds answers to the document and remembers which members it has seen."""
+    """Compares responses with the document and records the members seen."""
 
     def __init__(self, document):
         self.schemas = document["components"]["schemas"]
@@ -118,7 +118,7 @@ def is_time(value):
 
 
 def list_answers(show):  # noqa: F811
-    """(operation, JSON answer) of every route, by ids this instance has, page after page."""
+    """(operation, JSON response) of every route, with existing IDs, page after page."""
     key = show.keys.read_key
     ids = {
         "bot": [bot["id"] for bot in show.get("/api/v1/bots?limit=100", key).json["data"]],
@@ -149,7 +149,7 @@ def list_answers(show):  # noqa: F811
 
 
 def write_query(operation, mint):
-    """What the operation knows of these: a name of another list is refused."""
+    """The parameters that the operation accepts; another list's parameter is an error."""
     known = {one["name"] for one in openapi.list_parameters(operation)}
     given = {"mint": mint, "q": "the"}
     return "&".join(f"{name}={text}" for name, text in given.items() if name in known)
@@ -171,9 +171,9 @@ def document():
 
 
 def add_rare_things(show, now):  # noqa: F811
-    """What a demonstration has no occasion for: a gap, a receipt nothing could be derived from,
-    a wallet in trouble and near a limit, books that do not close, a gift beside a trade, orders
-    that wait, a pause and a lesson.
+    """Things that a demonstration lacks: a gap, a receipt from which nothing could be derived, a
+    wallet with an error and near a limit, an imbalance, a gift during a trade, pending orders, a
+    pause and a lesson.
     """
     with show.database.connection_context():
         wallet = (
@@ -216,7 +216,7 @@ def add_rare_things(show, now):  # noqa: F811
 
 
 def add_follower(wallet):
-    """A bot whose followers were worked out."""
+    """A bot with computed copying results."""
     paper_tables.CopyTotal.delete().execute()
     shares = {"spent": 5, "received": 6, "sales": 12, "used": 10, "covered": 83, "tokens": 3}
     returns = {"return_bps": 1_410, "worst_bps": 800, "bot_bps": 1_560, "kept": 90}
@@ -226,7 +226,7 @@ def add_follower(wallet):
 
 
 def add_quote(wallet):
-    """Trades against a stablecoin, and books in it."""
+    """Trades against a stablecoin, and its reconciliation."""
     trades = models.Trade.select().where(models.Trade.wallet == wallet)
     trade = trades.order_by(models.Trade.slot.desc()).first()
     quote_trade(trade.uid, change=5, status="matched", result=-3, proceeds=5, cost=8)
@@ -286,7 +286,7 @@ def add_paper(period, now):
 
 
 def list_refusals(show):  # noqa: F811
-    """A refusal of each kind that has members of its own."""
+    """One error of each kind that has its own members."""
     key = show.keys.publish_keys[0]
     show.post({"eventId": "shapes", "body": "one"}, key)
     yield show.post({"eventId": "shapes", "body": "two"}, key), 409
@@ -316,19 +316,19 @@ def test_every_response_has_exactly_the_documented_fields(show, document):  # no
 
 
 def list_members(document):
-    """Of all shapes that are answered. What a demonstration says of itself stands in lists only."""
+    """Members of all response shapes. The demonstration's own members are in lists only."""
     return {
         f"{name}.{one}"
         for shape, schema in document["components"]["schemas"].items()
         for name, one in list_own_members(shape, schema)
         if one != "demonstration"
-        # Bodies, and what tests/accounts/test_registration.py looks at.
+        # Bodies, and shapes that tests/accounts/test_registration.py covers.
         and name not in ("PostBody", "RegistrationBody", "Challenge", "Registered")
     }
 
 
 def list_own_members(name, schema):
-    """The members of a schema and of the objects that are written inside of it."""
+    """A schema's members and those of inline objects."""
     inner = [schema.get("items"), schema.get("additionalProperties")]
     for part in (*schema.get("allOf", ()), *schema.get("anyOf", ()), *inner):
         yield from list_own_members(name, part) if isinstance(part, dict) else ()
@@ -344,7 +344,7 @@ def test_a_real_instance_does_not_mention_demonstrations():
 
 # ---- what generators of clients stumble over -----------------------------------------------------
 def list_schemas(value):
-    """Every object of the document, however deep."""
+    """Every object of the document, at any depth."""
     if isinstance(value, dict):
         yield value
     for one in (

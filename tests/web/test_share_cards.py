@@ -71,7 +71,7 @@ def test_hostile_text_breaks_no_picture(service, bot, key):
 def test_text_uses_glyphs_of_the_font():
     assert clean("a\u202eb\x00 🌱 é\nc") == "ab é c"
     assert clean("مرحبا بالعالم ok") == receipt_image.UNDRAWABLE
-    # 100 px at a size of 10 are 16 letters.
+    # 100 px at size 10 are 16 letters.
     assert wrap("x" * 40, 100, 10, 2) == ["x" * 16, "x" * 15 + "…"]
     assert wrap("one two three", 100, 10, 2) == ["one two three"]
 
@@ -113,7 +113,7 @@ def test_the_strip_counts_the_last_sixty_claims(service, bot, key):
     # The last 60 of 62: the verified one and 59 before it.
     assert strip.sentence == "1 of 60 claims match a transaction; 59 are not verified."
     assert (strip.total, strip.matching, strip.contradicting, strip.width) == (60, 1, 0, 540)
-    # The oldest first: the verified one is in the last of 60 places of 9 units.
+    # Oldest first: the verified one is in the last of 60 slots of 9 units.
     drawn = {path.status: path.shapes for path in strip.paths}
     assert drawn["verified"] == f"M{59 * 9 + 1} 2h7v14h-7z"
     for path in (f"/bots/{bot.bot.uid}", "/leaderboard", f"/embed/bots/{bot.bot.uid}"):
@@ -141,7 +141,7 @@ def test_repeating_a_claim_improves_no_record(service, bot, key):
 
 
 def test_a_contradicted_repetition_contradicts_the_claim(service, bot, key):
-    """The first post names no token, the second one that wasn't traded."""
+    """The first post cites no token, the second one a token that wasn't traded."""
     service.observe_trade(W, "sale", 1)
     said = {"body": "Sold.", "signature": signature("sale")}
     service.post({**said, "eventId": "1"}, key)

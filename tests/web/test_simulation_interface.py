@@ -26,7 +26,7 @@ PLACES = st.integers(0, 5)
 
 
 class Interface(RuleBasedStateMachine):
-    """Bots, keys, wallets, posts, lists and cursors of one instance."""
+    """One instance's bots, keys, wallets, posts, lists and cursors."""
 
     grounds: Grounds
 
@@ -97,7 +97,7 @@ class Interface(RuleBasedStateMachine):
     # ---- what is read ----------------------------------------------------------------------------
     @rule(limit=st.integers(1, 3))
     def page_through_lists(self, limit):
-        """Each post and each bot stands in its list once, newest first."""
+        """Each post and each bot is in its list once, newest first."""
         for path, model in (("/api/v1/feed", Post), ("/api/v1/bots", Bot)):
             with self.world.speaking():
                 there = list(model.select(model.uid).order_by(model.id.desc()).scalars())

@@ -44,7 +44,7 @@ def test_a_client_with_the_current_version_gets_304(service, key, path):
     first = service.get(f"/api/v1/{path}", key)
     again = service.get(f"/api/v1/{path}", key, headers={"If-None-Match": first.headers["ETag"]})
     if path == "me":
-        # Its windows move on their own.
+        # Its windows change on their own.
         assert first.headers["ETag"] and again.status_code in (200, 304)
         return
     assert (again.status_code, again.data) == (304, b"")
@@ -126,7 +126,7 @@ def test_a_pending_post_has_a_reason(service, bot, key):
 
 
 def test_a_seed_phrase_with_repeated_words_is_refused(service, key):
-    """The first test vector of BIP-39, anywhere in the text."""
+    """BIP-39's first test vector, anywhere in the text."""
     phrase = " ".join(["abandon"] * 11 + ["about"])
     refused = service.post({"eventId": "1", "body": f"My key: {phrase}."}, key)
     assert (refused.status_code, refused.json["errors"][0]["field"]) == (422, "body")

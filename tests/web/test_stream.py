@@ -89,8 +89,8 @@ def test_posts_trades_and_verifications_arrive_in_order(service, key, follow):
 
 
 def test_hidden_text_is_not_sent_again(service, key, follow):
-    """They were kept for all streams; who resumes before them gets the record alone, and who
-    follows hears of it.
+    """It was buffered for all streams; resuming from before it returns only the record, and
+    followers are notified.
     """
     begin = newest(service, key)
     following = follow(begin)
@@ -123,7 +123,7 @@ def test_stream_ids_and_feed_cursors_are_interchangeable(service, key, follow):
     ] == made[3:]
     page = service.get(f"/api/v1/feed?since={first}&limit=1", key).json
     assert [shown["id"] for _, shown in take(follow(page["newestCursor"]), 2)] == made[2:]
-    # Where the line broke wins.
+    # The point of disconnection wins.
     assert [
         shown["id"] for _, shown in take(follow(first, last_id=page["newestCursor"]), 2)
     ] == made[2:]
@@ -140,7 +140,7 @@ def test_a_disconnect_before_the_first_event_loses_nothing(service, key, follow)
 
 
 def test_the_stream_starts_with_a_data_event(service, key):
-    """httpx-sse yields what has no data as an empty message, which is no JSON."""
+    """httpx-sse yields an event without data as an empty message, which isn't JSON."""
     since = newest(service, key)
     answer = service.get(f"/api/v1/stream?since={since}", key, buffered=False)
     lines = next(answer.iter_encoded()).decode().split("\n")
@@ -158,7 +158,7 @@ def test_the_stream_starts_with_a_data_event(service, key):
 def test_every_verification_change_is_sent_once(service, key, follow):
     begin = newest(service, key)
     uid = post(service, key, 1, signature=signature("t"), mint=address("mint"))
-    # The chain's time is long past the post, without a sight of it.
+    # The chain's time is long past the post, without a sighting of the transaction.
     Wallet.update(observed_to=NOW // 1000 + 10**9).execute()
     verify("t")
     verify("t")
@@ -183,7 +183,7 @@ def test_a_trade_removed_by_a_rebuild_is_skipped(service, key, follow):
     begin = newest(service, key)
     service.observe_trade(W, "gone", 1)
     models.Trade.delete().execute()
-    # On SQLite it gets the row number of the one that is gone.
+    # On SQLite it gets the row ID of the removed one.
     again = service.observe_trade(W, "new", 2)
     assert again == (2 if ground.SERVER else 1) and [
         shown["id"] for _, shown in take(follow(begin), 1)
@@ -207,7 +207,7 @@ def test_a_trade_follower_misses_no_reused_id(service, key):
 
 
 def test_resuming_anywhere_sends_exactly_the_rest(service, key, follow, monkeypatch):
-    """With next to nothing buffered, streams change between the buffer and their own reading."""
+    """With almost nothing buffered, streams switch between the buffer and their own reads."""
     (
         monkeypatch.setattr(stream, "MAX_BUFFERED", 3),
         monkeypatch.setattr(stream, "BATCH", 2),
@@ -241,7 +241,7 @@ def test_followers_of_a_restored_database_miss_no_arrivals(service, key, follow,
     kept = newest(service, key)
     backups.store_backup(service.config, tmp_path / "backup.db")
     post(service, key, 2), post(service, key, 3)
-    # Of posts that will never have been.
+    # Of posts that never existed.
     ahead = newest(service, key)
     storage.database.close_all()
     files.unlock_data_dir()
@@ -284,7 +284,7 @@ def test_a_waiting_stream_holds_no_database_connection(service, key, follow, mon
     [thread.start() for thread in crew]
     time.sleep(0.05)
     with database.connection_context():
-        # This thread's, and for a moment the one that looks.
+        # This thread's, and briefly the polling thread's.
         assert len(database._in_use) <= 2
     post(service, key, 1)
     [thread.join(60) for thread in crew]
@@ -311,13 +311,13 @@ def test_comments_fill_silence(service, key, follow, monkeypatch):
     sent = take(answer.iter_encoded(), 3)
     answer.close()
     assert sent[0].startswith(b"retry: ") and sent[1:] == [stream.COMMENT] * 2
-    # an empty line would end an event without data, which some clients yield all the same
+    # an empty line would end an event without data, which some clients still yield
     assert stream.COMMENT.startswith(b":") and stream.COMMENT.count(b"\n") == 1
     assert list(Events(split_lines(sent))) == []
 
 
 def test_one_more_stream_ends_the_owners_oldest(tmp_path, monkeypatch):
-    """Four of one owner, whichever of its keys opens them; those of others stay, and so does the
+    """Four per owner, whichever of its keys opens them; others' streams stay, and so does the
     total.
     """
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 4)
@@ -432,10 +432,9 @@ def test_nothing_is_polled_without_subscribers(service, key):
 # ---- a real server -------------------------------------------------------------------------------
 @pytest.fixture
 def server(tmp_path):
-    """A Server with its database bound here, too; `server.bots` are two bots of one owner.
+    """A Server with its database bound here too; `server.bots` are two bots of one owner.
 
-    What it waits for when it stops, it waits for until `stop` gives up: a stream that held it up
-    would be seen.
+    Waiting at shutdown lasts until `stop` gives up, so a stream that delays it would be noticed.
     """
     made = Server(tmp_path, GUNICORN_CMD_ARGS="--graceful-timeout 600")
     settings = ground.settings_of(tmp_path / "data")
@@ -448,8 +447,8 @@ def server(tmp_path):
 
 
 def publish(bots, count, made, pause=0.0):
-    """Posts in turns, straight into the database, beside the server; their uids in order, which the
-    single writer decides.
+    """Publish posts in turns, directly into the database, next to the server; return their uids in
+    order, as the single writer decides.
     """
     with database.connection_context():
         for number in range(count):
@@ -480,7 +479,7 @@ def test_twenty_disconnects_lose_and_repeat_nothing(server):
     while len(got) < 400:
         length = dice.randint(0 if cuts else 1, 25) if cuts < 20 else 400
         got += [shown["id"] for _, shown in take(line.events, min(length, 400 - len(got)))]
-        # A line may break before it said anything.
+        # A connection may break before it sends anything.
         last_id = line.events.last_id or last_id
         line.cut()
         line, cuts = Connection(server.port, key, last_id), cuts + 1
@@ -526,7 +525,7 @@ def test_a_revoked_key_ends_only_its_streams(server):
     assert [take(line.events, 1)[0][1]["id"] for line in lines] == made * 3
     api_keys.revoke_key(revoked.key.uid, NOW)
     publish(server.bots, 1, made)
-    # Ended, and what came after the revocation was not told.
+    # Ended, and nothing that arrived after the revocation was sent.
     assert [list(line.events) for line in lines[:2]] == [
         [],
         [],

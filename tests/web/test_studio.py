@@ -24,7 +24,7 @@ PRIVATE = "5" * 87
 
 
 class Browser:
-    """A browser of its own: cookies, and forms sent with the token of their page."""
+    """A browser with its own cookies, which sends forms with their page's token."""
 
     def __init__(self, service):
         self.client = service.app.test_client()
@@ -42,7 +42,7 @@ class Browser:
         return re.search(r'name="csrf_token" value="([^"]+)"', self.client.get(page).text)[1]
 
     def create(self, name="Nell", **typed):
-        """(page, bot uid, key, recovery code or None)"""
+        """(page, bot uid, key, recovery code or None) of a new bot"""
         page = self.send("/connect", name=name, **typed)
         assert page.status_code == 200, errors_of(page)
         code = re.search(r'id="recovery-code">([^<]+)<', page.text)
@@ -55,7 +55,7 @@ class Browser:
 
 
 def errors_of(page):
-    """{field: message} that stand beside fields."""
+    """{field: message} of the errors shown next to fields."""
     return {
         field: html.unescape(said)
         for field, said in re.findall(r'<p class="error" id="e-(\w+)">([^<]+)</p>', page.text)
@@ -64,7 +64,7 @@ def errors_of(page):
 
 @pytest.fixture
 def nell(browser):
-    """The uid of a bot this browser manages."""
+    """The uid of a bot that this browser manages."""
     return browser.create(wallet=address("nell"))[1]
 
 
@@ -103,7 +103,7 @@ def test_a_form_creates_a_bot_with_a_working_key_shown_once(service, browser):
 
 
 def test_shared_caches_do_not_keep_session_pages(service, browser):
-    """With each page goes the cookie, which signs in whoever has it."""
+    """Each page sets the cookie, which signs in whoever has it."""
     _, uid, _, _ = browser.create()
     for path in ("/", f"/bots/{uid}", "/leaderboard", "/docs", "/market", "/search?q=x", "/log/"):
         mine, others = browser.get(path), service.get(path)
@@ -113,8 +113,8 @@ def test_shared_caches_do_not_keep_session_pages(service, browser):
 
 
 def test_public_responses_do_not_set_the_cookie(service, browser):
-    """Pictures, tiles of the log and scripts may be kept for a year by whatever stands between:
-    with the cookie in it, such an answer would sign in whoever gets it.
+    """Proxies may cache pictures, log tiles and scripts for a year: with the cookie in it, such a
+    response would sign in whoever gets it.
     """
     _, uid, _, _ = browser.create(wallet=address("w"))
     for path in (
@@ -126,7 +126,7 @@ def test_public_responses_do_not_set_the_cookie(service, browser):
         answer = browser.get(path)
         assert answer.status_code == 200 and "Set-Cookie" not in answer.headers, path
         answer.close()
-    # It lives on with each page.
+    # Each page renews it.
     for path in ("/", f"/bots/{uid}", "/connect"):
         assert "Set-Cookie" in browser.get(path).headers, path
 
@@ -189,7 +189,7 @@ def test_an_invalid_field_is_explained_and_input_is_kept(browser, typed, field, 
     }
     assert all(kept[name] in shown for name in kept if name != field)
     assert f'aria-describedby="e-{field}' in page.text
-    # A typo is kept to be mended; what may be a secret is not.
+    # A typo is kept for correction; a possible secret is not.
     wallet = typed.get("wallet")
     assert wallet is None or (f'value="{wallet}"' in shown) == (wallet == "nonsense")
     assert SEED not in shown and PRIVATE not in shown
@@ -311,7 +311,7 @@ def test_a_recovery_code_works_once_signs_others_out_and_is_replaced(service, br
 
 @pytest.fixture
 def full_disk(monkeypatch):
-    """A disk without room for another row of this table, as storage tells of it."""
+    """A disk without room for another row of this table, as reported by storage."""
 
     def fill(model):
         def fail(cls, **columns):
@@ -354,7 +354,7 @@ def test_guessing_recovery_codes_is_limited_by_address(tmp_path):
 
 
 def test_a_session_alone_cannot_get_a_recovery_code(service, browser):
-    """Whoever stole a cookie would own the account for good."""
+    """Anyone who stole a cookie could take over the account for good."""
     _, _, _, code = browser.create()
     for typed in ({}, {"present": ""}, {"present": "ABCDE-FGHIJ-KLMNO-PQRST-UVWXY-Z"}):
         refused = browser.send("/recovery-code", **typed)
@@ -394,7 +394,7 @@ def test_a_forged_cookie_is_not_a_session(service, nell):
 
 
 def shift_clock(monkeypatch, seconds):
-    """As on a machine whose clock is so far ahead, or behind."""
+    """As on a machine whose clock is this far ahead or behind."""
     now, now_ns = time.time, time.time_ns
     monkeypatch.setattr(time, "time", lambda: now() + seconds)
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + seconds * 10**9)
@@ -410,8 +410,8 @@ def test_servers_with_different_clocks_share_sessions(browser, nell, monkeypatch
 
 
 def test_a_slow_clock_sets_a_lasting_cookie(browser, monkeypatch):
-    """A small computer without a battery begins in 1970, and a cookie that ends then is thrown
-    away.
+    """A small computer without a battery starts in 1970, and browsers would drop a cookie that ends
+    then.
     """
     shift_clock(monkeypatch, -50 * 365 * 86_400)
     page, uid, _, _ = browser.create()
@@ -429,7 +429,7 @@ def secure(tmp_path):
 
 
 def visit(service):
-    """A Browser that comes by https."""
+    """A Browser that uses https."""
     browser = Browser(service)
     options = {
         "base_url": "https://candor.example",
@@ -441,7 +441,7 @@ def visit(service):
 
 
 def test_behind_https_only_this_host_can_set_the_cookie(secure):
-    """__Host- is what browsers hold against another host of the domain, and against plain http."""
+    """Browsers protect __Host- cookies against other hosts of the domain and against plain http."""
     page, _uid, _, _ = visit(secure).create()
     cookie = page.headers["Set-Cookie"]
     assert cookie.startswith("__Host-session=") and "; Secure" in cookie and "; Path=/" in cookie
@@ -499,7 +499,7 @@ def test_a_revoked_key_is_not_rotated(browser, nell):
     assert '<p class="notice message" role="status">Key revoked.' in done
     assert browser.send(f"/keys/{key.uid}/rotate").status_code == 302 and Key.select().count() == 1
     refused = browser.get(f"/bots/{nell}/manage").text
-    # What failed does not look like what was done.
+    # A failure doesn't look like a success.
     assert re.search(r'<p class="notice error" role="alert">[^<]*revoked or has expired', refused)
 
 
@@ -709,7 +709,7 @@ PROVABLE = addresses.b58encode(bytes(SigningKey(bytes(32)).verify_key))
 
 
 def test_an_owner_sees_each_bots_state(service, browser, nell):
-    """A wallet that is loading, then one without a post for a week, then a healthy one."""
+    """A loading wallet, then one without a post for a week, then a healthy one."""
     browser.send(f"/bots/{nell}/wallet", wallet=PROVABLE)
     page = browser.get("/connect").text
     assert "loading history" in page and "Prove this wallet" in page

@@ -37,7 +37,7 @@ def write_changes(*changes):
 
 
 def show_koinly(row):
-    """What moved, as `1 SOL > 2 X, fee`."""
+    """The movements, as `1 SOL > 2 X, fee`."""
     sides = [
         f"{row[f'{side} Amount']} {row[f'{side} Currency']}".strip()
         for side in ("Sent", "Received")
@@ -46,8 +46,8 @@ def show_koinly(row):
 
 
 def test_a_purchase_and_a_sale_of_unknown_cost_are_exported(service, bot):
-    """It paid 1.000015 SOL, of which 5,000 lamports were the fee and 10,000 a tip; the sale brought
-    0.499995 SOL after a fee of 5,000 lamports.
+    """It paid 1.000015 SOL, including a fee of 5,000 lamports and a tip of 10,000; the sale
+    returned 0.499995 SOL after a fee of 5,000 lamports.
     """
     service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-1_000_015_000, tip=10_000)
     sale = {"kind": "sell", "realized": "unmatched", "unmatched_raw": "2500"}
@@ -79,7 +79,7 @@ def test_the_other_format_has_the_same_trades(service, bot):
 
 
 def test_a_stablecoin_trade_is_exported(service, bot):
-    """Its fee is in SOL all the same."""
+    """Its fee is still in SOL."""
     service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-5_000)
     quote_trade("trade_in", "USDC", -12_340_000)
     (row,) = read(service, bot, "koinly")
@@ -96,7 +96,7 @@ def test_outside_value_is_left_out(service, bot):
 
 
 def test_a_swap_of_more_than_two_assets_takes_a_line_for_each(service, bot):
-    """The fee is in the first one only."""
+    """Only the first line has the fee."""
     changes = write_changes((N, -7, 0), (M, 3, 0), (address("dust"), 1, 0))
     service.observe_trade(W, "both", 1, kind="swap", mint=M, sol=-5_000, token_changes=changes)
     first, second = read(service, bot, "koinly")
@@ -134,7 +134,7 @@ def test_no_name_becomes_a_formula(service, bot):
     Token.create(mint=M, held=True, symbol="=1+1")
     service.observe_trade(W, "in", 1, mint=M, venue="=cmd()")
     (row,) = read(service, bot, "koinly")
-    # The kind comes first, so no cell begins with what others wrote.
+    # The kind comes first, so no cell begins with untrusted text.
     assert row["Description"] == "buy =1+1 =cmd()"
 
 

@@ -64,7 +64,7 @@ TOLD = {
 
 @pytest.mark.parametrize("page", TOLD)
 def test_pages_state_the_limits_in_the_code(page):
-    # Sentences run on over the ends of lines.
+    # Sentences continue across line ends.
     text = " ".join((DOCS / page).read_text().split())
     assert [sentence for sentence in TOLD[page] if sentence not in text] == []
 

@@ -23,7 +23,7 @@ def hold(*mints, **more):
 
 
 def read(service, bot):
-    """The mints in the table, and those folded away."""
+    """The mints in the table, and the folded ones."""
     page = service.get(f"/bots/{bot.bot.uid}?tab=holdings").text
     section = re.search(r'<section aria-labelledby="holdings">.*?</section>', page, re.S)[0]
     table, _, folded = section.partition("<details")

@@ -309,7 +309,7 @@ def test_a_trade_is_exact_to_the_unit(service, bot, key):
             "result": "-0.000000001",
             "proceedsRaw": "5",
             "costRaw": "6",
-            # A loss of 1 for a cost of 6.
+            # A loss of 1 at a cost of 6.
             "returnPct": "-16.67",
             "resultLamports": "-1",
             "resultSol": "-0.000000001",

@@ -15,8 +15,9 @@ from models import Post, Wallet
 from web.api.serialize import show_share
 
 W, M, POOL = address("w"), address("m"), address("pool")
-# 10 SOL at first, 12 at last: 3 earned, 1 brought by what had no known cost, 2 spent on what is
-# held, 1 on what left, 5 received, 3 sent, 0.5 and 0.25 in fees, and 0.25 less by what is no trade.
+# 10 SOL at first, 12 at last: 3 earned, 1 from sales of unknown cost, 2 spent on holdings, 1 on
+# tokens that left, 5 received, 3 sent, 0.5 and 0.25 in fees, and 0.25 less through other
+# transactions.
 BOOKS = {
     "openingLamports": "10000000000",
     "closingLamports": "12000000000",
@@ -33,13 +34,13 @@ BOOKS = {
     "differenceLamports": "0",
     "gapLamports": "0",
 }
-# No ledger derived it, so nobody knows what is in stablecoins.
+# No ledger derived it, so stablecoins are unknown.
 SHOWN = {**BOOKS, "byCurrency": None}
 AVERAGE = {"realizedLamports": "2900000000", "matchedSells": 3}
 
 
 def observe_books(wallet=W, **changes):
-    """Where a wallet's money went, as the ledger store writes it."""
+    """Write a wallet's reconciliation as the ledger store does."""
     columns = {
         "reconciliation": orjson.dumps({**BOOKS, **changes}).decode(),
         "average_cost": orjson.dumps(AVERAGE).decode(),
@@ -150,11 +151,11 @@ def test_the_floor_ranks_by_result_minus_cost_left(service, bot, key):
         ("Poor", 5, "0", None),
         ("Lucky", None, "0", "too_few_sells"),
     ]
-    # by the result alone hidden losses keep their rank
+    # hidden losses keep their rank by result
     assert [row[:2] for row in board(service, key, "sort=pnl")][:2] == [("Hider", 1), ("Plain", 2)]
 
 
-# Half an hour's trades are added up one by one, the rest is of running totals.
+# Half an hour's trades are added one by one; the rest uses running totals.
 @pytest.mark.parametrize("minutes", [0, 25, 35, 55])
 def test_unexplained_trades_are_in_no_total(service, bot, key, minutes):
     at = int(time.time()) // 3600 * 3600 - 86_400 + 3600 + minutes * 60
@@ -168,7 +169,7 @@ def test_unexplained_trades_are_in_no_total(service, bot, key, minutes):
     service.observe_trade(W, "fake", 1, sol=9_000, cost_left=4, block_time=at, **unexplained)
     trip = {"kind": "round_trip", "realized": "matched", "result": 6, "explained": 100}
     service.observe_trade(W, "trip", 2, sol=6, block_time=at, **trip)
-    # sold for 30, and 70 came beside it: the volume is 30
+    # sold for 30, and 70 arrived from outside: the volume is 30
     sale = {"kind": "sell", "realized": "matched", "result": 1, "explained": 100}
     service.observe_trade(W, "sale", 3, sol=100, beside_sol=70, block_time=at, **sale)
     (row,) = service.get("/api/v1/leaderboard?record=all&window=24h", key).json["data"]
@@ -244,7 +245,7 @@ def test_the_profile_shows_where_the_money_went(service, bot):
     )
     table = page[page.index("Balance before") :]
     places = [table.index(line) for line in lines]
-    assert places == sorted(places) and "Moved where transactions are missing" not in page
+    assert places == sorted(places) and "Moved by missing transactions" not in page
     # 3 matched sales and 1 unmatched one
     assert "from 3 sales; 1 more sale is left out: purchase price unknown" in page
     assert "its sales made +2.900 SOL (3 sales with a known cost)" in page
@@ -269,7 +270,7 @@ def test_an_imbalance_is_named(service, bot, difference, gaps, said, rest):
     observe_books(differenceLamports=str(difference), gapLamports=str(gaps))
     page = profile(service, bot)
     assert said in page and rest in page
-    assert ("Moved where transactions are missing" in page) == bool(gaps)
+    assert ("Moved by missing transactions" in page) == bool(gaps)
 
 
 def test_a_profile_without_a_reconciliation_says_why(service, bot):
@@ -282,7 +283,7 @@ def test_a_profile_without_a_reconciliation_says_why(service, bot):
 def test_the_board_shows_cost_left_and_sorts_by_the_rest(service, bot):
     service.observe_results(W, 3_000_000_000, costLeftLamports="1000000000")
     page = service.get("/leaderboard?record=all&sort=pnl_floor")
-    # Realized less the cost that left, as the ledger stores it.
+    # Realized PnL minus the cost that left, as stored by the ledger.
     assert "+3.000 worst case +2.000" in text_of(page)
     assert re.search(r'sort=pnl_floor&amp;window=all" aria-current="true">worst case', page.text)
 
@@ -308,7 +309,7 @@ def test_a_trade_page_shows_where_its_value_came_from(service, bot):
         f"98% of what it received left accounts its venue trades with: {POOL[:4]}…{POOL[-4:]}, {a},"
         f" {b} and 2 more." in page
     )
-    # 10.0001 SOL and -1 token in all, of which 10 SOL and +0.5 were beside: the trade is the rest
+    # 10.0001 SOL and -1 token in all, with 10 SOL and +0.5 outside the venue: the trade is the rest
     assert (
         f"not part of the trade: +10.00 SOL, +0.5 {M[:4]}…{M[-4:]}. The trade itself moved"
         " +0.0001 SOL." in page
@@ -352,7 +353,7 @@ def test_csv_files_show_outside_value(service, bot, key):
 
 
 def test_lots_of_a_sale_with_a_larger_gift_are_in_token_units(service, bot):
-    """1.5 sold, 5 arrived beside: as a whole the token rose."""
+    """1.5 sold, 5 arrived from outside, so the balance rose."""
     lots = orjson.dumps([[None, "1500", None]]).decode()
     gift = orjson.dumps([[M, "5000", 3]]).decode()
     observe_sale(service, "small", raw=3_500, beside_tokens=gift, lots=lots)
@@ -360,7 +361,7 @@ def test_lots_of_a_sale_with_a_larger_gift_are_in_token_units(service, bot):
 
 
 def test_a_token_page_counts_purchases_without_gifts(service, bot):
-    """1 bought for 0.5 SOL, 5 arrived beside."""
+    """1 bought for 0.5 SOL, 5 arrived from outside."""
     gift = orjson.dumps([[M, "5000", 3]]).decode()
     service.observe_trade(W, "b", 1, mint=M, raw=6_000, sol=-500_000_000, beside_tokens=gift)
     assert "1 −0.5000 SOL" in text_of(service.get(f"/tokens/{M}"))
@@ -399,7 +400,7 @@ def test_a_post_about_unexplained_value_says_so(service, bot, key):
     service.post({"eventId": "1", "body": "Sold.", "signature": signature("fake")}, key)
     Post.update(status="none", status_reason="value_unexplained").execute()
     page = text_of(service.get("/"))
-    assert "not verified" in page and "came from the venue, so it proves nothing." in page
+    assert "not verified" in page and "came from the venue, so it can't verify the post." in page
 
 
 def test_the_status_page_names_unreconciled_wallets(service, bot):

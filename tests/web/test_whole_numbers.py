@@ -26,7 +26,7 @@ NASTY = [
     *("2147483648", "9223372036854775807", "9223372036854775808", "18446744073709551616"),
 ]
 SOME = [LONG, "9" * 5000, "１", "²", "-1", "9223372036854775808"]
-# What the program reads of a query, and the names of all its form fields.
+# Query parameters that the program reads, and all form fields.
 ASKED = re.compile(r"""(?:args(?:\.get\(|\[)|args, |read_cursor\(|given\.get\()"(\w+)\"""")
 FIELDS = re.compile(r"""(?:name="|field\(")(\w+)\"""")
 
@@ -49,7 +49,7 @@ def list_fields():
 
 @pytest.fixture
 def browser(place):  # noqa: F811
-    """The browser of a bot's owner, who is the operator, too; and the ids of what there is."""
+    """The browser of a bot's owner, who is also the operator; and the existing IDs."""
     ids, callers = place
     made = admin.use_login(admin.make_login(now_ms()), now_ms())
     callers["its creator"].client.set_cookie("candor_admin", made.token, path="/admin")
@@ -70,14 +70,14 @@ def test_no_number_in_a_query_causes_a_500(service, browser):
         if "{" not in operation.path:
             names = documented.setdefault(operation.path, set())
             names |= {one["name"] for one in openapi.list_parameters(operation)}
-    # Of each path, one name in each of these; the next path begins with the next name.
+    # For each path, one parameter in each of these; the next path starts with the next parameter.
     step = 1 if sampling.FULL else 8
     paths = dict.fromkeys((*(path.format(**ids) for path in READ), *documented))
     for turn, path in enumerate(paths):
         if path in ("/stream", "/api/v1/stream", "/api/v1/posts"):
             continue
         client = (keyed if path.startswith("/api/v1/") else owner).client
-        # What a path doesn't know, it gets all at once.
+        # All parameters that a path doesn't have are sent at once.
         known = documented.get(path, set(parameters))
         rest = {name: next(numbers) for name in parameters if name not in known}
         some = sorted(known)[turn % step :: step]

@@ -38,7 +38,7 @@ class Server:
     def __init__(self, folder, through=(), **environ):
         self.port = find_port()
         self.log = open(folder / "server.log", "w+b")
-        # Sixty migrations are a fifth of a start.
+        # Sixty migrations take a fifth of a start.
         ground.copy_empty(ground.settings_of(folder / "data"))
         environ = {
             **os.environ,
@@ -77,13 +77,13 @@ class Server:
             connection.close()
 
     def connect(self, address="127.0.0.1"):
-        """A connection from this address of the machine's own."""
+        """A connection from this local address."""
         return socket.create_connection(
             ("127.0.0.1", self.port), timeout=20, source_address=(address, 0)
         )
 
     def send(self, raw):
-        """What comes back for these bytes, or b"" where the connection just ends."""
+        """The response to these bytes, or b"" if the connection just ends."""
         with self.connect() as connection:
             try:
                 connection.sendall(raw)
@@ -165,7 +165,7 @@ def test_an_invalid_request_is_refused_in_our_own_words(server, raw, status):
             b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(100)) + b"\r\n",
             "there are too many headers, or one of them is too long",
         ),
-        (b"BLAH\r\n\r\n", "this is not an HTTP request we understand"),
+        (b"BLAH\r\n\r\n", "this isn't a valid HTTP request"),
     ],
     ids=("url", "headers", "noise"),
 )
@@ -181,7 +181,7 @@ WHOLE = (
 
 
 def spoil(dice):
-    """WHOLE with some of its bytes exchanged, left out or doubled, sometimes cut."""
+    """WHOLE with some bytes exchanged, removed or doubled, sometimes truncated."""
     raw = bytearray(WHOLE)
     for _ in range(dice.randint(1, 8)):
         at = dice.randrange(len(raw))
@@ -192,8 +192,8 @@ def spoil(dice):
 
 
 def test_malformed_requests_cause_no_crash(server):
-    """Requests cut, doubled, shuffled and sown with bytes: whatever comes back is an HTTP answer
-    below 500 or nothing.
+    """Requests are truncated, doubled, shuffled and mixed with random bytes: the response is an
+    HTTP response below 500, or none.
     """
     dice = random.Random(20261120)
     for _ in range(500):
@@ -208,14 +208,13 @@ def test_malformed_requests_cause_no_crash(server):
 
 
 def test_slow_clients_delay_no_others(server):
-    """Idle connections, half headers and dripping bodies by the hundred; beside them a normal
-    client.
-    """
+    """Hundreds of idle connections, half headers and slow bodies, next to a normal client."""
     drip = b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{"
     slow = [server.connect(f"127.0.0.{2 + n % 2}") for n in range(300)]
     for n, connection in enumerate(slow):
         connection.sendall((b"", b"GET / HT", drip)[n % 3])
-    # A client that had to wait for one of them would time out: they are cut off later than that.
+    # They are closed later than a client's timeout, so a client that had to wait for one would time
+    # out.
     for _ in range(50):
         assert server.get("/api/health")[0] == 200
     for connection in slow:
@@ -268,7 +267,7 @@ def test_two_workers_share_allowance_and_revocations(tmp_path, storage_url):
 
 
 def test_a_connection_is_reused(server):
-    """At once, after a pause, and two requests sent together."""
+    """Immediately, after a pause, and with two requests sent together."""
     request = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with server.connect() as connection, connection.makefile("rb") as answers:
         for pause, times in ((0, 1), (0, 1), (0.06, 1), (0, 2)):

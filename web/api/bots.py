@@ -148,7 +148,7 @@ class Bot(TypedDict):
     performance: Annotated[
         Literal["observed", "unverified"], described("unverified: no wallet is connected")
     ]
-    results: Annotated[Results | None, described("of all known history")]
+    results: Annotated[Results | None, described("results over all known history")]
     resultsReason: Annotated[
         Literal["held_by_another", "damaged"] | None,
         described(
@@ -159,8 +159,9 @@ class Bot(TypedDict):
     record: Annotated[
         Results | None,
         described(
-            "since the bot connected its wallets; earlier holdings have unknown cost, and tokens"
-            " still held when a wallet was disconnected count as cost left"
+            "results since the bot connected its wallets; earlier holdings have "
+            "unknown cost, and tokens still held when a wallet was disconnected "
+            "count as cost left"
         ),
     ]
     copying: Annotated[
@@ -187,10 +188,11 @@ class BotDetail(Bot):
     feed: Annotated[NotRequired[list[Post]], described("20; omitted with feed=0")]
     openPositions: list[Position] | None
     openPositionsReason: Annotated[Literal["damaged"] | None, described("why there is none")]
-    risk: Annotated[Risk | None, described("of all known history, in SOL")]
+    risk: Annotated[Risk | None, described("over all known history, in SOL")]
     riskReason: Reason
     tokens: Annotated[
-        list[TokenResult] | None, described("20 with the largest effect; null if risk is null")
+        list[TokenResult] | None,
+        described("the 20 tokens with the largest effect; null if risk is null"),
     ]
     daily: Annotated[list[DayResult], described("the latest 90 days with trades in SOL")]
     reconciliation: Reconciliation | None
@@ -615,7 +617,7 @@ def list_days(args: Args, uid: str) -> Json:
 
 
 def count_days(date: str) -> int:
-    """Return a day's number: 20261120 for `2026-11-20`."""
+    """Return a day's number, such as 20261120 for `2026-11-20`."""
     return int(date.replace("-", ""))
 
 

@@ -45,7 +45,7 @@ class CopySize(TypedDict):
     keptPct: Annotated[
         int | None,
         described(
-            "best-case return as a share of the bot's gain; null also if the bot gained nothing"
+            "best-case return as a share of the bot's gain; also null if the bot had no gain"
         ),
     ]
     spentLamports: Annotated[Whole, described("on tokens bought and sold, including network costs")]
@@ -72,7 +72,9 @@ class Copying(TypedDict):
     tokens: Annotated[int, described("in the sales used; this and the fields below assume 1 SOL")]
     topTokenPct: Annotated[
         int | None,
-        described("the largest gain in one token, in percent of all gains; null without a gain"),
+        described(
+            "the largest gain in one token, as a percentage of all gains; null without a gain"
+        ),
     ]
     excluded: Annotated[
         dict[Excluded, int], described("number of excluded parts of sales, by reason")

@@ -77,7 +77,7 @@ class WalletNote(TypedDict):
     ]
     percent: NotRequired[int]
     differenceLamports: NotRequired[Whole]
-    byCurrency: NotRequired[Annotated[dict[str, Exact], described("the same for stablecoins")]]
+    byCurrency: NotRequired[Annotated[dict[str, Exact], described("differences by stablecoin")]]
 
 
 class BellHealth(TypedDict):
@@ -168,7 +168,7 @@ class DatabaseHealth(TypedDict):
             "locked"
         ),
     ]
-    problem: Annotated[str | None, described("why it isn't writable")]
+    problem: Annotated[str | None, described("why the database isn't writable")]
 
 
 class Health(TypedDict):

@@ -169,7 +169,9 @@ class LeaderboardEntry(TypedDict):
     have the optional members, and their amounts in SOL are null.
     """
 
-    rank: Annotated[int | None, described("from 1; ties share a rank; null without one")]
+    rank: Annotated[
+        int | None, described("starts at 1; ties share a rank; null if the bot isn't ranked")
+    ]
     ranked: bool
     unrankedReason: Annotated[
         Literal[
@@ -201,7 +203,10 @@ class LeaderboardEntry(TypedDict):
         Ownership | None, described("proven and claimed wallets are ranked separately, each from 1")
     ]
     coverage: Coverage
-    retiredAt: Annotated[Time | None, described("retired bots stay on the boards of their time")]
+    retiredAt: Annotated[
+        Time | None,
+        described("retired bots stay on boards whose window includes one of their trades"),
+    ]
     record: Record
     currency: CurrencySymbol
     realizedLamports: Whole | None

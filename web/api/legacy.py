@@ -110,7 +110,7 @@ def list_of_trader(
 
 @route(blueprint, "get", "/feed", PaperPage, *OF_LIST, rows=paper.PaperPost)
 def list_paper_posts() -> Response:
-    """Posts of paper mode, newest first (simulated)"""
+    """Paper-mode posts, newest first (simulated)"""
     limit, scope = paging.read_limit(request.args), ("paper feed",)
     before = paging.read_cursor(request.args, scope, paging.IdPosition)
     found = paper.list_posts(limit + 1, before and before.id)

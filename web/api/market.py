@@ -62,8 +62,8 @@ class MarketEntry(TypedDict):
     volume24hUsd: Exact | None
     volume1hUsd: Exact | None
     volume5mUsd: Exact | None
-    change1hPct: Annotated[Exact | None, described("price change in percent")]
-    change5mPct: Annotated[Exact | None, described("price change in percent")]
+    change1hPct: Annotated[Exact | None, described("price change as a percentage")]
+    change5mPct: Annotated[Exact | None, described("price change as a percentage")]
     marketCapUsd: Exact | None
     poolSol: Annotated[Exact | None, described("the pool's SOL reserve")]
     poolTokens: Annotated[Exact | None, described("the pool's other reserve, in whole tokens")]
@@ -82,7 +82,7 @@ class MarketEntry(TypedDict):
 class MarketList(Page):
     """A page of tokens."""
 
-    note: NotRequired[Annotated[str, described("why there are none")]]
+    note: NotRequired[Annotated[str, described("why the list is empty")]]
 
 
 class FeedHealth(TypedDict):
@@ -106,9 +106,9 @@ class ProviderBudget(TypedDict):
     allowedToday: int
     heldBackToday: Annotated[
         int,
-        described("how many requests its limits, or a Retry-After, postponed to a later pass"),
+        described("number of requests that its limits or a Retry-After postponed to a later pass"),
     ]
-    heldBackAt: Annotated[Time | None, described("when that last happened today")]
+    heldBackAt: Annotated[Time | None, described("when a request was last postponed today")]
 
 
 class MarketPosition(NamedTuple):

@@ -203,18 +203,20 @@ class Problem(TypedDict):
     status: int
     detail: Annotated[str, described("an explanation of this error")]
     code: Annotated[str, described("machine-readable error code")]
-    requestId: Annotated[str, described("as in the header X-Request-Id and in the server's log")]
+    requestId: Annotated[
+        str, described("same ID as in the X-Request-Id header and the server's log")
+    ]
     errors: NotRequired[Annotated[list[FieldError], described("422: the rejected fields")]]
-    window: NotRequired[Annotated[str, described("429: the window that is used up")]]
+    window: NotRequired[Annotated[str, described("429: the exhausted window")]]
     existingPostId: NotRequired[
         Annotated[str, described("409 event_conflict: the post with this event ID")]
     ]
     quota: NotRequired[
-        Annotated[str, described("409 quota_exceeded, wallet_limit: which quota is full")]
+        Annotated[str, described("409 quota_exceeded, wallet_limit: the exhausted quota")]
     ]
     setting: NotRequired[Annotated[str, described("the operator's setting for that quota")]]
     limit: NotRequired[Annotated[int, described("the quota's limit")]]
-    used: NotRequired[Annotated[int, described("how much of it the account uses")]]
+    used: NotRequired[Annotated[int, described("the account's use of that quota")]]
     differingFields: NotRequired[
         Annotated[list[str], described("409 event_conflict; empty if the post's text was removed")]
     ]

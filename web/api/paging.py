@@ -28,7 +28,7 @@ ADDRESS = {"type": "string", "pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"}
 
 
 def read_address(args: Args, name: str) -> str | None:
-    """Return the base58 address from the query, or None if it's missing."""
+    """Return the base58 address from the query, or None if the parameter is missing."""
     text = args.get(name)
     if text is not None and not is_base58(text, 32):
         raise refuse(name, "must be base58 of 32 bytes")
@@ -43,7 +43,7 @@ def read_bot(args: Args) -> str | None:
     """
     text = args.get("botId")
     if text == "":
-        raise refuse("botId", "must be the id of a bot; leave it out for all")
+        raise refuse("botId", "must be a bot ID; omit the parameter to include all bots")
     return text
 
 

@@ -207,7 +207,9 @@ class AccountPeriod(TypedDict):
     review: Annotated[
         Literal["clean", "under_review", "cleared", "upheld"], described("of the last review")
     ]
-    warning: Annotated[str | None, described("why its cash and records don't count")]
+    warning: Annotated[
+        str | None, described("why the account period's cash and records don't count")
+    ]
     simulated: Simulation
 
 
@@ -264,8 +266,12 @@ class PaperMetrics(TypedDict):
     solUsdChangePct: Annotated[
         float | None, described("change of the SOL price in USD over the same time")
     ]
-    sharpePerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
-    sortinoPerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
+    sharpePerDay: Annotated[
+        float | None, described("computed from daily returns; null under 20 days")
+    ]
+    sortinoPerDay: Annotated[
+        float | None, described("computed from daily returns; null under 20 days")
+    ]
     exposure: Annotated[float | None, described("mean share of the equity in positions")]
     expectancyLamports: Annotated[Whole | None, described("mean net result of a close")]
     profitFactor: Annotated[float | None, described("gains divided by losses; null without a loss")]
@@ -303,7 +309,7 @@ class TraderDetail(Trader):
     brain: Brain
     metrics: Annotated[PaperMetrics | None, described("null while the headline is withheld")]
     evidence: Annotated[
-        Rates | None, described("of its eligible closes; null while the headline is withheld")
+        Rates | None, described("based on its eligible closes; null while the headline is withheld")
     ]
     randomEntry: Annotated[
         Rates | None,
@@ -315,7 +321,7 @@ class TraderDetail(Trader):
     ]
     rulesFired: Annotated[dict[str, int], described("how often each adaptive rule would pause")]
     rulesFiredAtRandom: Annotated[
-        dict[str, float], described("the same for a hidden account, on average")
+        dict[str, float], described("average per hidden account of how often each rule would pause")
     ]
 
 
@@ -461,7 +467,7 @@ WARNINGS = {
 NEW_PHASE = asdict(rules.Phase())
 # The number of closes that the brain examines, and of rows in each list of a detail.
 MAX_CLOSES, LATEST = 200, 20
-# Higher than any id or time.
+# Higher than any ID or time.
 LAST = 2**62
 # The days and points of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
@@ -665,7 +671,7 @@ def _read_settings(family: str, given: Json) -> Json:
     them as stored.
     """
     if family not in ALL_FAMILIES:
-        # Only the job knows a file's settings.
+        # Only the job knows a strategy file's settings.
         return {}
     try:
         return dict(show_settings(parse_settings(family, given)))

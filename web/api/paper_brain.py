@@ -68,7 +68,7 @@ class Rates(TypedDict):
     accounts: NotRequired[Annotated[int, described("hidden accounts with random entries")]]
     returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
     closes: NotRequired[
-        Annotated[int, described("of these accounts, including closes that don't count")]
+        Annotated[int, described("closes of these accounts, including those that don't count")]
     ]
     simulated: NotRequired[Annotated[bool, described("always true; omitted from lessons")]]
 

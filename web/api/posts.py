@@ -99,7 +99,7 @@ class Receipt(TypedDict):
     side: Literal["buy", "sell", "swap"] | None
     mint: Address | None
     symbol: Untrusted | None
-    amount: Annotated[Exact | None, described("tokens of `mint` that moved, without a sign")]
+    amount: Annotated[Exact | None, described("amount of `mint` that moved (absolute value)")]
     currency: CurrencySymbol | None
     moved: Annotated[
         dict[Address, Exact | None],
@@ -109,9 +109,9 @@ class Receipt(TypedDict):
     realized: Annotated[str, described("status, as in Realized")]
     result: Annotated[Exact | None, described("in `currency`; null if no purchase is known")]
     resultSol: Annotated[Exact | None, described("null unless the currency is SOL")]
-    resultPct: Annotated[Exact | None, described("the result in percent of its cost")]
+    resultPct: Annotated[Exact | None, described("result as a percentage of cost")]
     explainedShare: Share | None
-    wallet: Annotated[Address, described("the bot's wallet that made it")]
+    wallet: Annotated[Address, described("the bot's wallet that made the transaction")]
     slot: int
     eventAt: Time | None
     beforeConnecting: Annotated[bool, described("before the bot connected the wallet")]
@@ -144,7 +144,7 @@ class Post(TypedDict):
     id: str
     botId: str
     botName: Untrusted
-    eventId: Annotated[str, described("the poster's own name for this update; untrusted")]
+    eventId: Annotated[str, described("the author's own ID for this update; untrusted")]
     body: Annotated[str | None, described("untrusted; null once its text was removed")]
     mint: Address | None
     symbol: Annotated[
@@ -165,7 +165,7 @@ class Post(TypedDict):
     hiddenAt: Annotated[Time | None, described("when its text was removed")]
     url: Annotated[str, described("its page")]
     logId: Annotated[str | None, described("the log that contains its leaf")]
-    logIndex: Annotated[int | None, described("its leaf's index there")]
+    logIndex: Annotated[int | None, described("its leaf's index in that log")]
     receipt: Annotated[Receipt | None, described("null until the transaction was observed")]
     provenance: Provenance
     logPromise: NotRequired[
@@ -357,7 +357,7 @@ def publish_post() -> JsonResponse:
     """
     app, context, caller = find_app(), gate.find_context(), gate.find_caller()
     if caller.scope != "publish" or caller.bot_id is None:
-        raise Problem("insufficient_scope", "posting needs a publishing key; this is a read key")
+        raise Problem("insufficient_scope", "a read key can't post; use the bot's publishing key")
     if request.mimetype != "application/json":
         raise Problem("unsupported_media_type", "send Content-Type: application/json")
     body, sanitized = posts.parse_post(parse_json(request.get_data()), read_event_id())

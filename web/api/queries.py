@@ -196,7 +196,7 @@ ORDER BY p.id DESC LIMIT ?"""
 
 
 # ---- reads ---------------------------------------------------------------------------------------
-# SQL and its values, or None for no condition.
+# SQL and its values, or None if there is no condition.
 Condition = tuple[Any, ...] | None
 # The columns with stored JSON.
 STORED = {

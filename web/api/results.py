@@ -84,12 +84,15 @@ class Results(TypedDict):
     provisional: Annotated[bool, described("history is still loading, or has gaps")]
     realizedLamports: Whole
     realizedSol: Exact
-    returnPct: Annotated[Exact | None, described("share of the cost basis of sales, in percent")]
+    returnPct: Annotated[
+        Exact | None, described("PnL of sales as a percentage of their cost basis")
+    ]
     winRate: Annotated[Exact | None, described("share of positions with a sale that won, 0 to 1")]
     positions: Annotated[
         int,
         described(
-            "for positions with a sale: from the purchase until less than 1% of the peak is left"
+            "for positions with a sale: time from the purchase until less than 1%"
+            " of the peak is left"
         ),
     ]
     positionsWon: Annotated[
@@ -308,7 +311,7 @@ def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | No
     return risks
 
 
-# Several wallets may trade on the same day, so count each day once.
+# Several wallets may trade on the same day, so each day is counted once.
 DAYS = f"""
 SELECT bot_id, COUNT(DISTINCT day) FROM (
     SELECT a.bot_id, t.hour / {HOURS_A_DAY} AS day,
@@ -551,7 +554,7 @@ def list_sales(bot: str) -> list[Any]:
     """
     wallets = select(int, HELD, (bot,))
     found = [read(SALES, (number, MAX_READ)) for number in wallets]
-    # Within a second, each list is already in order.
+    # Each list is already in order within a second.
     return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
 
 

@@ -24,7 +24,7 @@ MAX_QUERY, MAX_OTHERS = 200, 10
 WORD = re.compile(r"[^\W_]+")
 END = 2**62
 
-# Bots or paper traders.
+# Finds bots or paper traders.
 NAMED = """
 SELECT o.uid, o.name, o.handle, o.created_at FROM {table} o
 WHERE o.handle LIKE ? ESCAPE '!' OR LOWER(o.name) LIKE ? ESCAPE '!'
@@ -52,12 +52,14 @@ class SearchHit(TypedDict):
     """A bot, paper trader, token, trade or post that a query found."""
 
     kind: Literal["bot", "trader", "token", "trade", "post"]
-    id: Annotated[str, described("ID of that kind; a token's is its mint address")]
+    id: Annotated[
+        str, described("ID of the bot, trader, token, trade or post; for a token, its mint address")
+    ]
     title: Annotated[
         str | None, described("name, ticker, kind of trade, or name of the bot; untrusted")
     ]
     text: Annotated[str | None, described("the text of a post, or the name of a token; untrusted")]
-    status: Annotated[str | None, described("of a post, as in Verification")]
+    status: Annotated[str | None, described("for a post, as in Verification")]
     url: Annotated[str, described("its page")]
     createdAt: Time | None
 

@@ -172,7 +172,7 @@ def join_season(uid: str) -> JsonResponse:
     """Enter a publishing key's bot in a season"""
     caller = gate.find_caller()
     if caller.scope != "publish" or caller.bot_uid is None:
-        raise Problem("insufficient_scope", "joining needs a publishing key; this is a read key")
+        raise Problem("insufficient_scope", "a read key can't join; use the bot's publishing key")
     is_new = seasons.join(uid, find_bot(caller.bot_uid), g.now)
     row = seasons.find_season(uid)
     shown = orjson.dumps(show_season(row, g.now))

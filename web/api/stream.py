@@ -332,7 +332,7 @@ class StreamHub:
                 events = read_events(self.secret, self.base_url, self._reach, BATCH)
                 working = queries.find_working_keys(sorted(keys), time.time_ns() // 1_000_000)
         except PeeweeException as error:
-            log.warning("the stream could not read", exc_info=error)
+            log.warning("the stream couldn't read new events", exc_info=error)
             return 0
         self._end_where(lambda one: one.key_id is not None and one.key_id in keys - working)
         self._buffer(events)

@@ -52,7 +52,7 @@ from web.api.wallets import Coverage, CoverageState, show_coverage
 Scales = Mapping[str, Scale]
 
 
-# Comparing the mint makes the query use the index of scaled tokens.
+# With a comparison of the mint, the query uses the index of scaled tokens.
 SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL AND mint > ''"
 
 
@@ -113,7 +113,7 @@ class Lot(TypedDict):
 
 
 class Realized(TypedDict):
-    """The result of a sale in its currency: first in, first out, after the wallet's costs."""
+    """A sale's result in its currency, first in, first out, after the wallet's costs."""
 
     status: Annotated[
         Literal["matched", "partial", "unmatched", "not_applicable"],
@@ -128,7 +128,7 @@ class Realized(TypedDict):
     result: Exact | None
     proceedsRaw: Whole | None
     costRaw: Whole | None
-    returnPct: Annotated[Exact | None, described("the result in percent of the cost")]
+    returnPct: Annotated[Exact | None, described("result as a percentage of cost")]
     matchedRaw: Annotated[Whole, described("units sold with a known cost")]
     unmatchedRaw: Whole
     lots: list[Lot]
@@ -139,7 +139,7 @@ class Realized(TypedDict):
 
 
 class OutsideVenue(TypedDict):
-    """Changes in a trade's transaction that didn't pass through the venue."""
+    """Changes in a trade's transaction that didn't go through the venue."""
 
     solLamports: Whole
     tokenChanges: list[TokenChange]
@@ -195,8 +195,8 @@ class Trade(TypedDict):
     copied: Annotated[
         Whole | None,
         described(
-            "for a sale: the most a follower with 1 SOL per purchase would have received after"
-            " network costs, in lamports"
+            "for a sale: the maximum that a follower with 1 SOL per purchase "
+            "would have received after network costs, in lamports"
         ),
     ]
     copiedReason: Annotated[
@@ -503,7 +503,7 @@ def is_wanted(wanted: Wanted, row: Any) -> bool:
 
 
 def expand_kinds(words: Sequence[str]) -> frozenset[str]:
-    """Replace EVERY_TRADE with the kinds it means."""
+    """Replace EVERY_TRADE with the kinds that it stands for."""
     kinds = {kind for word in words for kind in (TRADES if word == EVERY_TRADE else (word,))}
     return frozenset(kinds)
 
@@ -524,7 +524,7 @@ def _list_mints(wanted: Wanted) -> Sequence[str | None]:
 
 # ---- routes --------------------------------------------------------------------------------------
 def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
-    """Return the requested trades, and the scope of their cursors."""
+    """Read the requested selection of trades. Return it with the scope of its cursors."""
     bot, wallet, mint = read_bot(args), read_address(args, "wallet"), read_address(args, "mint")
     kinds, currency = read_kinds(args), read_currency(args)
     spans = queries.find_wallets(wallet, bot) if wallet or bot else None

@@ -51,14 +51,14 @@ class Coverage(TypedDict):
     observedTo: Annotated[Time | None, described("chain time")]
     firstSlot: int | None
     lastSlot: int | None
-    checkedAt: Annotated[Time | None, described("when it was last polled")]
+    checkedAt: Annotated[Time | None, described("when the wallet was last polled")]
     receipts: Annotated[int, described("number of fetched transactions")]
     pending: Annotated[int, described("listed but not fetched yet")]
     gaps: list[Gap]
     openingInventoryUnknown: Annotated[
         list[Address], described("mints held before anything was observed")
     ]
-    note: Annotated[str | None, described("why it isn't complete")]
+    note: Annotated[str | None, described("why the history isn't complete")]
     wallet: Address | None
 
 
@@ -101,9 +101,11 @@ class Reconciliation(TypedDict):
     """
 
     openingLamports: Annotated[
-        Whole, described("balance of its own accounts before their first transaction")
+        Whole, described("balance of the wallet's accounts before their first transaction")
     ]
-    closingLamports: Annotated[Whole, described("balance of its own accounts after their last one")]
+    closingLamports: Annotated[
+        Whole, described("balance of the wallet's accounts after their last transaction")
+    ]
     realizedLamports: Whole
     unmatchedProceedsLamports: Annotated[Whole, described("proceeds of sales of unknown cost")]
     openCostLamports: Annotated[Whole, described("known cost of tokens still held")]
@@ -115,7 +117,7 @@ class Reconciliation(TypedDict):
     failedCostLamports: Whole
     otherLamports: Annotated[Whole, described("neither trades nor transfers, or unpriced")]
     differenceLamports: Annotated[Whole, described("0, or the amount moved by gaps in the history")]
-    gapLamports: Annotated[Whole, described("moved where transactions are missing")]
+    gapLamports: Annotated[Whole, described("moved by missing transactions")]
     byCurrency: Annotated[
         list[CurrencyReconciliation] | None,
         described("for each stablecoin the wallet ever had; null if stored data is unreadable"),
@@ -155,7 +157,7 @@ class Position(TypedDict):
     decimals: int
     costLamports: Annotated[Whole | None, described("for the part with a known cost in SOL")]
     unknownBasisRaw: Annotated[Whole, described("the part without a known cost in SOL")]
-    unknownBasis: Annotated[Exact | None, described("the same as displayed")]
+    unknownBasis: Annotated[Exact | None, described("`unknownBasisRaw` as displayed")]
     currency: Annotated[CurrencySymbol | None, described("currencies with a known cost")]
     estimate: Estimate | None
     estimateReason: Annotated[

@@ -19,7 +19,7 @@ from gunicorn.workers.gthread import TConn
 from ratelimit import network_of
 from storage.trouble import REQUEST_SECONDS
 
-# A client must read something within STALL_SECONDS, and this many bytes per second on average.
+# A client must read something within STALL_SECONDS, and on average this many bytes per second.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 MAX_HEAD_BYTES, MAX_REQUEST_BYTES = 32 * 1024, 128 * 1024
 # The CPU time for parsing one request. Each piece that arrives causes it to be parsed again. A
@@ -95,7 +95,7 @@ class Connection:
         if self.parse_seconds > MAX_PARSE_SECONDS:
             raise errors.ParseException("too expensive to parse")
         if request is None and len(self.received) > MAX_HEAD_BYTES:
-            raise errors.LimitRequestHeaders("the request head doesn't end")
+            raise errors.LimitRequestHeaders("the request headers are too long")
         if len(self.received) > MAX_REQUEST_BYTES:
             raise BodyTooLarge
         if request is not None and request._expected_100_continue and not self.is_continued:

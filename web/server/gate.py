@@ -36,7 +36,7 @@ FREE = ("v1.get_me", "mcp.answer_agent")
 # Static files, of which a page requests several, and health checks. They aren't counted, so they
 # never wait for the counters.
 UNCOUNTED = ("static", "health.get_health")
-# Nobody reads faster.
+# Nobody reads faster than this.
 REPORTS_PER_MINUTE = 5
 # The number of account exports per address. Each reads everything that an owner has.
 EXPORTS_PER_MINUTE = 3
@@ -230,7 +230,7 @@ class RequestContext:
     caller: ApiCaller | None = None
     # The state of the owner's rate limit.
     rate_limit: ratelimit.RateLimitState | None = None
-    # Whether it counts for its address.
+    # Whether the request counts for its address.
     is_counted: bool = False
 
 
@@ -246,7 +246,7 @@ def enter(config: Config) -> None:
     trouble.begin_deadline(this.environ.get("candor.deadline"))
     hosts = list_hosts(this.environ)
     if not hosts and this.environ["SERVER_PROTOCOL"] != "HTTP/1.0":
-        raise Problem("bad_request", "the header Host is missing")
+        raise Problem("bad_request", "the Host header is missing")
     if not all(is_served(config, host) for host in hosts):
         raise Problem(
             "misdirected_request",
@@ -352,7 +352,7 @@ def identify(app: Application, context: RequestContext, header: str) -> ApiCalle
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
         raise Problem(
-            "missing_key", "send the header Authorization: Bearer <API_KEY>", headers=CHALLENGE
+            "missing_key", "send an Authorization: Bearer <API_KEY> header", headers=CHALLENGE
         )
     caller = find_key(
         text.strip(),

@@ -1,4 +1,4 @@
-"""Slots for slow responses (tables and evidence), so that they can't starve other requests."""
+"""Slots for slow responses (CSV files and evidence), so that they can't starve other requests."""
 
 import threading
 from collections import Counter

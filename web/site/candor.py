@@ -11,7 +11,7 @@ from typing import NamedTuple
 from storage.rows import read, write_marks
 
 MAX_CLAIMS = 60
-# In units of the drawing. A claim is STEP wide.
+# In units of the drawing. Each claim is STEP wide.
 STEP, HEIGHT = 9, 18
 # The shape of each status, drawn from the left edge of its slot.
 SHAPES = {

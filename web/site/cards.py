@@ -118,7 +118,7 @@ def _cut(text: str, max_length: int) -> str:
 blueprint = Blueprint("share_cards", __name__)
 MAX_WAITING, WAIT_SECONDS = 4, 3.0
 RETRY_AFTER = {"Retry-After": "5"}
-# Other sites refresh after a day. A label that may still change isn't cached.
+# Other sites refresh previews after a day. A label that may still change isn't cached.
 SETTLED, MOVING = "public, max-age=86400, immutable", "no-cache"
 SETTLED_STATES = ("verified", "mismatch")
 _drawing, _places = threading.Lock(), threading.Semaphore(MAX_WAITING)

@@ -60,7 +60,7 @@ class Axis(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Lamports from top to bottom, between two heights."""
+    """Maps lamports to heights, from top to bottom, between two heights."""
 
     top: int
     bottom: int
@@ -307,7 +307,7 @@ def find_side(amount: int) -> str:
 
 def _draw_band(axis: Axis, begins: int, ends: int) -> Band:
     x = axis.find_x(begins)
-    # Keep a gap within one block visible.
+    # Keeps a gap within one block visible.
     return Band(x, max(0.6, round(axis.find_x(ends) - x, 2)))
 
 

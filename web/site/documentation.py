@@ -54,7 +54,7 @@ TYPES = {
     "null": "null",
     "object": "object",
 }
-# What stands in an example for the newest ID of each kind if there is none.
+# The ID that an example shows for each kind if the instance has none yet.
 PLACEHOLDERS = {
     "bot": "BOT_ID",
     "post": "POST_ID",
@@ -193,7 +193,7 @@ def list_refusals(operation: "Operation") -> dict[str, list[str]]:
 
 
 def name_codes(codes: Iterable[str]) -> str:
-    """Write error codes, each with its status."""
+    """Format error codes, each with its status."""
     return ", ".join(f"{CODES[code][0]} {code}" for code in codes)
 
 

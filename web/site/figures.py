@@ -117,7 +117,7 @@ def write_bps(bps: int) -> str:
     return write_change(amounts.exact(bps, 2))
 
 
-# A number in a sentence, with its sign and unit.
+# Matches a number in a sentence, with its sign and unit.
 TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b| ?%)?")
 
 

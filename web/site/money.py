@@ -99,5 +99,5 @@ def write_result(realized: Json, places: int) -> Any:
 
 
 def venue_sol(shown: Json) -> str:
-    """Return the exact SOL that passed through the venue, for a trade or a row of activity."""
+    """Return the exact SOL that went through the venue, for a trade or a row of activity."""
     return sol(int(shown["solChangeLamports"]) - int(read_outside(shown)["solLamports"]))

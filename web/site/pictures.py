@@ -1,7 +1,7 @@
 """Charts on pages, with their data: curves, sparklines, the race, the calendar.
 
-All are bounded: points are sampled from running totals, so a bot with a million trades costs the
-same as one with ten.
+Their size is limited, because points are sampled from running totals: a bot with a million trades
+costs the same as one with ten.
 """
 
 import itertools

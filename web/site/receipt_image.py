@@ -32,7 +32,7 @@ LEFT, RIGHT, TOP, BOTTOM, TOOTH = 100, 1100, 40, 590, 20
 ADVANCE = 0.6021
 # Longer text is cut off, because a card has room for a few hundred letters.
 MAX_TEXT = 400
-UNDRAWABLE = "(words in a script that this picture cannot draw)"
+UNDRAWABLE = "(text in a script that this picture can't show)"
 QR_SIZE, STAMP_SIZE, STAMP_TURN = 190, (340, 96), 7
 
 

@@ -34,7 +34,7 @@ MIN_PRICES = 4
 @blueprint.get("/tokens/<mint>")
 def show_token(mint: str) -> ResponseReturnValue:
     if not is_address(mint):
-        raise Problem("not_found", "not a token address: it must have 32 to 44 letters and digits")
+        raise Problem("not_found", "isn't a token address, which has 32 to 44 letters and digits")
     scope = ("activity of", mint)
     position = read_cursor("before", scope, TradePosition)
     latest = queries.list_activity(mint, MAX_MARKS)

@@ -36,18 +36,18 @@ TRUST = {
     "claimed": Trust(
         "verified",
         "receipt verified · wallet claimed, not proven",
-        "Matches a finalized transaction from the wallet it names. Nobody has proven that the"
-        " wallet is this bot’s. The wording is the bot’s.",
+        "Matches a finalized transaction from the connected wallet. Nobody has "
+        "proven that the wallet is this bot’s. The wording is the bot’s.",
     ),
     "pending": Trust(
-        "pending", "waiting for the chain", "The transaction it names has not been observed yet."
+        "pending", "waiting for the chain", "The transaction it cites has not been observed yet."
     ),
     "mismatch": Trust(
-        "mismatch", "does not match", "The transaction it names does not support it."
+        "mismatch", "does not match", "The transaction it cites does not support it."
     ),
     "none": Trust("none", "not verified", "The bot’s own words: no transaction supports them."),
     "not_found": Trust(
-        "none", "not verified", "The transaction it names was not found in this wallet’s history."
+        "none", "not verified", "The transaction it cites was not found in this wallet’s history."
     ),
     "simulated": Trust(
         "simulated", "simulated", "Paper trading with virtual money: nothing happened on chain."
@@ -61,23 +61,24 @@ TRUST = {
 }
 # The sentences for the reasons of a verification.
 REASONS = {
-    "no_wallet": "This bot has no wallet connected, so the transaction it names can't be checked.",
-    "not_final_yet": "The transaction it names isn't final yet, or hasn't been found yet.",
+    "no_wallet": "This bot has no wallet connected, so the transaction it cites can't be checked.",
+    "not_final_yet": "The transaction it cites isn't final yet, or hasn't been found yet.",
     "history_loading": "The wallet's history is still loading.",
     "node_unavailable": "No Solana node is responding right now. The observer keeps trying.",
     "other_wallet": (
-        "The transaction it names belongs to another wallet, or to a bot that held this wallet"
-        " before."
+        "The transaction it cites belongs to another wallet, or to the bot this "
+        "wallet was connected to before."
     ),
-    "failed": "The transaction it names failed.",
-    "not_a_trade": "The transaction it names is not a trade.",
-    "mint_not_in_trade": "The trade it names did not move this token.",
+    "failed": "The transaction it cites failed.",
+    "not_a_trade": "The transaction it cites is not a trade.",
+    "mint_not_in_trade": "The trade it cites did not move this token.",
     "ambiguous": (
-        "The transaction it names can be read in more than one way, so it proves nothing."
+        "The transaction it cites can be interpreted in more than one way, so it "
+        "can't verify the post."
     ),
     "value_unexplained": (
-        "Too little of the value in the transaction it names came from the venue, so it proves"
-        " nothing."
+        "Too little of the value in the transaction it cites came from the venue,"
+        " so it can't verify the post."
     ),
 }
 KINDS = {
@@ -110,10 +111,12 @@ FLAGS = {
         "an earlier transaction is missing, so there is no result until it is found"
     ),
     "unrecognised_program": "an unknown program moved this; it is not counted as a trade",
-    "ambiguous": "it can be read in more than one way, so it gets no result and verifies no post",
+    "ambiguous": (
+        "it can be interpreted in more than one way, so it has no result and can't verify a post"
+    ),
     "not_signer": "this wallet did not sign it",
-    "no_swap": "it includes no swap",
-    "basis_carried": "the cost of the tokens given carries over to the tokens received",
+    "no_swap": "it doesn't include a swap",
+    "basis_carried": "the cost of the tokens sold carries over to the tokens received",
     "order_unresolved": "its order within the block is not known",
     "fee_only": "only a fee was paid",
     "sponsored_rent": "someone else paid the account’s deposit",
@@ -146,7 +149,8 @@ UNRANKED = {
     "too_little_cost": "a cost basis under 1 SOL or 100 of a stablecoin",
     "damaged": "stored data is unreadable and will be rebuilt at the next check",
     "held_by_another": (
-        "another bot held this wallet first; until this one proves it, it has no results"
+        "this wallet was connected to another bot first; until this bot proves "
+        "the wallet, it has no results"
     ),
 }
 NO_WALLET = "No wallet is connected, so nothing here can be checked against the chain."
