@@ -374,7 +374,7 @@ def rebuild_trader(trader: Any, now: int) -> list[str]:
 
 
 def _open_review(trader: Any, period: int, now: int) -> None:
-    reason = "refilling the stored decisions gave a different result"
+    reason = "recomputing the fills of the stored decisions gave a different result"
     alarm = ReviewReason(f"refill_differs:{now}", "refill_differs", reason, now)
     with writing():
         store.store_review(period, [alarm])

@@ -179,7 +179,7 @@ class Scout:
             return True
         feed.dropped = rows.unreadable
         if rows.is_nonsense:
-            feed.error = f"{rows.unreadable} entries could not be read"
+            feed.error = f"{rows.unreadable} entries couldn't be read"
         else:
             feed.error, feed.success_at = None, clock()
         return True

@@ -54,13 +54,13 @@ class PostBody(BaseModel):
         min_length=1,
         max_length=MAX_LENGTHS["eventId"],
         examples=["sell-17"],
-        description="Unique ID of this update; or send the header Idempotency-Key",
+        description="unique ID of this update; required unless the Idempotency-Key header has it",
     )
     body: str = Field(
         min_length=1,
         max_length=MAX_TEXT,
         examples=["Took profit."],
-        description="Post text; trimmed",
+        description="text of the post; it is trimmed",
     )
     mint: str | None = Field(
         None,
@@ -84,9 +84,9 @@ class PostBody(BaseModel):
         None,
         max_length=MAX_TEXT,
         examples=["The book was thin."],
-        description="Why; the bot's claim, never verified",
+        description="the bot's reason; a claim that is never verified",
     )
-    botId: str | None = Field(None, description="The bot; must match the key")
+    botId: str | None = Field(None, description="the bot; must match the key")
 
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod
@@ -119,7 +119,7 @@ class PostBody(BaseModel):
         return text
 
 
-NO_EVENT_ID = "is required, here or as the header Idempotency-Key"
+NO_EVENT_ID = "is required, here or as the Idempotency-Key header"
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
     """
     if idempotency_key is not None:
         if value.get("eventId") not in (None, idempotency_key):
-            raise invalid("eventId", "differs from the header Idempotency-Key")
+            raise invalid("eventId", "differs from the Idempotency-Key header")
         value = {**value, "eventId": idempotency_key}
     # pydantic doesn't require eventId, because the header can supply it.
     lacks_event = value.get("eventId") is None

@@ -81,7 +81,7 @@ def parse_mint(account: Any) -> Mint:
     except NotAMint:
         raise
     except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-        raise NotAMint("the account data could not be read") from None
+        raise NotAMint("the account data couldn't be read") from None
 
 
 def _parse_json(parsed: Any) -> Mint:
@@ -230,7 +230,7 @@ def _power(holder: str | None, held: str, ruled_out: str) -> tuple[str, str]:
 
 
 def check_mint_authority(mint: Mint) -> tuple[str, str]:
-    return _power(mint.mint_authority, "can mint more", "nobody can mint more")
+    return _power(mint.mint_authority, "can create more tokens", "nobody can create more tokens")
 
 
 def check_freeze_authority(mint: Mint) -> tuple[str, str]:
@@ -252,7 +252,7 @@ def check_supply(mint: Mint) -> tuple[str, str]:
 
 def check_decimals(mint: Mint) -> tuple[str, str]:
     if mint.decimals == 0:
-        return "warn", "it cannot be divided"
+        return "warn", "it can't be divided"
     return ("pass" if mint.decimals <= MAX_DECIMALS else "warn"), f"{mint.decimals} decimals"
 
 
@@ -262,7 +262,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
     def wrap(judge: Callable[[Any], tuple[str, str]]) -> Check:
         def check(mint: Mint) -> tuple[str, str]:
             if mint.extensions is None:
-                return "unknown", "the mint's extensions could not be read"
+                return "unknown", "the mint's extensions couldn't be read"
             try:
                 return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
             # The node's JSON differs from the documentation.
@@ -318,24 +318,24 @@ def check_default_account_state(state: Any) -> tuple[str, str]:
     return "unknown", "new accounts start in an unknown state"
 
 
-@_of_extension("pausableConfig", "transfers cannot be paused")
+@_of_extension("pausableConfig", "transfers can't be paused")
 def check_pausable(state: Any) -> tuple[str, str]:
     if state.get("paused"):
         return "fail", "all transfers are paused"
     return _power(
-        state.get("authority"), "can pause all transfers", "the authority to pause was given up"
+        state.get("authority"), "can pause all transfers", "the pause authority was revoked"
     )
 
 
 @_of_extension("nonTransferable", "it can be transferred")
 def check_non_transferable(state: Any) -> tuple[str, str]:
-    return "fail", "it cannot be transferred or sold"
+    return "fail", "it can't be transferred or sold"
 
 
-@_of_extension("mintCloseAuthority", "the mint cannot be closed")
+@_of_extension("mintCloseAuthority", "the mint can't be closed")
 def check_close_authority(state: Any) -> tuple[str, str]:
     held = "can close the mint once no tokens exist and open a new one at the same address"
-    return _power(state.get("closeAuthority"), held, "the authority to close the mint was given up")
+    return _power(state.get("closeAuthority"), held, "the close authority was revoked")
 
 
 CHECKS = {

@@ -175,7 +175,7 @@ def run_bot_wallet(config: Config, args: Namespace) -> None:
     print_result(
         args,
         show_bot(bot, held),
-        f"observed now: {', '.join(held)}" if held else "no wallet now",
+        f"observed now: {', '.join(held)}" if held else "no wallet is attached",
     )
 
 

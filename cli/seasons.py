@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FIELDS = {
     "name": ("name", "NAME", "as shown to readers"),
     "start": ("starts_at", "TIME", "a full hour in UTC, such as 2026-12-01T00:00Z"),
-    "end": ("ends_at", "TIME", "a full hour, later"),
+    "end": ("ends_at", "TIME", "a full hour after the start"),
     "rule": ("rule", "RULE", "pnl (default), return or pnl_floor (worst case)"),
     "currency": ("currency", "SYMBOL", "SOL (default) or a stablecoin"),
     "wallets": ("wallets", "WHICH", "proven (default) or all"),

@@ -29,7 +29,7 @@ def add_commands(commands: Commands) -> None:
     log.add_argument(
         "--renew",
         action="store_true",
-        help="start a new log that names this one's last checkpoint, for use after another"
+        help="start a new log that references this one's last checkpoint, for use after another"
         " program restored the data or if the key was lost",
     )
 

@@ -379,7 +379,7 @@ class WalletAudit:
     # ---- which transactions ----------------------------------------------------------------------
     def _name_foreign(self) -> None:
         for signature in sorted(self.view.foreign):
-            ours = "the transaction names none of the wallet's accounts"
+            ours = "the transaction doesn't involve the wallet's accounts"
             self._differs(signature, "signature", signature, ours)
             self.memory.drop_claim(signature)
 
@@ -463,12 +463,12 @@ class WalletAudit:
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(INSTANCE, f"{told}: {why}")
         if seen:
-            # This isn't a difference, because they may appear soon. But whoever reads `same` should
+            # This isn't a difference, because they may appear soon. But readers of `same` should
             # know.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to"
-                f" {seen[-1]}, aren't compared: they are newer than the last claimed"
-                " transaction, but the instance says it observed the wallet beyond them"
+                f" {seen[-1]}, aren't compared, because they are newer than the last claimed"
+                " transaction, although the instance says it observed the wallet beyond them"
             )
 
     @property
@@ -680,7 +680,7 @@ class WalletAudit:
             return judge_unseen(post, True)
         views = [one.view for one in together]
         if any(post.signature in one.missing for one in views):
-            self._cannot_tell(NODE, f"it lacks {post.signature}, which {post.id} names")
+            self._cannot_tell(NODE, f"it lacks {post.signature}, which {post.id} cites")
             return ()
         is_known = any(one.memory.find_entry(post.signature) for one in views)
         return judge_unseen(post, False if is_known else self._is_foreign(post, views))

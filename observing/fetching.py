@@ -237,7 +237,7 @@ class Fetching:
         if receipt is None:
             return _retry_later(row, now, None)
         if not touches(receipt, part.wallet.address, part.known):
-            return _retry_later(row, now, "the transaction names none of the wallet's accounts")
+            return _retry_later(row, now, "the transaction doesn't involve the wallet's accounts")
         entry = read_entry(receipt, part.wallet.address, self._state.programs, part.known)
         part.taken.append(Taken(row, receipt, entry))
         return None

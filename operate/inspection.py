@@ -400,7 +400,7 @@ def check_lists(reader: Reader) -> Iterator[Difference]:
         " s.state = 'stored' AND s.entry IS NULL"
     )
     for address, signature in reader.rows(empty):
-        what = "it is stored, but not what it means for the wallet"
+        what = "the transaction is stored, but its effect on the wallet isn't"
         yield Difference("sighting", what, address, signature, "entry")
 
 
@@ -515,7 +515,7 @@ def check_ledger(reader: Reader, wallet: Any, reread: dict[str, Entry]) -> Itera
         ledger, said = pending.ledger, read_coverage(wallet.coverage)
         waiting = 0 if said is NO_COVERAGE else ledger.chain.count - said["receipts"]
         if waiting > 0:
-            what = f"{waiting} stored receipts aren't in its ledger yet: the next poll applies them"
+            what = f"{waiting} stored receipts aren't in its ledger yet; the next poll applies them"
             yield Difference("wallet", what, wallet.address, level="look")
             return
         is_published = wallet.coverage is not None or ledger.chain.count

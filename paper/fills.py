@@ -768,23 +768,23 @@ MODEL_HASH = hashlib.sha256(repr(list_constants()).encode()).hexdigest()[:16]
 
 
 ASSUMPTIONS = (
-    "decided on one snapshot, filled on the first one after the stated latency that has a new"
-    " quote; an order whose quote never changes expires",
+    "decided on one snapshot and filled on the first later one, after the stated latency,"
+    " that has a new quote; an order whose quote never changes expires",
     "pool fee by venue and market cap, from a dated table; 1% for an unknown venue",
     "launch curves priced from the price only, constant product from the pool's SOL reserve,"
     f" including virtual reserves on PumpSwap; fills in any other pool are {WIDE_BPS // 100}%"
     " worse and don't count",
     "simulated trades move the pool's price for all paper traders, and the effect fades as"
     " observed volume passes through; the pool never pays more than it has",
-    "network fee and tip of each attempt drawn from what real swaps paid, 50th to 90th"
-    f" percentile; one attempt in {ONE // FAILURE_BPS} fails and still pays",
+    "the network fee and tip of each attempt are drawn from what real swaps paid, from the"
+    f" 50th to the 90th percentile; one attempt in {ONE // FAILURE_BPS} fails and still pays",
     f"an attempt that would fill more than {SLIPPAGE_LIMIT_BPS // 100}% (or what the strategy"
     " allows) worse than quoted at the decision fails",
     "a token's own transfer fee is deducted from purchases and sales",
-    f"rent of {sol(RENT)} SOL paid on the first buy and returned on the close",
-    "a price below a twentieth of the last one is accepted only if a second provider or the next"
-    " snapshot confirms it",
-    "open positions are valued at what the pool would pay for them",
-    "every token can be sold: tokens that block sellers are treated like any other",
+    f"rent of {sol(RENT)} SOL is paid on the first buy and returned on the close",
+    "a price drop of more than 95% is accepted only if a second provider or the next snapshot"
+    " confirms it",
+    "open positions are valued at the amount that the pool would pay for them",
+    "every token can be sold; tokens that block sellers are treated like any other",
     "nobody sandwiches orders or front-runs them",
 )

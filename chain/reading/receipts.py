@@ -241,7 +241,7 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the addresses in the order of the balances (loaded ones last), and the signers."""
     keys = message["accountKeys"]
     if not keys:
-        raise BadReceipt("a receipt of nobody")
+        raise BadReceipt("a receipt without an account")
     if isinstance(keys[0], dict):
         signers = frozenset(key["pubkey"] for key in keys if key["signer"])
         return tuple(_address(key["pubkey"]) for key in keys), signers

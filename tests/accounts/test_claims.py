@@ -129,9 +129,9 @@ def test_a_claim_takes_no_result_and_no_rank(world, query):
     assert row["realizedLamports"] is row["volumeLamports"] is row["observedTrades"] is None
     shown = world.get(f"bots/{world.eve.bot.uid}")
     assert (shown["results"], shown["resultsReason"]) == (None, "held_by_another")
-    assert "another bot held this wallet first" in world.service.get("/leaderboard?record=all").text
+    assert "another bot had this wallet first" in world.service.get("/leaderboard?record=all").text
     assert (
-        "another bot held this wallet first" in world.service.get(f"/bots/{world.eve.bot.uid}").text
+        "another bot had this wallet first" in world.service.get(f"/bots/{world.eve.bot.uid}").text
     )
 
 

@@ -222,7 +222,7 @@ def test_what_is_wrong_with_a_body_is_said(raw, told):
 def test_an_event_id_is_asked_for_where_it_may_stand():
     with pytest.raises(Problem) as caught:
         posts.parse_post({"body": "b"})
-    assert caught.value.detail == "eventId: is required, here or as the header Idempotency-Key"
+    assert caught.value.detail == "eventId: is required, here or as the Idempotency-Key header"
 
 
 def test_followers_hear_of_a_post_and_of_its_hiding(service, bot):
@@ -290,7 +290,7 @@ def test_a_refusal_says_what_is_allowed_in_our_words(service, bot):
 
 def test_every_missing_field_is_named(service, bot):
     """And what is wrong besides."""
-    event_id = "is required, here or as the header Idempotency-Key"
+    event_id = "is required, here or as the Idempotency-Key header"
     both = {"eventId": event_id, "body": "is required"}
     for body, named in (
         ({}, both),

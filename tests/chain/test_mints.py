@@ -177,7 +177,7 @@ def test_extensions_decide_their_check_and_no_other(number, state, key, status):
 
 
 NO_POWERS = {
-    "mint_authority": ("pass", "nobody can mint more"),
+    "mint_authority": ("pass", "nobody can create more tokens"),
     "freeze_authority": ("pass", "nobody can freeze a holder's account"),
     "supply": ("pass", "1,234,567.5 tokens exist"),
     "decimals": ("pass", "6 decimals"),
@@ -185,13 +185,13 @@ NO_POWERS = {
     "permanent_delegate": ("pass", "nobody can move a holder's tokens"),
     "transfer_hook": ("pass", "no program runs on transfers"),
     "default_account_state": ("pass", "new accounts can be used immediately"),
-    "pausable": ("pass", "transfers cannot be paused"),
+    "pausable": ("pass", "transfers can't be paused"),
     "non_transferable": ("pass", "it can be transferred"),
-    "close_authority": ("pass", "the mint cannot be closed"),
+    "close_authority": ("pass", "the mint can't be closed"),
 }
 WHO, OTHER_ONE = address(7), address(8)
 REOPENED = "can close the mint once no tokens exist and open a new one at the same address"
-UNTOLD = ("unknown", "the mint's extensions could not be read")
+UNTOLD = ("unknown", "the mint's extensions couldn't be read")
 UNREAD = ("unknown", "the extension's state couldn't be read")
 WITHOUT_FEE = {"transferFeeBasisPoints": 0}
 
@@ -213,7 +213,7 @@ def test_a_mint_without_powers_is_told_so_in_words():
 @pytest.mark.parametrize(
     "change, key, told",
     [
-        ({"mint_authority": WHO}, "mint_authority", ("warn", f"{WHO} can mint more")),
+        ({"mint_authority": WHO}, "mint_authority", ("warn", f"{WHO} can create more tokens")),
         (
             {"freeze_authority": WHO},
             "freeze_authority",
@@ -234,7 +234,7 @@ def test_who_holds_a_power_over_a_mint_is_named(change, key, told):
 @pytest.mark.parametrize(
     "decimals, told",
     [
-        (0, ("warn", "it cannot be divided")),
+        (0, ("warn", "it can't be divided")),
         (1, ("pass", "1 decimals")),
         (12, ("pass", "12 decimals")),
         (13, ("warn", "13 decimals")),
@@ -307,10 +307,10 @@ def test_how_far_a_token_is_divided_is_told(decimals, told):
             *("pausableConfig", {"paused": False, "authority": WHO}, "pausable"),
             ("warn", f"{WHO} can pause all transfers"),
         ),
-        ("pausableConfig", {}, "pausable", ("pass", "the authority to pause was given up")),
+        ("pausableConfig", {}, "pausable", ("pass", "the pause authority was revoked")),
         (
             *("nonTransferable", {}, "non_transferable"),
-            ("fail", "it cannot be transferred or sold"),
+            ("fail", "it can't be transferred or sold"),
         ),
         (
             *("mintCloseAuthority", {"closeAuthority": WHO}, "close_authority"),
@@ -318,7 +318,7 @@ def test_how_far_a_token_is_divided_is_told(decimals, told):
         ),
         (
             *("mintCloseAuthority", {}, "close_authority"),
-            ("pass", "the authority to close the mint was given up"),
+            ("pass", "the close authority was revoked"),
         ),
     ],
 )
@@ -380,7 +380,7 @@ def test_a_mint_of_token_2022_is_read_from_its_bytes():
 
 def test_details_name_who_holds_a_power():
     account = mint_account((1, fees(100, 250, OTHER)), mint_authority=KEY)
-    assert detail_of(account, "mint_authority") == f"{address(7)} can mint more"
+    assert detail_of(account, "mint_authority") == f"{address(7)} can create more tokens"
     assert (
         detail_of(account, "transfer_fee")
         == f"every transfer costs 1%, changing to 2.5%; {address(8)} can change it"
@@ -457,7 +457,7 @@ TOKEN_ACCOUNT = base64.b64encode(bytes(108) + b"\1" + bytes(56)).decode()
 GONE = "the node has no account at this address"
 FOREIGN = "the account is not owned by a token program"
 NO_MINT = "the account is not an initialized mint"
-UNREADABLE = "the account data could not be read"
+UNREADABLE = "the account data couldn't be read"
 # Of Token-2022, with its type where a mint has one.
 TOKEN_ACCOUNT_2022 = base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode()
 NEVER_INITIALIZED = base64.b64encode(bytes(MINT_BYTES)).decode()

@@ -496,7 +496,7 @@ def test_an_answer_that_is_nonsense_throughout_still_shows(world):
         world.market.price(mint, usd="NaN")
     world.tick()
     assert (
-        health(world)["discovery"]["lastError"] == "DexScreener prices: 2 entries could not be read"
+        health(world)["discovery"]["lastError"] == "DexScreener prices: 2 entries couldn't be read"
     )
     assert (
         Job.get(name="scout").state == "failing"

@@ -67,7 +67,7 @@ def test_nobody_is_asked_about_smaller_falls_and_tokens_nobody_holds(holding):
         ({"status": 429, "headers": {"Retry-After": "60"}}, "returned HTTP 429"),
         ({"status": None}, "could not be reached, or the connection was lost"),
         ({"body": b"nonsense"}, "sent a response that is not JSON"),
-        ({"body": b'{"data": [7]}'}, "1 entries could not be read"),
+        ({"body": b'{"data": [7]}'}, "1 entries couldn't be read"),
         ({"body": b'{"data": []}'}, "returned no price for this pool"),
     ],
 )

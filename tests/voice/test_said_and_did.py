@@ -148,7 +148,7 @@ def test_an_ambiguous_transaction_shows_no_amounts(service, key):
     receipt = shown["receipt"]
     assert (receipt["amount"], receipt["solChange"], receipt["moved"]) == (None, None, {})
     page = service.get(f"/posts/{post}").text
-    assert "The transaction can be read in more than one way." in page and "30.0" not in page
+    assert "The transaction can be interpreted in more than one way." in page and "30.0" not in page
     assert "not verified" in page and "does not match" not in page
 
 

@@ -131,7 +131,7 @@ def test_it_ends_where_the_jobs_cannot_be_loaded(tmp_path, workers, statuses):
     with started(tmp_path / "data", find_port(), WEB_CONCURRENCY=workers, **settings) as server:
         _, told = server.communicate(timeout=60)
         assert server.returncode in statuses
-        assert "the jobs can't be started" in told and "apscheduler is broken" in told
+        assert "the jobs couldn't be started" in told and "apscheduler is broken" in told
 
 
 def test_what_few_ask_for_is_loaded_when_they_do(settings):

@@ -165,7 +165,7 @@ def test_what_is_no_request_is_refused_in_our_own_words(server, raw, status):
             b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(100)) + b"\r\n",
             "there are too many headers, or one of them is too long",
         ),
-        (b"BLAH\r\n\r\n", "this is not an HTTP request we understand"),
+        (b"BLAH\r\n\r\n", "this isn't an HTTP request that the server understands"),
     ],
     ids=("url", "headers", "noise"),
 )

@@ -91,18 +91,18 @@ class Pace(TypedDict):
     verified post about it.
     """
 
-    tradesPosted: Annotated[int, described("trades with a verified post")]
-    withinMinute: Annotated[int, described("trades among these with a post within 60 seconds")]
+    tradesPosted: Annotated[int, described("number of trades with a verified post")]
+    withinMinute: Annotated[int, described("number of these trades with a post within 60 seconds")]
     postedWithinMinuteShare: Share | None
-    postDelaySecondsMedian: Annotated[int | None, described("to two significant digits")]
+    postDelaySecondsMedian: Annotated[int | None, described("median, to two significant digits")]
 
 
 class Owner(TypedDict):
     """The combined record of all bots of the same owner. A new browser is a new owner."""
 
-    influencers: Annotated[int, described("bots that were created")]
+    influencers: Annotated[int, described("number of bots created")]
     retired: int
-    walletsTried: Annotated[int, described("wallets ever connected to them")]
+    walletsTried: Annotated[int, described("number of wallets ever connected to these bots")]
     walletsDetached: Annotated[int, described("number of these that are now disconnected")]
     realizedLamportsOfAll: Annotated[
         Whole | None,
@@ -137,12 +137,12 @@ class Bot(TypedDict):
     voice: Voice
     avatarUrl: str | None
     profileUrl: str
-    wallet: Annotated[Wallet | None, described("the first one")]
+    wallet: Annotated[Wallet | None, described("the bot's first wallet")]
     wallets: list[Wallet]
     performance: Annotated[
         Literal["observed", "unverified"], described("unverified: no wallet is connected")
     ]
-    results: Annotated[Results | None, described("of all known history")]
+    results: Annotated[Results | None, described("results over all known history")]
     resultsReason: Annotated[
         Literal["held_by_another", "damaged"] | None,
         described(
@@ -159,7 +159,9 @@ class Bot(TypedDict):
     ]
     copying: Annotated[
         CopySize | None,
-        described("for a follower with 1 SOL per purchase (getCopying); null if not calculated"),
+        described(
+            "return of a follower with 1 SOL per purchase (getCopying); null if not calculated"
+        ),
     ]
     coverage: Coverage
     createdAt: Time
@@ -170,7 +172,7 @@ class Bot(TypedDict):
 
 Reason = Annotated[
     Literal["no_wallet", "not_observed", "backfilling", "held_by_another", "damaged"] | None,
-    described("why there is none"),
+    described("why the return is null"),
 ]
 
 
@@ -180,11 +182,14 @@ class BotDetail(Bot):
     latestTrades: Annotated[NotRequired[list[Trade]], described("20; omitted with trades=0")]
     feed: Annotated[NotRequired[list[Post]], described("20; omitted with feed=0")]
     openPositions: list[Position] | None
-    openPositionsReason: Annotated[Literal["damaged"] | None, described("why there is none")]
-    risk: Annotated[Risk | None, described("of all known history, in SOL")]
+    openPositionsReason: Annotated[
+        Literal["damaged"] | None, described("why the positions are missing")
+    ]
+    risk: Annotated[Risk | None, described("risk over all known history, in SOL")]
     riskReason: Reason
     tokens: Annotated[
-        list[TokenResult] | None, described("20 with the largest effect; null if risk is null")
+        list[TokenResult] | None,
+        described("the 20 tokens with the largest effect; null if risk is null"),
     ]
     daily: Annotated[list[DayResult], described("the latest 90 days with trades in SOL")]
     reconciliation: Reconciliation | None
@@ -206,7 +211,9 @@ class BotDetail(Bot):
     ]
     provable: Annotated[
         bool | None,
-        described("false: the address belongs to a program, so no key can sign; null without one"),
+        described(
+            "false if the address belongs to a program, so no key can sign; null without a wallet"
+        ),
     ]
 
 

@@ -30,7 +30,7 @@ Excluded = Literal[
 class CopySize(TypedDict):
     """A follower that spends the same amount on each of the bot's purchases."""
 
-    sizeLamports: Annotated[Whole, described("spent on each purchase")]
+    sizeLamports: Annotated[Whole, described("amount spent on each purchase")]
     returnBps: Annotated[
         int | None,
         described("best case: the follower's SOL stays in the pool until the sale; rounded down"),
@@ -48,7 +48,9 @@ class CopySize(TypedDict):
             "best-case return as a share of the bot's gain; null also if the bot gained nothing"
         ),
     ]
-    spentLamports: Annotated[Whole, described("on tokens bought and sold, including network costs")]
+    spentLamports: Annotated[
+        Whole, described("amount spent on tokens bought and sold, including network costs")
+    ]
     receivedLamports: Whole
     salesUsed: int
     coveredPct: Annotated[int, described("share of the known cost of the bot's sales")]
@@ -69,10 +71,14 @@ class Copying(TypedDict):
     model: str
     sizes: list[CopySize]
     sales: Annotated[int, described("the bot's sales for SOL with a known cost")]
-    tokens: Annotated[int, described("in the sales used; this and the fields below assume 1 SOL")]
+    tokens: Annotated[
+        int, described("tokens in the sales used; this and the fields below assume 1 SOL")
+    ]
     topTokenPct: Annotated[
         int | None,
-        described("the largest gain in one token, in percent of all gains; null without a gain"),
+        described(
+            "the largest gain in one token, as a percentage of all gains; null without a gain"
+        ),
     ]
     excluded: Annotated[
         dict[Excluded, int], described("number of excluded parts of sales, by reason")

@@ -55,7 +55,7 @@ class JobHealth(TypedDict):
 
     state: JobState
     heartbeatAt: Time | None
-    ageSeconds: Annotated[int | None, described("since the heartbeat")]
+    ageSeconds: Annotated[int | None, described("seconds since the heartbeat")]
     lastSuccessAt: Time | None
     lastError: str | None
 
@@ -65,7 +65,7 @@ class WalletNote(TypedDict):
 
     wallet: Address
     lagSeconds: NotRequired[
-        Annotated[int | None, described("since its last poll; null before the first one")]
+        Annotated[int | None, described("seconds since the last poll; null before the first poll")]
     ]
     pending: NotRequired[Annotated[int, described("transactions not fetched yet")]]
     signature: NotRequired[Signature]
@@ -77,7 +77,9 @@ class WalletNote(TypedDict):
     ]
     percent: NotRequired[int]
     differenceLamports: NotRequired[Whole]
-    byCurrency: NotRequired[Annotated[dict[str, Exact], described("the same for stablecoins")]]
+    byCurrency: NotRequired[
+        Annotated[dict[str, Exact], described("differences in stablecoins, by symbol")]
+    ]
 
 
 class BellHealth(TypedDict):
@@ -97,10 +99,13 @@ class ObserverHealth(JobHealth):
     """The job that observes wallets, and its backlog."""
 
     wallets: int
-    lagSeconds: Annotated[int | None, described("lag of the least recently polled wallet")]
+    lagSeconds: Annotated[
+        int | None, described("seconds since the least recently polled wallet was polled")
+    ]
     pending: int
     byWallet: Annotated[
-        list[WalletNote], described("the least recently polled: lagSeconds, pending")
+        list[WalletNote],
+        described("the least recently polled wallets, with lagSeconds and pending"),
     ]
     damagedCoverage: Annotated[
         list[Address],
@@ -108,26 +113,26 @@ class ObserverHealth(JobHealth):
     ]
     refused: Annotated[
         list[WalletNote],
-        described("transactions that couldn't be interpreted: signature, slot, reason"),
+        described("transactions that couldn't be interpreted, with signature, slot and reason"),
     ]
     nearLimit: Annotated[
         list[WalletNote],
         described(
             "wallets at 80% or more of MAX_RECEIPTS_PER_WALLET or of the limit on token"
-            " accounts: percent. At 100%, the oldest transactions or untraded accounts may be"
-            " left out"
+            " accounts, with percent. At 100%, the oldest transactions or untraded accounts"
+            " may be left out"
         ),
     ]
     troubled: Annotated[
         list[WalletNote],
-        described("wallets that the observer can't update right now: reason, since, tries"),
+        described("wallets that the observer can't update right now, with reason, since and tries"),
     ]
     troubledWallets: int
     differences: Annotated[
         list[WalletNote],
         described(
-            "wallets whose books don't balance although nothing is missing: differenceLamports,"
-            " byCurrency. Please report this bug"
+            "wallets whose books don't balance although no transaction is missing, with"
+            " differenceLamports and byCurrency. Please report this bug"
         ),
     ]
     walletsWithDifference: int
@@ -148,7 +153,7 @@ class ScoutHealth(JobHealth):
     discovery: Annotated[FeedHealth, described("finding and pricing tokens")]
     safety: Annotated[FeedHealth, described("reading their mint accounts")]
     budgets: Annotated[
-        dict[str, ProviderBudget], described("by provider; empty before the first pass")
+        dict[str, ProviderBudget], described("budgets by provider; empty before the first pass")
     ]
 
 
@@ -168,7 +173,7 @@ class DatabaseHealth(TypedDict):
             "locked"
         ),
     ]
-    problem: Annotated[str | None, described("why it isn't writable")]
+    problem: Annotated[str | None, described("why the database isn't writable")]
 
 
 class Health(TypedDict):

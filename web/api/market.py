@@ -58,8 +58,8 @@ class MarketEntry(TypedDict):
     volume24hUsd: Exact | None
     volume1hUsd: Exact | None
     volume5mUsd: Exact | None
-    change1hPct: Annotated[Exact | None, described("price change in percent")]
-    change5mPct: Annotated[Exact | None, described("price change in percent")]
+    change1hPct: Annotated[Exact | None, described("price change in an hour, as a percentage")]
+    change5mPct: Annotated[Exact | None, described("price change in five minutes, as a percentage")]
     marketCapUsd: Exact | None
     poolSol: Annotated[Exact | None, described("the pool's SOL reserve")]
     poolTokens: Annotated[Exact | None, described("the pool's other reserve, in whole tokens")]
@@ -71,14 +71,14 @@ class MarketEntry(TypedDict):
     checks: list[MarketCheck]
     notChecked: Annotated[list[str], described("risks that the checks don't cover")]
     asOf: Annotated[Time, described("time of the prices")]
-    stale: Annotated[bool, described("the prices are outdated")]
+    stale: Annotated[bool, described("whether the prices are outdated")]
     simulated: NotRequired[Annotated[bool, described("true in paper mode, otherwise omitted")]]
 
 
 class MarketList(Page):
     """A page of tokens."""
 
-    note: NotRequired[Annotated[str, described("why there are none")]]
+    note: NotRequired[Annotated[str, described("why the list is empty")]]
 
 
 class FeedHealth(TypedDict):
@@ -86,12 +86,14 @@ class FeedHealth(TypedDict):
 
     state: Literal["ok", "failing", "late", "off", "unknown", "waiting"]
     lastSuccessAt: Time | None
-    ageSeconds: Annotated[int | None, described("since the last success")]
+    ageSeconds: Annotated[int | None, described("seconds since the last success")]
     lastAttemptAt: Time | None
     lastError: str | None
     droppedRows: Annotated[int, described("unreadable rows skipped in the latest responses")]
     feeds: NotRequired[
-        Annotated[dict[str, "FeedHealth"], described("discovery only: by request and provider")]
+        Annotated[
+            dict[str, "FeedHealth"], described("discovery only: health by request and provider")
+        ]
     ]
 
 
@@ -102,9 +104,12 @@ class ProviderBudget(TypedDict):
     allowedToday: int
     heldBackToday: Annotated[
         int,
-        described("how many requests its limits, or a Retry-After, postponed to a later pass"),
+        described(
+            "number of requests that the provider's limits, or a Retry-After, postponed to a"
+            " later pass"
+        ),
     ]
-    heldBackAt: Annotated[Time | None, described("when that last happened today")]
+    heldBackAt: Annotated[Time | None, described("when a request was last postponed today")]
 
 
 class MarketPosition(NamedTuple):

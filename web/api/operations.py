@@ -35,7 +35,7 @@ LIMIT = {
     "name": "limit",
     "in": "query",
     "schema": {"type": "integer", "minimum": 1, "default": 20},
-    "description": "rows per page; values over 100 count as 100",
+    "description": "rows per page; values over 100 are treated as 100",
 }
 CURSOR = {
     "name": "cursor",
@@ -106,15 +106,19 @@ CURRENCY = query(
     "currency of the trades, never converted; the operator can add some",
 )
 FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
-BOT = query("botId", {"type": "string", "minLength": 1}, "only this bot")
+BOT = query("botId", {"type": "string", "minLength": 1}, "return only this bot's entries")
 # The query parameters of all routes, in the document's order.
 PARAMETERS = (
     query("trades", FLAG, "0 leaves out latestTrades"),
     query("feed", FLAG, "0 leaves out feed"),
-    query("wallet", ADDRESS, "only this wallet"),
+    query("wallet", ADDRESS, "return only this wallet's entries"),
     BOT,
     MINT,
-    query("label", {"type": "string", "enum": list(POST_STATUSES)}, "only this status"),
+    query(
+        "label",
+        {"type": "string", "enum": list(POST_STATUSES)},
+        "return only posts with this status",
+    ),
     query(
         "kind",
         {"type": "string"},
@@ -140,9 +144,13 @@ PARAMETERS = (
     query(
         "window",
         {"type": "string", "enum": list(WINDOWS), "default": "all"},
-        "length of the period, which starts on the hour",
+        "length of the window, which starts on the hour",
     ),
-    query("ownership", {"type": "string", "enum": list(OWNERSHIPS)}, "only such wallets"),
+    query(
+        "ownership",
+        {"type": "string", "enum": list(OWNERSHIPS)},
+        "return only wallets with this ownership",
+    ),
     CURRENCY,
     LIMIT,
     CURSOR,
@@ -398,16 +406,16 @@ OPERATIONS = [
             rows=rows,
         )
         for name, operation, what, rows in (
-            ("closes", "listTraderCloses", "closes of a trader", paper_closes.PaperClose),
-            ("diary", "listTraderDiary", "entries of a trader's diary", paper_brain.DiaryLine),
-            ("posts", "listTraderPosts", "posts of a trader", paper.PaperPost),
+            ("closes", "listTraderCloses", "a trader's closes", paper_closes.PaperClose),
+            ("diary", "listTraderDiary", "a trader's diary entries", paper_brain.DiaryLine),
+            ("posts", "listTraderPosts", "a trader's posts", paper.PaperPost),
         )
     ),
     Operation(
         "/api/feed",
         "listPaperPosts",
         "Paper mode",
-        "Posts of paper mode, newest first (simulated)",
+        "Paper-mode posts, newest first (simulated)",
         PaperPage,
         (LIMIT, CURSOR),
         keyed=False,
@@ -417,7 +425,7 @@ OPERATIONS = [
         "/api/market",
         "listPaperMarket",
         "Paper mode",
-        "Scouted tokens, structural checks, health of the scout",
+        "Tracked tokens with structural checks, and the scout's health",
         paper.PaperMarket,
         description="All tracked tokens, and the age of their prices and checks.",
         keyed=False,
@@ -426,7 +434,7 @@ OPERATIONS = [
         "/api/strategies",
         "compareStrategies",
         "Paper mode",
-        "Results of 30 days by strategy family (simulated)",
+        "30-day results by strategy family (simulated)",
         paper.Strategies,
         description="Not a ranking. Coverage is not proof of profitability.",
         keyed=False,

@@ -39,7 +39,7 @@ def read_bot(args: Args) -> str | None:
     """
     text = args.get("botId")
     if text == "":
-        raise refuse("botId", "must be the id of a bot; leave it out for all")
+        raise refuse("botId", "must be a bot ID; omit the parameter to include all bots")
     return text
 
 
@@ -92,7 +92,10 @@ def read_limit(args: Mapping[str, str]) -> int:
     if not number:
         raise refuse(
             "limit",
-            f"must be a whole number from 1; values over {MAX_LIMIT} count as {MAX_LIMIT}",
+            (
+                f"must be a whole number of 1 or more; values over {MAX_LIMIT} are treated as"
+                f" {MAX_LIMIT}"
+            ),
         )
     return min(number, MAX_LIMIT)
 

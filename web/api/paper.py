@@ -203,9 +203,9 @@ class AccountPeriod(TypedDict):
     cashLamports: Whole
     openedAt: Time
     closedAt: Time | None
-    reason: Annotated[str | None, described("why it was closed")]
+    reason: Annotated[str | None, described("why the account was closed")]
     review: Annotated[
-        Literal["clean", "under_review", "cleared", "upheld"], described("of the last review")
+        Literal["clean", "under_review", "cleared", "upheld"], described("state of the last review")
     ]
     warning: Annotated[str | None, described("why its cash and records don't count")]
     simulated: Simulation
@@ -226,8 +226,10 @@ class PaperPost(TypedDict):
     ]
     reason: NotRequired[Annotated[str | None, Always(None), described("always null")]]
     kind: Annotated[str, described("its subject")]
-    closeId: Annotated[str | None, described("the closed position it is about")]
-    family: NotRequired[Annotated[FamilyName | OwnFamily, described("its trader's strategy")]]
+    closeId: Annotated[str | None, described("the closed position that the post is about")]
+    family: NotRequired[
+        Annotated[FamilyName | OwnFamily, described("strategy of the post's trader")]
+    ]
     ownStrategy: NotRequired[
         Annotated[
             bool,
@@ -264,8 +266,12 @@ class PaperMetrics(TypedDict):
     solUsdChangePct: Annotated[
         float | None, described("change of the SOL price in USD over the same time")
     ]
-    sharpePerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
-    sortinoPerDay: Annotated[float | None, described("of daily returns; null under 20 days")]
+    sharpePerDay: Annotated[
+        float | None, described("Sharpe ratio of daily returns; null under 20 days")
+    ]
+    sortinoPerDay: Annotated[
+        float | None, described("Sortino ratio of daily returns; null under 20 days")
+    ]
     exposure: Annotated[float | None, described("mean share of the equity in positions")]
     expectancyLamports: Annotated[Whole | None, described("mean net result of a close")]
     profitFactor: Annotated[float | None, described("gains divided by losses; null without a loss")]
@@ -303,7 +309,8 @@ class TraderDetail(Trader):
     brain: Brain
     metrics: Annotated[PaperMetrics | None, described("null while the headline is withheld")]
     evidence: Annotated[
-        Rates | None, described("of its eligible closes; null while the headline is withheld")
+        Rates | None,
+        described("rates of the trader's eligible closes; null while the headline is withheld"),
     ]
     randomEntry: Annotated[
         Rates | None,
@@ -315,7 +322,7 @@ class TraderDetail(Trader):
     ]
     rulesFired: Annotated[dict[str, int], described("how often each adaptive rule would pause")]
     rulesFiredAtRandom: Annotated[
-        dict[str, float], described("the same for a hidden account, on average")
+        dict[str, float], described("how often each rule would pause a hidden account, on average")
     ]
 
 
@@ -334,7 +341,7 @@ class VenueError(TypedDict):
     medianErrorBps: Annotated[
         int | None,
         described(
-            "error of the model against the reserves in the transactions: basis points, absolute"
+            "the model's absolute error against the reserves in the transactions, in basis points"
         ),
     ]
     p90ErrorBps: int | None
@@ -368,7 +375,7 @@ class Family(Rates):
     """The closes of one strategy family. Null if there are none."""
 
     family: FamilyName
-    excluded: Annotated[dict[str, int], described("count by reason")]
+    excluded: Annotated[dict[str, int], described("number of excluded closes, by reason")]
     traders: int
     tradersUnderReview: int
     daysCovered: int

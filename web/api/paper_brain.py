@@ -66,9 +66,9 @@ class Rates(TypedDict):
         ]
     ]
     accounts: NotRequired[Annotated[int, described("hidden accounts with random entries")]]
-    returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
+    returnPct: NotRequired[Annotated[float | None, described("mean return of these accounts")]]
     closes: NotRequired[
-        Annotated[int, described("of these accounts, including closes that don't count")]
+        Annotated[int, described("closes of these accounts, including closes that don't count")]
     ]
     simulated: NotRequired[Annotated[bool, described("always true; omitted from lessons")]]
 
@@ -83,10 +83,10 @@ class DiaryLine(TypedDict):
     symbol: NotRequired[Annotated[str | None, described("untrusted")]]
     text: str
     facts: NotRequired[
-        Annotated[dict[str, object], described("figures of the entry; they differ by kind")]
+        Annotated[dict[str, object], described("figures of the entry, which differ by kind")]
     ]
     period: NotRequired[int]
-    closeId: Annotated[str | None, described("the closed position it is about")]
+    closeId: Annotated[str | None, described("the closed position that the line is about")]
     simulated: Simulation
 
 
@@ -95,7 +95,7 @@ class Reviewed(TypedDict):
 
     closes: int
     eligibleCloses: int
-    excluded: Annotated[dict[str, int], described("count by reason")]
+    excluded: Annotated[dict[str, int], described("number of excluded closes, by reason")]
     wins: int | None
     netLamports: Whole | None
     simulated: Simulation
@@ -105,7 +105,7 @@ class Lesson(TypedDict):
     """A pattern in a trader's own closes, shown until it expires."""
 
     text: str
-    n: Annotated[int, described("closes it is based on")]
+    n: Annotated[int, described("number of closes it is based on")]
     window: str
     createdAt: Time
     expiresAt: Time

@@ -38,8 +38,8 @@ class Verification(TypedDict):
     status: Annotated[
         PostStatus,
         described(
-            "not_found: not among the wallet's transactions ten minutes later; see `reason` for"
-            " the others"
+            "not_found: not among the wallet's transactions after ten minutes; see `reason`"
+            " for the other statuses"
         ),
     ]
     tradeId: Annotated[str | None, described("the observed trade that verifies it")]
@@ -77,26 +77,28 @@ class Receipt(TypedDict):
     """
 
     status: Literal["finalized", "failed"]
-    kind: Annotated[str, described("as in Trade")]
+    kind: Annotated[str, described("kind of transaction, as in Trade")]
     side: Literal["buy", "sell", "swap"] | None
     mint: Address | None
     symbol: Untrusted | None
-    amount: Annotated[Exact | None, described("tokens of `mint` that moved, without a sign")]
+    amount: Annotated[Exact | None, described("amount of `mint` that moved (absolute value)")]
     currency: CurrencySymbol | None
     moved: Annotated[
         dict[Address, Exact | None],
         described("the trade's change of each token as displayed; null if unknown"),
     ]
     solChange: Annotated[Exact | None, described("null if the transaction isn't a trade")]
-    realized: Annotated[str, described("status, as in Realized")]
+    realized: Annotated[str, described("status of the result, as in Realized")]
     result: Annotated[Exact | None, described("in `currency`; null if no purchase is known")]
     resultSol: Annotated[Exact | None, described("null unless the currency is SOL")]
-    resultPct: Annotated[Exact | None, described("the result in percent of its cost")]
+    resultPct: Annotated[Exact | None, described("result as a percentage of cost")]
     explainedShare: Share | None
-    wallet: Annotated[Address, described("the bot's wallet that made it")]
+    wallet: Annotated[Address, described("the bot's wallet that made the transaction")]
     slot: int
     eventAt: Time | None
-    beforeConnecting: Annotated[bool, described("before the bot connected the wallet")]
+    beforeConnecting: Annotated[
+        bool, described("whether it happened before the bot connected the wallet")
+    ]
 
 
 class LogPromise(TypedDict):
@@ -126,7 +128,7 @@ class Post(TypedDict):
     id: str
     botId: str
     botName: Untrusted
-    eventId: Annotated[str, described("the poster's own name for this update; untrusted")]
+    eventId: Annotated[str, described("the poster's own ID for this update; untrusted")]
     body: Annotated[str | None, described("untrusted; null once its text was removed")]
     mint: Address | None
     symbol: Annotated[
@@ -147,11 +149,11 @@ class Post(TypedDict):
     hiddenAt: Annotated[Time | None, described("when its text was removed")]
     url: Annotated[str, described("its page")]
     logId: Annotated[str | None, described("the log that contains its leaf")]
-    logIndex: Annotated[int | None, described("its leaf's index there")]
+    logIndex: Annotated[int | None, described("index of its leaf in that log")]
     receipt: Annotated[Receipt | None, described("null until the transaction was observed")]
     provenance: Provenance
     logPromise: NotRequired[
-        Annotated[LogPromise, described("only in the response to publishing it")]
+        Annotated[LogPromise, described("included only in the response to publishing the post")]
     ]
 
 

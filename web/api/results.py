@@ -49,7 +49,7 @@ class CurrencyResults(TypedDict):
     """
 
     currency: CurrencySymbol
-    mint: Annotated[Address, described("of SOL: the mint of wrapped SOL")]
+    mint: Annotated[Address, described("mint of the currency; for SOL, the mint of wrapped SOL")]
     decimals: int
     realizedRaw: Whole
     realized: Exact
@@ -74,11 +74,15 @@ class Results(TypedDict):
     are in SOL. byCurrency has all currencies.
     """
 
-    since: Annotated[Time | None, described("the first known transaction, or connection")]
+    since: Annotated[
+        Time | None, described("time of the first known transaction, or of the connection")
+    ]
     provisional: Annotated[bool, described("history is still loading, or has gaps")]
     realizedLamports: Whole
     realizedSol: Exact
-    returnPct: Annotated[Exact | None, described("share of the cost basis of sales, in percent")]
+    returnPct: Annotated[
+        Exact | None, described("PnL of sales as a percentage of their cost basis")
+    ]
     winRate: Annotated[Exact | None, described("share of positions with a sale that won, 0 to 1")]
     positions: Annotated[
         int,
@@ -102,15 +106,15 @@ class Results(TypedDict):
         ),
     ]
     worstCaseSol: Exact
-    volumeLamports: Annotated[Whole, described("moved by buys and sells")]
+    volumeLamports: Annotated[Whole, described("amount moved by buys and sells")]
     volumeSol: Exact
-    observedTrades: Annotated[int, described("in any currency, swaps included")]
+    observedTrades: Annotated[int, described("number of trades in any currency, including swaps")]
     failedTransactions: int
     failedCostLamports: Whole
     overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
     costLeftLamports: Annotated[Whole, described("known cost of tokens moved out unsold")]
-    costLeftReceipts: Annotated[int, described("transactions that moved them out")]
-    openPositions: Annotated[int, described("tokens held now")]
+    costLeftReceipts: Annotated[int, described("number of transactions that moved them out")]
+    openPositions: Annotated[int, described("number of tokens held now")]
     maxDrawdownLamports: Annotated[
         Whole | None,
         described("max drawdown of realized PnL from its peak, or from 0, by hour"),

@@ -58,7 +58,7 @@ class SearchHit(TypedDict):
         str | None, described("name, ticker, kind of trade, or name of the bot; untrusted")
     ]
     text: Annotated[str | None, described("the text of a post, or the name of a token; untrusted")]
-    status: Annotated[str | None, described("of a post, as in Verification")]
+    status: Annotated[str | None, described("verification status of a post")]
     url: Annotated[str, described("its page")]
     createdAt: Time | None
 

@@ -98,4 +98,4 @@ class PaperPage(Page):
 class ClosesPage(PaperPage):
     """A page of closes."""
 
-    models: Annotated[list[FillModel], described("of all closes here")]
+    models: Annotated[list[FillModel], described("fill models of all closes in this list")]

@@ -96,7 +96,9 @@ class TokenChange(TypedDict):
 class Lot(TypedDict):
     """A part of what was sold, and the trade in which it was bought."""
 
-    tradeId: Annotated[str | None, described("null: opening or unobserved inventory")]
+    tradeId: Annotated[
+        str | None, described("the purchase; null for opening or unobserved inventory")
+    ]
     amountRaw: Whole
     costRaw: Annotated[Whole | None, described("in the currency of the sale")]
     costLamports: Annotated[Whole | None, described("null unless the currency is SOL")]
@@ -118,7 +120,7 @@ class Realized(TypedDict):
     result: Exact | None
     proceedsRaw: Whole | None
     costRaw: Whole | None
-    returnPct: Annotated[Exact | None, described("the result in percent of the cost")]
+    returnPct: Annotated[Exact | None, described("result as a percentage of cost")]
     matchedRaw: Annotated[Whole, described("units sold with a known cost")]
     unmatchedRaw: Whole
     lots: list[Lot]
@@ -181,7 +183,7 @@ class Trade(TypedDict):
             " unrecognised_program, value_unexplained"
         ),
     ]
-    coverage: Annotated[CoverageState, described("of its wallet's history")]
+    coverage: Annotated[CoverageState, described("coverage of the wallet's history")]
     copied: Annotated[
         Whole | None,
         described(
@@ -200,7 +202,7 @@ class TradePage(FollowedPage):
 
     data: list[Trade]
     coverage: Annotated[
-        Coverage | None, described("coverage of the wallet, if the filters name one")
+        Coverage | None, described("coverage of the wallet, if the filters include one wallet")
     ]
 
 
@@ -224,7 +226,7 @@ class TokenTrade(TypedDict):
     kind: Annotated[str, described("as in Trade")]
     explainedShare: Share | None
     outsideVenue: OutsideVenue | None
-    flags: Annotated[list[str], described("as in Trade")]
+    flags: Annotated[list[str], described("flags, as in Trade")]
     explorerUrl: Annotated[str | None, described("null in a demonstration")]
 
 

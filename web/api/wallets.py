@@ -53,12 +53,12 @@ class Coverage(TypedDict):
     lastSlot: int | None
     checkedAt: Annotated[Time | None, described("when it was last polled")]
     receipts: Annotated[int, described("number of fetched transactions")]
-    pending: Annotated[int, described("listed but not fetched yet")]
+    pending: Annotated[int, described("number of transactions listed but not fetched yet")]
     gaps: list[Gap]
     openingInventoryUnknown: Annotated[
         list[Address], described("mints held before anything was observed")
     ]
-    note: Annotated[str | None, described("why it isn't complete")]
+    note: Annotated[str | None, described("why the history isn't complete")]
     wallet: Address | None
 
 
@@ -101,9 +101,11 @@ class Reconciliation(TypedDict):
     """
 
     openingLamports: Annotated[
-        Whole, described("balance of its own accounts before their first transaction")
+        Whole, described("balance of the wallet's accounts before their first transaction")
     ]
-    closingLamports: Annotated[Whole, described("balance of its own accounts after their last one")]
+    closingLamports: Annotated[
+        Whole, described("balance of the wallet's accounts after their last transaction")
+    ]
     realizedLamports: Whole
     unmatchedProceedsLamports: Annotated[Whole, described("proceeds of sales of unknown cost")]
     openCostLamports: Annotated[Whole, described("known cost of tokens still held")]
@@ -113,9 +115,12 @@ class Reconciliation(TypedDict):
     sentLamports: Whole
     overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
     failedCostLamports: Whole
-    otherLamports: Annotated[Whole, described("neither trades nor transfers, or unpriced")]
-    differenceLamports: Annotated[Whole, described("0, or the amount moved by gaps in the history")]
-    gapLamports: Annotated[Whole, described("moved where transactions are missing")]
+    otherLamports: Annotated[
+        Whole,
+        described("amount that wasn't moved by trades or transfers, or was moved without a price"),
+    ]
+    differenceLamports: Annotated[Whole, described("amount that gaps in the history moved, or 0")]
+    gapLamports: Annotated[Whole, described("amount moved where transactions are missing")]
     byCurrency: Annotated[
         list[CurrencyReconciliation] | None,
         described("for each stablecoin the wallet ever had; null if stored data is unreadable"),
@@ -137,7 +142,7 @@ class Estimate(TypedDict):
     valueLamports: Whole
     valueSol: Exact
     priceSol: Exact
-    source: Annotated[str, described("the price provider")]
+    source: Annotated[str, described("the provider of the price")]
     priceAt: Time
     stale: Annotated[bool, described("the scout should have a newer price but doesn't")]
 
@@ -153,14 +158,16 @@ class Position(TypedDict):
         described("as displayed; null if the mint's multiplier of raw units can't be read"),
     ]
     decimals: int
-    costLamports: Annotated[Whole | None, described("for the part with a known cost in SOL")]
-    unknownBasisRaw: Annotated[Whole, described("the part without a known cost in SOL")]
-    unknownBasis: Annotated[Exact | None, described("the same as displayed")]
-    currency: Annotated[CurrencySymbol | None, described("currencies with a known cost")]
+    costLamports: Annotated[Whole | None, described("cost of the part with a known cost in SOL")]
+    unknownBasisRaw: Annotated[Whole, described("raw units without a known cost in SOL")]
+    unknownBasis: Annotated[
+        Exact | None, described("amount without a known cost in SOL, as displayed")
+    ]
+    currency: Annotated[CurrencySymbol | None, described("currencies in which it has a known cost")]
     estimate: Estimate | None
     estimateReason: Annotated[
         Literal["no_price", "price_doubtful", "multiplier_unknown"] | None,
-        described("why there is no estimate"),
+        described("why the estimate is null"),
     ]
 
 

@@ -51,7 +51,7 @@ def authenticate(header: str, now: int, find: FindKey) -> ApiCaller:
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
         raise Problem(
-            "missing_key", "send the header Authorization: Bearer <API_KEY>", headers=CHALLENGE
+            "missing_key", 'send the Authorization header as "Bearer <API_KEY>"', headers=CHALLENGE
         )
     caller = find_caller(text.strip(), now, find)
     if caller is None:

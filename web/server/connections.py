@@ -95,7 +95,7 @@ class Connection:
         if self.parse_seconds > MAX_PARSE_SECONDS:
             raise errors.ParseException("too expensive to parse")
         if request is None and len(self.received) > MAX_HEAD_BYTES:
-            raise errors.LimitRequestHeaders("the request head doesn't end")
+            raise errors.LimitRequestHeaders("the request header doesn't end")
         if len(self.received) > MAX_REQUEST_BYTES:
             raise BodyTooLarge
         if request is not None and request._expected_100_continue and not self.is_continued:

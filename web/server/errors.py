@@ -158,7 +158,7 @@ def write_refusal(error: Exception, base_url: str) -> bytes:
     """Return the complete HTTP response to a request that is malformed or didn't reach Flask."""
     status, code, detail = 500, "internal_error", "something went wrong on our side"
     if isinstance(error, http.ParseException | http.NoMoreData):
-        not_http = (400, "bad_request", "this is not an HTTP request we understand")
+        not_http = (400, "bad_request", "this isn't an HTTP request that the server understands")
         status, code, detail = MALFORMED.get(type(error), not_http)
         shown = {"problem": type(error).__name__, "status": status}
         log.warning("malformed request", extra={"shown": shown})

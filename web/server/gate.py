@@ -213,7 +213,7 @@ def enter(config: Config) -> None:
     trouble.begin_deadline(this.environ.get("candor.deadline"))
     hosts = list_hosts(this.environ)
     if not hosts and this.environ["SERVER_PROTOCOL"] != "HTTP/1.0":
-        raise Problem("bad_request", "the header Host is missing")
+        raise Problem("bad_request", "the Host header is missing")
     if not all(is_served(config, host) for host in hosts):
         raise Problem(
             "misdirected_request",

@@ -31,9 +31,9 @@ blueprint = Blueprint("closes", __name__)
 blueprint.after_request(add_etag)
 # How a venue's pools are priced, by the kind in the table of venues.
 POOL_KINDS = {
-    "curve": "launch curve, priced from the quoted price only",
-    "product": "constant product, priced from the pool’s SOL reserve",
-    "uncalibrated": "pool without a price model: filled conservatively, not compared",
+    "curve": "launch curve, computed from the quoted price only",
+    "product": "constant product, computed from the pool’s SOL reserve",
+    "uncalibrated": "pool without a price model, so its fills are conservative and aren’t compared",
 }
 COSTS = (("slippageLamports", "Slippage"), ("feesLamports", "Fees"), ("rentLamports", "Rent"))
 

@@ -22,7 +22,7 @@ DEEDS = {
     "buy": "bought {tokens} for {paid}",
     "sell": "sold {tokens} for {paid}",
     "swap": "swapped {gave} for {got}",
-    "round_trip": "bought and sold {token} in one go",
+    "round_trip": "bought and sold {token} in one transaction",
     "transfer_in": "received {tokens}",
     "transfer_out": "sent {tokens}",
     "transfer_self": "moved {tokens} within the wallet",
@@ -45,14 +45,14 @@ PLAIN_DEEDS = {
     "buy": "bought",
     "sell": "sold",
     "swap": "swapped tokens",
-    "round_trip": "bought and sold in one go",
+    "round_trip": "bought and sold in one transaction",
     "transfer_in": "received tokens",
     "transfer_out": "sent tokens",
     "transfer_self": "moved tokens within the wallet",
     "order_fill": "filled an order",
     "native_transfer": "moved SOL",
 }
-AMBIGUOUS = "can be read in more than one way"
+AMBIGUOUS = "can be interpreted in more than one way"
 NO_RESULT = {
     "unmatched": "purchase price unknown",
     "partial": "for the part with a known purchase price",

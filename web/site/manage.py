@@ -119,7 +119,7 @@ def change_profile(bot: Bot) -> ResponseReturnValue:
     except Problem as problem:
         unchanged = influencers.find_bot(bot.uid)
         return render_manage(unchanged, texts, list_errors(problem), problem.status)
-    return return_to_manage(bot, "Saved. Earlier posts stay as they are.")
+    return return_to_manage(bot, "Saved. Earlier posts don’t change.")
 
 
 @blueprint.post("/bots/<uid>/auto-post")

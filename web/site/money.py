@@ -18,7 +18,7 @@ SOL_DECIMALS = 9
 NO_BOOKS = {
     "no_wallet": "no wallet is connected",
     "not_observed": "this wallet has not been observed yet",
-    "backfilling": "its history is still loading; partial sums would mislead",
+    "backfilling": "its history is still loading, and partial sums would mislead",
     "held_by_another": words.UNRANKED["held_by_another"],
     "damaged": words.UNRANKED["damaged"],
 }
@@ -92,10 +92,10 @@ def describe_average(average: Json) -> str:
     """Describe the result of the same sales by average cost."""
     count = average["matchedSells"]
     return (
-        f"By average cost instead of first in, first out, its sales made"
-        f" {figures.write_lamports(average['realizedLamports'], True)}"
-        f" ({count:,} {'sale' if count == 1 else 'sales'} with a known cost). For comparison with"
-        " other tools; not used for ranking."
+        "By average cost instead of first in, first out, its sales made"
+        f" {figures.write_lamports(average['realizedLamports'], True)} ({count:,}"
+        f" {'sale' if count == 1 else 'sales'} with a known cost). This is for comparison with"
+        " other tools and isn’t used for ranking."
     )
 
 
@@ -198,10 +198,10 @@ def describe_paid(trade: Json) -> str:
     if realized["result"] is None:
         is_elsewhere = "paid_elsewhere" in trade["flags"]
         return (
-            f"Sold for {currency}: the tokens sold were bought in another currency, so the sale"
-            " has no result in either."
+            f"Sold for {currency}. The tokens were bought in another currency, so the sale has"
+            " no result in either."
             if is_elsewhere
-            else f"Sold for {currency}: no known purchase in {currency}."
+            else f"Sold for {currency}. There is no known purchase in {currency}."
         )
     result = f"{figures.write_exact(realized['result'], True)} {currency}"
     partial = ", for the part with a known cost" if realized["status"] == "partial" else ""

@@ -20,7 +20,7 @@ from web.site.words import short
 
 NOT_A_SIGNATURE = "That’s not a signature: it must be 64 bytes in base58, base64 or hex."
 WRONG_SIGNATURE = (
-    "That isn’t this wallet’s signature of the text above. Sign exactly that text with that wallet."
+    "That isn’t this wallet’s signature of the text above. Sign exactly that text with this wallet."
 )
 LEAVING = (
     "We’ll stop observing it. Its trades stay on the profile, but its results, rank and any proof"
@@ -130,7 +130,7 @@ def render_proof(
     if challenge is None:
         return return_to_manage(
             bot,
-            "That text is no longer valid: it works once, for five minutes. Start the proof again.",
+            "That text is no longer valid. It works once, for five minutes. Start the proof again.",
             "error",
         )
     page = render_template(

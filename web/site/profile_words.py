@@ -159,8 +159,8 @@ def explain_rank(bot: Json) -> str:
     if bot["coverage"]["state"] != "partial" or bot["coverage"]["gaps"]:
         return ""
     return (
-        "It can still be ranked: nothing is missing between the known transactions, and sales of"
-        " tokens held before them are left out because their cost is unknown."
+        "It can still be ranked, because nothing is missing between the known transactions."
+        " Sales of tokens held before them are left out, because their cost is unknown."
     )
 
 
@@ -207,35 +207,35 @@ def describe_pace(pace: Json) -> str:
         return "None of its posts about trades has a verified receipt yet."
     share = figures.write_percent(pace["postedWithinMinuteShare"])
     return (
-        f"It posted about {count:,} {'trade' if count == 1 else 'trades'} with a verified receipt:"
-        f" {share} within a minute of the trade, half of them within"
-        f" {write_duration(pace['postDelaySecondsMedian'])}."
-        " Trades it never posted about are not counted."
+        f"It posted about {count:,} {'trade' if count == 1 else 'trades'} with a verified"
+        f" receipt: {share} within a minute of the trade, and half of them within"
+        f" {write_duration(pace['postDelaySecondsMedian'])}. Trades it never posted about"
+        " aren’t counted."
     )
 
 
 # Why a follower's return isn't shown.
 UNCOPIED = {
     "too_few_sales": "fewer than 10 sales can be followed",
-    "too_few_tokens": "the sales that can be followed are of fewer than 3 tokens",
+    "too_few_tokens": "the sales that can be followed involve fewer than 3 tokens",
     "not_representative": "less than half of the cost of its sales can be followed",
     "not_worked_out": "not calculated yet",
 }
 # Why parts of sales were excluded.
 EXCLUDED = {
-    "no_call": "the trading call isn't shown",
-    "no_pool": "no pool is shown",
-    "no_event": "the venue recorded no event",
-    "vault_not_told": "the pool's reserves aren't shown",
+    "no_call": "the transaction doesn't show the instruction that made the trade",
+    "no_pool": "the transaction doesn't show a pool",
+    "no_event": "the venue didn't record an event",
+    "vault_not_told": "the transaction doesn't show the pool's reserves",
     "quote_not_sol": "the pool isn't priced in SOL",
-    "route": "a route of several pools",
-    "venue_unreadable": "a venue whose price doesn't follow from two reserves",
+    "route": "the trade was routed through several pools",
+    "venue_unreadable": "the venue's price can't be computed from two reserves",
     "not_reproduced": "the formula doesn't reproduce the bot's own fill",
-    "transfer_fee": "the token keeps a part of each transfer",
+    "transfer_fee": "the token withholds a part of each transfer",
     "own_token": "the bot's wallet created the token",
     "own_pool": "the bot's wallet funded a pool of the token",
     "nothing_left_to_buy": "the pool had too little left to buy",
-    "unknown_cost": "the cost is unknown",
+    "unknown_cost": "the bot's cost is unknown",
     "not_a_purchase": "it wasn't bought for SOL",
     "too_small": "the follower's part is less than one unit",
 }
@@ -252,13 +252,14 @@ def describe_copying(copying: Json) -> str:
     if size["reason"]:
         return f"No result: {UNCOPIED[size['reason']]}."
     return (
-        "Right behind this bot, with 1 SOL per purchase, you'd have made at most"
-        f" {write_bps(size['returnBps'])}, where the bot made"
-        f" {write_bps(size['evenBotReturnBps'])} (each purchase counted the same). From pool"
-        f" reserves in {size['salesUsed']:,} of {copying['sales']:,} sales, {size['coveredPct']}%"
-        " of their cost. No delay, nobody in between. If others take your SOL out first:"
-        f" {write_bps(size['worstReturnBps'])}. It can't tell who else traded, and owners can move"
-        " their own pools."
+        "If you'd copied this bot right after its trades, with 1 SOL per purchase, you'd have"
+        f" made at most {write_bps(size['returnBps'])}. The bot made"
+        f" {write_bps(size['evenBotReturnBps'])}, with each purchase counted the same. This is"
+        f" computed from the pool reserves in {size['salesUsed']:,} of {copying['sales']:,}"
+        f" sales, {size['coveredPct']}% of their cost, without a delay or other trades in"
+        " between. If others take your SOL out first, you'd have made"
+        f" {write_bps(size['worstReturnBps'])}. This can't show who else traded, and owners"
+        " can move their own pools."
     )
 
 

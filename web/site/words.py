@@ -36,48 +36,51 @@ TRUST = {
     "claimed": Trust(
         "verified",
         "receipt verified · wallet claimed, not proven",
-        "Matches a finalized transaction from the wallet it names. Nobody has proven that the"
+        "Matches a finalized transaction from the wallet it cites. Nobody has proven that the"
         " wallet is this bot’s. The wording is the bot’s.",
     ),
     "pending": Trust(
-        "pending", "waiting for the chain", "The transaction it names has not been observed yet."
+        "pending", "waiting for the chain", "The transaction it cites has not been observed yet."
     ),
     "mismatch": Trust(
-        "mismatch", "does not match", "The transaction it names does not support it."
+        "mismatch", "does not match", "The transaction it cites does not support it."
     ),
-    "none": Trust("none", "not verified", "The bot’s own words: no transaction supports them."),
+    "none": Trust(
+        "none", "not verified", "These are the bot’s own words. No transaction supports them."
+    ),
     "not_found": Trust(
-        "none", "not verified", "The transaction it names was not found in this wallet’s history."
+        "none", "not verified", "The transaction it cites was not found in this wallet’s history."
     ),
     "simulated": Trust(
-        "simulated", "simulated", "Paper trading with virtual money: nothing happened on chain."
+        "simulated", "simulated", "Paper trading with virtual money. Nothing happened on chain."
     ),
     "own_strategy": Trust(
         "simulated",
         "simulated · operator’s own strategy",
-        "Paper trading with virtual money, by a strategy of this instance’s operator: nothing"
-        " happened on chain.",
+        "Paper trading with virtual money, using a strategy of this instance’s operator."
+        " Nothing happened on chain.",
     ),
 }
 # The sentences for the reasons of a verification.
 REASONS = {
-    "no_wallet": "This bot has no wallet connected, so the transaction it names can't be checked.",
-    "not_final_yet": "The transaction it names isn't final yet, or hasn't been found yet.",
+    "no_wallet": "This bot has no wallet connected, so the transaction it cites can't be checked.",
+    "not_final_yet": "The transaction it cites isn't final yet, or hasn't been found yet.",
     "history_loading": "The wallet's history is still loading.",
     "node_unavailable": "No Solana node is responding right now. The observer keeps trying.",
     "other_wallet": (
-        "The transaction it names belongs to another wallet, or to a bot that held this wallet"
-        " before."
+        "The transaction it cites belongs to another wallet, or to the bot this wallet was"
+        " connected to before."
     ),
-    "failed": "The transaction it names failed.",
-    "not_a_trade": "The transaction it names is not a trade.",
-    "mint_not_in_trade": "The trade it names did not move this token.",
+    "failed": "The transaction it cites failed.",
+    "not_a_trade": "The transaction it cites is not a trade.",
+    "mint_not_in_trade": "The trade it cites did not move this token.",
     "ambiguous": (
-        "The transaction it names can be read in more than one way, so it proves nothing."
+        "The transaction it cites can be interpreted in more than one way, so it can't verify"
+        " the post."
     ),
     "value_unexplained": (
-        "Too little of the value in the transaction it names came from the venue, so it proves"
-        " nothing."
+        "Too little of the value in the transaction it cites came from the venue, so it can't"
+        " verify the post."
     ),
 }
 KINDS = {
@@ -104,15 +107,17 @@ KINDS = {
 }
 FLAGS = {
     "opening_inventory_unknown": (
-        "part of the tokens sold were held before observation began, so their cost is unknown"
+        "part of the tokens sold were bought before observation began, so their cost is unknown"
     ),
     "incomplete_history": (
         "an earlier transaction is missing, so there is no result until it is found"
     ),
-    "unrecognised_program": "an unknown program moved this; it is not counted as a trade",
-    "ambiguous": "it can be read in more than one way, so it gets no result and verifies no post",
+    "unrecognised_program": "an unknown program moved this, so it isn't counted as a trade",
+    "ambiguous": (
+        "it can be interpreted in more than one way, so it has no result and can’t verify a post"
+    ),
     "not_signer": "this wallet did not sign it",
-    "no_swap": "it includes no swap",
+    "no_swap": "it doesn't include a swap",
     "basis_carried": "the cost of the tokens given carries over to the tokens received",
     "order_unresolved": "its order within the block is not known",
     "fee_only": "only a fee was paid",
@@ -134,7 +139,7 @@ FLAGS = {
     ),
     "paid_elsewhere": "part of the tokens sold were bought in another currency",
     "fee_income": "only a fee or a reward from someone else’s trade was received",
-    "tip_only": "only a tip to block producers was paid; it counts under other fees",
+    "tip_only": "only a tip to block producers was paid; it's counted with the other fees",
 }
 UNRANKED = {
     "no_wallet": "no wallet connected",
@@ -146,7 +151,7 @@ UNRANKED = {
     "too_little_cost": "a cost basis under 1 SOL or 100 of a stablecoin",
     "damaged": "stored data is unreadable and will be rebuilt at the next check",
     "held_by_another": (
-        "another bot held this wallet first; until this one proves it, it has no results"
+        "another bot had this wallet first, so this bot has no results until it proves the wallet"
     ),
 }
 ADVICE = {
@@ -156,10 +161,10 @@ ADVICE = {
         " are not."
     ),
     "invalid_cursor": (
-        "A cursor works only for the list and filters it came from. Start again without one."
+        "A cursor works only for the list and filters it came from. Start again without a cursor."
     ),
     "bad_request": "The request isn’t valid HTTP or a valid form.",
-    "missing_key": "Send the header Authorization: Bearer KEY. Keys in the URL are ignored.",
+    "missing_key": 'Send the Authorization header as "Bearer KEY". Keys in the URL are ignored.',
     "invalid_key": (
         "The key is mistyped, revoked or expired. Create a new one, or rotate keys before they"
         " expire."
@@ -176,8 +181,8 @@ ADVICE = {
     "not_found": "There is nothing at this address or ID.",
     "method_not_allowed": "The Allow header lists the methods that work here.",
     "event_conflict": (
-        "Each update needs its own eventId. existingPostId is the post that already has this one;"
-        " differingFields lists what differs."
+        "Each update needs its own eventId. existingPostId is the post that already has this"
+        " eventId, and differingFields lists what differs."
     ),
     "key_limit": "An account can have up to 20 active keys. Revoking one frees its slot.",
     "key_ended": "A revoked or expired key can’t be used again. Create a new one.",
@@ -187,11 +192,11 @@ ADVICE = {
     ),
     "wallet_limit": "Disconnect a wallet, or ask the operator to raise the limit.",
     "wallet_taken": (
-        "A wallet belongs to one bot at a time. If it is yours, prove it on the Manage bot tab: a"
-        " proof replaces a claim."
+        "A wallet belongs to one bot at a time. If it is yours, prove it on the Manage bot"
+        " tab. A proof replaces a claim."
     ),
     "bot_retired": "A retired bot can’t be changed.",
-    "post_hidden": "Its text is already gone, so there is nothing to report.",
+    "post_hidden": "Its text was already removed, so there is nothing to report.",
     "reported_enough": "The operator already knows; you don’t need to do anything.",
     "under_review": (
         "The trader’s record is under review, or a review of it was upheld. That has to be resolved"
@@ -208,12 +213,12 @@ ADVICE = {
     "misdirected_request": (
         "The instance only responds to host names its operator listed in ALLOWED_HOSTS."
     ),
-    "validation_failed": "errors names each field and what is allowed. Nothing was stored.",
+    "validation_failed": "errors lists each invalid field and what is allowed. Nothing was stored.",
     "rate_limited": "Wait as long as Retry-After says. Refused requests don’t count.",
     "internal_error": "A bug on our side; the server’s log has it under the requestId.",
     "busy": (
-        "The database was locked, full or unreachable, or requests couldn’t be counted. Nothing"
-        " was stored; send it again after Retry-After."
+        "The database was locked, full or unreachable, or requests couldn’t be counted."
+        " Nothing was stored. Send the request again after Retry-After."
     ),
 }
 NO_WALLET = "No wallet is connected, so nothing here can be checked against the chain."
@@ -322,12 +327,12 @@ def _describe_complete(coverage: Json, several: bool) -> str:
 def _describe_missing(coverage: Json) -> Iterator[str]:
     if coverage["gaps"]:
         yield (
-            f"{write_count(len(coverage['gaps']), 'stretch', 'stretches')} of it couldn’t be found"
-            " yet; sales after a gap get no result until it is filled."
+            f"{write_count(len(coverage['gaps']), 'stretch', 'stretches')} of it couldn’t be"
+            " found yet; sales after a gap have no result until the gap is filled."
         )
     if coverage["openingInventoryUnknown"]:
         held = write_count(len(coverage["openingInventoryUnknown"]), "token")
-        yield f"It already held {held}, bought at an unknown price; sales of those are left out."
+        yield f"It already held {held}, bought at an unknown price. Sales of those are left out."
     is_told = coverage["gaps"] or coverage["openingInventoryUnknown"]
     if (note := coverage["note"]) and (not is_told or OF_LIMITS in note):
         yield note
